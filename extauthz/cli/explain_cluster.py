@@ -17,9 +17,9 @@ from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules, service
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.resource import Calls
 from extauthz.servers.api.problems import Problem
 
 WITHIN_S: Final = 15.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from extauthz.cli import tables
+from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.explain.answer import Answer, Step
 from extauthz.explain.changes import Change
@@ -101,5 +101,5 @@ def confidence(*, certain: bool) -> str:
 
 
 def _indented(text: str) -> list[str]:
-    first, *more = wrapped(tables.printable(text), indent=5)
+    first, *more = wrapped(report.printable(text), indent=5)
     return [f"  {first}", *(f"     {line}" for line in more)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from extauthz.cli import asking, report, tables
+from extauthz.cli import asking, report
 from extauthz.core.kinds import BY_NAME, GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.files.content import Content
@@ -79,7 +79,7 @@ def as_text(found: dict[str, Any]) -> str:
         names = report.amounts(bound.get("kept", "0") != "0")
         head = ("quota", "resource", *names)
         row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))
-        lines += ["", "One more replica does not fit:", *tables.lines([head, row], "  ")]
+        lines += ["", "One more replica does not fit:", *report.lines([head, row], "  ")]
     if (short := found.get("auditBound")) is not None:
         limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"
         who = f"{'/'.join(short['path'])}, in mode Audit, refuses nothing and"

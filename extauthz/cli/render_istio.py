@@ -11,8 +11,7 @@ from extauthz.cli import render_sidecar
 from extauthz.cli.flags.render_istio import DEFAULTS
 from extauthz.render import istio
 from extauthz.render.manifests import FORMATS, Part
-from extauthz.render.mesh import CLIENTS, SERVICE_PORT, MeshOptions
-from extauthz.render.options import Endpoint
+from extauthz.render.options import CLIENTS, SERVICE_PORT, Endpoint, MeshOptions
 
 RENDER: dict[str, Callable[[MeshOptions], dict[str, Tree]]] = {
     "istio": istio.envoy_filter,

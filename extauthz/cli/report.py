@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from extauthz.cli import tables
 from extauthz.servers.api.shown import AMOUNTS, Json
+
+# Tables of text for people: columns as wide as their widest cell.
+
+
+def lines(rows: Iterable[Sequence[str]], indent: str = "") -> list[str]:
+    """One line a row; the first row may be the names of the columns."""
+    table = [tuple(printable(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [indent + "  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+
+
+def printable(text: str) -> str:
+    """Without what could move a terminal's cursor: parts of it may come from a tenant."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
 
 MAX_WIDTH = 110
 """Columns that a sentence is wrapped at, even where the terminal is wider: longer lines are hard to read."""
@@ -47,7 +61,7 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         message = row["message"] if row["result"] == "refused" else f"not known: {row['message']}"
         table.append((row["policy"], row["quota"] or "-", row["step"], message))
-    return tables.lines(table, "  ")
+    return lines(table, "  ")
 
 
 def _what(decision: Json) -> list[tuple[str, str]]:
@@ -69,14 +83,14 @@ def _what(decision: Json) -> list[tuple[str, str]]:
 def wrapped(sentence: str, indent: int = 0) -> list[str]:
     """Its lines, each to be shown so many columns to the right."""
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH) - indent
-    return textwrap.wrap(tables.printable(sentence), width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     names = amounts(any(row["kept"]["nanos"] for row in rows))
     table: list[Sequence[str]] = [("quota", "resource", *names)]
     table += [("/".join(row["path"]), row["resource"], *(row[name]["text"] for name in names)) for row in rows]
-    return tables.lines(table, "  ")
+    return lines(table, "  ")
 
 
 def amounts(kept: bool) -> Sequence[str]:

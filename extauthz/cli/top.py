@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from extauthz.cli import asking, report, tables
+from extauthz.cli import asking, report
 from extauthz.core.quantities import parse
 from extauthz.service.setting_errors import SettingsError
 
@@ -50,7 +50,7 @@ def _quotas(found: Sequence[dict[str, Any]]) -> list[str]:
             amounts = (of.get(each, "") for each in _AMOUNTS)
             rows.append((name, count, resource, *amounts, "over" if of.get("over") else ""))
             name = count = ""
-    return tables.lines(rows) if found else ["no quotas"]
+    return report.lines(rows) if found else ["no quotas"]
 
 
 def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) -> list[str]:
@@ -61,7 +61,7 @@ def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) ->
         note = "" if one["priced"] else " (cost not known)"
         rows.append((f"{one['resource']} {one['namespace']}/{one['name']}", f"{one['replicas']}{note}", *of))
     left = page["total"] - len(page["items"])
-    return tables.lines(rows) + ([f"and {left} more; --limit shows more"] if left else [])
+    return report.lines(rows) + ([f"and {left} more; --limit shows more"] if left else [])
 
 
 def _both(used: str, reserved: str | None) -> str:

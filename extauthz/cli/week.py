@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from extauthz.cli import exits, report, tables
+from extauthz.cli import exits, report
 from extauthz.core.model import Verdict
 
 Line = Mapping[str, Any]
@@ -127,7 +127,7 @@ def _as_table(lines: list[Line], rows: list[Row]) -> str:
         (row.quota, row.workload, *map(str, (row.would, row.refused, len(row.days), row.wanted)), row.reason, row.last)
         for row in rows
     ]
-    return "\n".join([told, *(["", *tables.lines([names, *cells])] if rows else [])]) + "\n"
+    return "\n".join([told, *(["", *report.lines([names, *cells])] if rows else [])]) + "\n"
 
 
 def _as_json(lines: list[Line], rows: list[Row]) -> str:

@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME
 from extauthz.kube import webhooks
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.kube.resource import Calls
 
 from . import apiserver, canary, webhook
 from .canary import Answer, Canary
-from .rows import Row, Verdict
+from .table import Row, Verdict
 from .trust import Handshake
 
 Tree: TypeAlias = Any

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota, parse
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
+from extauthz.kube.resource import Calls
 
-from . import appliers, names
+from . import cluster, names
 from .cluster import RIGHTS, Right, Rights
 from .trust import Identity
 
@@ -123,14 +123,14 @@ async def namespaces(api: Calls) -> dict[str, dict[str, str]]:
     return {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in found}
 
 
-async def scaled(api: Calls) -> list[appliers.Scaled]:
+async def scaled(api: Calls) -> list[cluster.Scaled]:
     """The first workloads that an HPA targets, with those HPAs."""
     hpas = await _items(api, "/apis/autoscaling/v2/horizontalpodautoscalers")
     kinds = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
     found = [
         each | {"kind": kind} for kind, plural in kinds.items() for each in await _items(api, f"/apis/apps/v1/{plural}")
     ]
-    return appliers.paired(hpas, found)
+    return cluster.paired(hpas, found)
 
 
 async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from extauthz.service.addresses import Address
 from . import names
 from .canary import Answer
 from .dump import Dump
-from .rows import Row, ok, skipped, warn
+from .table import Row, ok, skipped, warn
 
 Tree: TypeAlias = Any
 

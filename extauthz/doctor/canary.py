@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from . import names
-from .rows import Row, fail, ok, skipped, warn
+from .table import Row, fail, ok, skipped, warn
 
 NAME = "canary"
 MOST = 2**31 - 1

@@ -9,7 +9,7 @@ from extauthz.render.options import Outage, Profile
 
 from . import names
 from .dump import ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, asks_gate, kind, lowers, stops_undecided
-from .rows import Row, fail, judged, ok, skipped, warn
+from .table import Row, fail, judged, ok, skipped, warn
 
 RENDER_AGAIN = "render it again with `extauthz render`, and look for another EnvoyFilter that changes it"
 TAKEN = "mount or make what Envoy names, then apply the filter again; until then nothing is decided"

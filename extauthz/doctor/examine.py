@@ -22,7 +22,6 @@ from extauthz.service.addresses import Address
 from . import (
     admission,
     apiserver,
-    appliers,
     bypass,
     canary,
     chain,
@@ -36,7 +35,7 @@ from . import (
 )
 from .client_path import ClientPath
 from .dump import Chain, Dump, NoDumpError, Tree, parse
-from .rows import Row, all_skipped, fail, skipped
+from .table import Row, all_skipped, fail, skipped
 
 # Reads the proxy: the pages of Envoy's admin interface, or a config dump in a file.
 
@@ -365,19 +364,19 @@ class Examination:
     async def _appliers(self) -> list[Row]:
         api = self._api
         if api is None:
-            return all_skipped((appliers.NAME,), "not told which cluster", "--kubeconfig")
+            return all_skipped((cluster.NAME,), "not told which cluster", "--kubeconfig")
 
         async def look() -> Row:
             try:
-                return appliers.row(await apiserver.scaled(api))
+                return cluster.row(await apiserver.scaled(api))
             except ApiError as error:
                 if error.status != 403:
                     raise
                 return skipped(
-                    appliers.NAME, "HPAs or workloads may not be listed", "--kubeconfig, of who may list them"
+                    cluster.NAME, "HPAs or workloads may not be listed", "--kubeconfig, of who may list them"
                 )
 
-        return await _told([appliers.NAME], look)
+        return await _told([cluster.NAME], look)
 
     async def _bypass(self, *, covered: bool) -> list[Row]:
         api = self._api

@@ -10,7 +10,7 @@ from extauthz.render.routes import Rule, rules
 from . import names
 from .chain import RENDER_AGAIN
 from .dump import Chain, Tree, seconds
-from .rows import Row, fail, judged, ok
+from .table import Row, fail, judged, ok
 
 NAMES = ("path rules", "watches", "growth timeouts")
 _EXEMPT, _ANONYMOUS = "exempt-", "-anonymous"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.core import quantities
 
-from .rows import Row, judged, ok, warn
+from .table import Row, judged, ok, warn
 
 Tree: TypeAlias = Any
 

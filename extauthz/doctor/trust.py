@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from .dump import Tree
-from .rows import Row, fail, ok, skipped, warn
+from .table import Row, fail, ok, skipped, warn
 
 SOON = timedelta(days=14)
 """Warned about from then on: two weeks are a holiday."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from . import names
 from .dump import Chain, Dump, Tree, seconds
-from .rows import Row, fail, ok, skipped, warn
+from .table import Row, fail, ok, skipped, warn
 
 NAMES = ("gate reachable", "gate timeout")
 CURE = (

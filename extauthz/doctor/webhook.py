@@ -27,7 +27,7 @@ from extauthz.selfsigned import configurations, issuing
 from . import names, trust
 from .canary import Answer
 from .cluster import Right, Rights, may
-from .rows import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
+from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
 Tree: TypeAlias = Any

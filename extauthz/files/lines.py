@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import yaml
 
-from .events import Events, start
-from .spans import Span
+from .problems import Span
+from .yamltext import Events, start
 
 Path: TypeAlias = Sequence[str | int]
 

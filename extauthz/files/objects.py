@@ -16,8 +16,7 @@ from extauthz.core.wire import gojson
 
 from . import jsontext, lines, yamltext
 from .content import Content
-from .problems import FileProblem, FilesError
-from .spans import Piece, Span, TextError
+from .problems import FileProblem, FilesError, Piece, Span, TextError
 
 _JSON_START = re.compile(r'\s*\{\s*["}]')
 """Anything else is YAML, such as ``{kind: List}``."""

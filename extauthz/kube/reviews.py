@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import Unreachable
+from extauthz.kube.resource import Calls
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -9,8 +9,8 @@ from extauthz.core.model import Tree
 from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
+from extauthz.kube.resource import Calls
 
 Labels: TypeAlias = Mapping[str, str]
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from cachetools import TTLCache
 
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import Calls, Resource
 
 KINDS: tuple[Resource, ...] = (
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),

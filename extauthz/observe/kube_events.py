@@ -27,9 +27,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import Calls, Resource
 from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell

@@ -18,8 +18,8 @@ from extauthz.core.model import Tree
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.core.quota.standing import Standing, compact
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.kube.resource import Calls
 from extauthz.observe.log import Tell
 from extauthz.observe.quota_facts import SLICE, survey
 from extauthz.observe.quota_status import TABLE, Facts, same, status_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any as Tree
 from typing import NamedTuple
 
-from . import pods
+from . import manifests
 from .manifests import GATE, Part, named, text_of
 from .options import SidecarOptions
 
@@ -116,7 +116,7 @@ def cert_manager(options: TlsOptions) -> list[Part]:
         ]
         parts.append(Part(_MUTUAL, between))
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": named(KUBECONFIG, here)}
-    note = _KUBECONFIG.format(access=pods.API_ACCESS)
+    note = _KUBECONFIG.format(access=manifests.API_ACCESS)
     return [*parts, Part(note, [secret | {"stringData": {"kubeconfig": kubeconfig()}}])]
 
 
@@ -142,7 +142,7 @@ def files(options: TlsOptions) -> list[Part]:
         "secretGenerator": [*secrets, place | {"literals": [f"kubeconfig={kubeconfig()}"]}],
     }
     commands = "\n".join(f"    {line}" for line in recipe(options))
-    note = f"{KUBECONFIG}:\n{_KUBECONFIG.format(access=pods.API_ACCESS)}"
+    note = f"{KUBECONFIG}:\n{_KUBECONFIG.format(access=manifests.API_ACCESS)}"
     return [Part(_FILES.format(commands=commands, rotation=_ROTATION, note=note), [tree])]
 
 
@@ -151,14 +151,14 @@ def kubeconfig() -> str:
     listen = SidecarOptions().listen
     server = {
         "server": f"https://{listen.host}:{listen.port}",
-        "certificate-authority": f"{pods.API_ACCESS}/ca.crt",
+        "certificate-authority": f"{manifests.API_ACCESS}/ca.crt",
     }
     return text_of(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "envoy", "cluster": server}],
-            "users": [{"name": "pod", "user": {"tokenFile": f"{pods.API_ACCESS}/token"}}],
+            "users": [{"name": "pod", "user": {"tokenFile": f"{manifests.API_ACCESS}/token"}}],
             "contexts": [{"name": "envoy", "context": {"cluster": "envoy", "user": "pod"}}],
             "current-context": "envoy",
         }

@@ -28,7 +28,7 @@ from envoy_data_plane.google.protobuf import Any
 
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 
-from . import accesslog, bounds, clusters, ext_proc, failover, replies, verify
+from . import accesslog, clusters, ext_proc, replies, routes, verify
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
@@ -55,7 +55,7 @@ def sidecar(options: SidecarOptions) -> bootstrap.Bootstrap:
         static_resources=bootstrap.BootstrapStaticResources(
             listeners=[_listener(options)], clusters=clusters.clusters(options)
         ),
-        overload_manager=bounds.overload_manager(),
+        overload_manager=routes.overload_manager(),
         admin=options.admin and bootstrap.Admin(address=clusters.address(options.admin), ignore_global_conn_limit=True),
     )
 
@@ -85,7 +85,7 @@ def filter_chain(options: SidecarOptions, flush_s: float | None = None) -> liste
     return listener.FilterChain(
         filters=[manager],
         transport_socket=clusters.downstream_tls(options),
-        transport_socket_connect_timeout=timedelta(seconds=bounds.HANDSHAKE_S),
+        transport_socket_connect_timeout=timedelta(seconds=routes.HANDSHAKE_S),
     )
 
 
@@ -93,8 +93,8 @@ def _listener(options: SidecarOptions) -> listener.Listener:
     return listener.Listener(
         name="apiserver",
         address=clusters.address(options.listen),
-        filter_chains=[filter_chain(options, bounds.FLUSH_S)],
-        per_connection_buffer_limit_bytes=bounds.BUFFER_BYTES,
+        filter_chains=[filter_chain(options, routes.FLUSH_S)],
+        per_connection_buffer_limit_bytes=routes.BUFFER_BYTES,
     )
 
 
@@ -108,9 +108,9 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         # A watch may be silent for as long as nothing changes.
         stream_idle_timeout=timedelta(0),
         request_timeout=timedelta(seconds=options.body_timeout_s),
-        request_headers_timeout=timedelta(seconds=bounds.HEAD_S),
-        common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=timedelta(seconds=bounds.IDLE_S)),
-        http2_protocol_options=bounds.downstream_http2(),
+        request_headers_timeout=timedelta(seconds=routes.HEAD_S),
+        common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=timedelta(seconds=routes.IDLE_S)),
+        http2_protocol_options=routes.downstream_http2(),
         # One spelling for the routes, the gate and the API server. An escaped slash could make two segments of one.
         normalize_path=True,
         path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST,
@@ -159,7 +159,7 @@ def _ext_authz(options: SidecarOptions) -> ext_authz.ExtAuthz:
         grpc_service=core.GrpcService(
             envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE),
             timeout=timedelta(seconds=options.gate_timeout_s),
-            retry_policy=failover.retry_policy(options),
+            retry_policy=clusters.retry_policy(options),
         ),
         # What has not come whole then is no count, and the gate says so. As bytes: protobuf is not UTF-8.
         with_request_body=ext_authz.BufferSettings(

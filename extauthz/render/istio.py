@@ -22,10 +22,9 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import bounds, clusters, envoy, pods, secrets
+from . import clusters, envoy, manifests, routes, secrets
 from .manifests import folder, mount
-from .mesh import SERVICE_PORT, MeshOptions
-from .options import SidecarOptions
+from .options import SERVICE_PORT, MeshOptions, SidecarOptions
 
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
@@ -33,7 +32,7 @@ def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
     merged = listener.Listener(
         listener_filters=[_tells_tls()],
         filter_chains=[_chain(options.sidecar)],
-        per_connection_buffer_limit_bytes=bounds.BUFFER_BYTES,
+        per_connection_buffer_limit_bytes=routes.BUFFER_BYTES,
     )
     match = {"listener": {"name": f"{options.service_ip}_{SERVICE_PORT}"}}
     return {
@@ -68,7 +67,7 @@ def _chain(options: SidecarOptions) -> listener.FilterChain:
     chain = envoy.filter_chain(options)
     chain.name = "extauthz"
     chain.filter_chain_match = listener.FilterChainMatch(transport_protocol="tls")
-    chain.filters.insert(0, bounds.connection_limit())  # an overload manager would be the whole sidecar's
+    chain.filters.insert(0, routes.connection_limit())  # an overload manager would be the whole sidecar's
     return chain
 
 
@@ -97,10 +96,10 @@ def _metadata(options: MeshOptions) -> dict[str, Tree]:
 
 def _trusting(options: MeshOptions) -> dict[str, Tree]:
     """Of the pod's spec: the client's container trusts what the sidecar shows."""
-    mounts = [mount("extauthz-api-access", pods.API_ACCESS)]
+    mounts = [mount("extauthz-api-access", manifests.API_ACCESS)]
     return {
         "containers": [{"name": options.client.container, "volumeMounts": mounts}],
-        "volumes": [pods.api_access(options.trusted)],
+        "volumes": [manifests.api_access(options.trusted)],
     }
 
 

@@ -49,8 +49,7 @@ from extauthz.rpc.heads import (
     trailers_only,
     well_formed_trailers,
 )
-from extauthz.rpc.methods import Method, Methods, Unary
-from extauthz.rpc.status import Code, StatusError, trailers
+from extauthz.rpc.methods import Code, Method, Methods, StatusError, Unary, trailers
 from extauthz.rpc.streams import CODES, REACTIONS, Reaction, State, Stream
 
 

@@ -15,7 +15,7 @@ import hpack
 from hpack.table import HeaderTable
 
 from extauthz.rpc.frames import BadConnectionError, Error
-from extauthz.rpc.status import Code, trailers
+from extauthz.rpc.methods import Code, trailers
 
 Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 

@@ -15,8 +15,7 @@ from extauthz.rpc.accepting import Accepted
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Connection, Drained, Ended, Event, Gone, Message, Opened
 from extauthz.rpc.heads import Head
-from extauthz.rpc.methods import Methods, Sink, Streaming
-from extauthz.rpc.status import Code, StatusError
+from extauthz.rpc.methods import Code, Methods, Sink, StatusError, Streaming
 
 ALPN: Final = "h2"
 """RFC 9113 §3.2."""

@@ -13,8 +13,7 @@ from typing import Final
 
 from extauthz.rpc.frames import Error, Kind
 from extauthz.rpc.heads import Head
-from extauthz.rpc.methods import Method
-from extauthz.rpc.status import Code, StatusError
+from extauthz.rpc.methods import Code, Method, StatusError
 
 
 class State(Enum):

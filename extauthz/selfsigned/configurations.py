@@ -7,9 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import Calls, Resource
 
 GROUP = "admissionregistration.k8s.io"
 

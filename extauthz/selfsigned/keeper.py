@@ -3,19 +3,87 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from ssl import SSLError
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.selfsigned import configurations, issuing, renewal, secret
+from extauthz.kube.resource import Calls, Resource
+from extauthz.selfsigned import configurations, issuing, renewal
 from extauthz.selfsigned.configurations import Configuration
 from extauthz.selfsigned.issuing import BrokenError, Held
 from extauthz.selfsigned.renewal import NoNamesError, Terms
-from extauthz.selfsigned.secret import ConflictError, MissingError, Place
+
+# The Secret that gates share. The API server arbitrates: it takes a write of the version that it has, and no other.
+
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
+
+
+class ConflictError(Exception):
+    """Another gate was faster."""
+
+
+class MissingError(Exception):
+    """There is no such Secret."""
+
+
+class Place(NamedTuple):
+    """Where the Secret is."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"Secret {self.namespace}/{self.name}"
+
+    @property
+    def path(self) -> str:
+        return SECRETS.object(self.namespace, self.name)
+
+
+async def get(api: Calls, place: Place) -> Tree:
+    """The object.
+
+    Raises:
+        MissingError: there is none. Gates do not make it: who may create Secrets can have one made for any account.
+        ApiError, Unreachable: as a call does.
+    """
+    try:
+        return await api.call("GET", place.path)
+    except ApiError as error:
+        if error.status == 404:
+            raise MissingError from error
+        raise
+
+
+async def put(api: Calls, place: Place, held: Held, before: Tree) -> None:
+    """Store it in place of ``before``.
+
+    Raises:
+        ConflictError: there is another one by now.
+        ApiError, Unreachable: as a call does.
+    """
+    data = {name: base64.b64encode(value).decode() for name, value in issuing.written(held).items()}
+    try:
+        await api.call("PUT", place.path, body={**before, "data": data})
+    except ApiError as error:
+        if error.status in (404, 409):
+            raise ConflictError from error
+        raise
+
+
+def held(secret: Tree) -> Held:
+    """What it holds. Raises BrokenError."""
+    try:
+        data = {name: base64.b64decode(value, validate=True) for name, value in (secret.get("data") or {}).items()}
+    except ValueError as error:
+        raise BrokenError(f"no base64 ({error})") from None
+    return issuing.read(data)
+
 
 TRIES: Final = 5
 
@@ -110,7 +178,7 @@ class Keeper:
             ConflictError: others were faster each time.
         """
         for _ in range(TRIES):
-            stored = await secret.get(self._api, self._place)
+            stored = await get(self._api, self._place)
             before = self._read(stored)
             # What is empty or broken is made anew. What this gate still shows stays trusted meanwhile.
             base = before if before is not None else self.held
@@ -118,7 +186,7 @@ class Keeper:
             if held is before:
                 return held
             try:
-                await secret.put(self._api, self._place, held, stored)
+                await put(self._api, self._place, held, stored)
             except ConflictError:
                 continue
             kept = base is not None and base.signer is held.signer
@@ -136,7 +204,7 @@ class Keeper:
         if not stored.get("data"):
             return None  # as the chart makes it
         try:
-            return secret.held(stored)
+            return held(stored)
         except BrokenError as error:
             self._tell("error", "certificate-broken", secret=str(self._place), problem=str(error))
             return None

@@ -18,8 +18,7 @@ from google.protobuf.message import DecodeError
 
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
-from extauthz.rpc.methods import Methods, Unary
-from extauthz.rpc.status import Code, StatusError
+from extauthz.rpc.methods import Code, Methods, StatusError, Unary
 from extauthz.servers import status
 
 SERVICE = "envoy.service.auth.v3.Authorization"

@@ -19,8 +19,7 @@ from google.protobuf.message import DecodeError
 
 from extauthz.core.model import Request
 from extauthz.core.quota.requesters import METADATA
-from extauthz.rpc.methods import Call, Methods, Streaming
-from extauthz.rpc.status import Code, StatusError
+from extauthz.rpc.methods import Call, Code, Methods, StatusError, Streaming
 from extauthz.servers.ext_authz import MAX_HEADER
 from extauthz.servers.lowering import Lower, Lowered
 

@@ -18,7 +18,7 @@ from typing import Self, TypeAlias
 from extauthz.core.intake.admission import Review, kept
 from extauthz.core.model import Unreadable
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
-from extauthz.servers.turns import FullError, Turns
+from extauthz.servers.bodies import FullError, Turns
 from extauthz.service.aside_process import LENGTH
 
 MOST_EACH = 8

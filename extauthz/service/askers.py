@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.kube import webhooks
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.kube.resource import Calls
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.log import Log
 from extauthz.observe.serving import Serving

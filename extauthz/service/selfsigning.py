@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from extauthz.kube.connection import Connection
 from extauthz.kube.credentials import own_namespace
 from extauthz.observe.log import Tell
-from extauthz.selfsigned.keeper import Keeper
+from extauthz.selfsigned.keeper import Keeper, Place
 from extauthz.selfsigned.renewal import Terms
-from extauthz.selfsigned.secret import Place
 from extauthz.service.certificates import Handshakes
 from extauthz.service.settings import Settings
 

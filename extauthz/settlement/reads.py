@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.model import WorkloadRef
-from extauthz.kube.backoff import Backoff
+from extauthz.kube.reflector import Backoff
 
 AT_ONCE = 16
 """Reads under way for pending writes, and as many for checks, so that neither holds up the other. The API server's

@@ -7,7 +7,7 @@ import asyncio
 import re
 
 from extauthz.core.model import Verdict
-from extauthz.kube import backoff
+from extauthz.kube import reflector
 from extauthz.ledger_store.payload import PayloadError, decode
 
 from . import objects
@@ -158,7 +158,7 @@ class Convergence:
         while world.loop.time() < began_s + within_s:
             decision = await world.client.ask(sent, world.dice, member)
             if decision is not None and decision.reason == "stale":
-                within_s = GROWS_WITHIN_S + backoff.LONGEST_S
+                within_s = GROWS_WITHIN_S + reflector.LONGEST_S
             if decision is not None and decision.verdict is expected:
                 break
             await asyncio.sleep(0.2)

@@ -17,8 +17,7 @@ from extauthz.render import envoy as render
 from extauthz.render import secrets
 from extauthz.render.options import Endpoint, SidecarOptions
 
-from .pages import page
-from .processes import Child
+from .processes import Child, page
 
 Alter: TypeAlias = Callable[[dict[str, Any]], None]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from .pages import page
-from .processes import START_S, Child
+from .processes import START_S, Child, page
 
 SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
 """The command's entry point, with this very interpreter."""

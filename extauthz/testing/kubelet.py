@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from .background import Background
+from .processes import Background
 
 Tree = Any
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from .background import Background
+from .processes import Background
 
 Tree = Any
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from extauthz.testing.background import Background
+from extauthz.testing.processes import Background
 
 
 class Got(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 from itertools import cycle
 
 from extauthz.render.webhook import WebhookOptions, configuration
-from extauthz.testing.background import Background
+from extauthz.testing.processes import Background
 from tests.contract.relay import Relay
 from tests.controlplane.plane import Plane
 from tests.controlplane.sites import Sites

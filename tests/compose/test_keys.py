@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.testing.compose import keys, places
+from extauthz.testing.compose import keys
 from extauthz.testing.envoy import validate
 
 ROOT = Path(__file__).parents[2]
@@ -48,13 +48,11 @@ def test_keys_are_for_their_owner_only(made: Path):
 
 def test_services_are_called_and_listen_as_their_certificates_say():
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    places_used = (places.APISERVER, places.ENVOY, places.GATE, places.METRICS)
+    places_used = (keys.APISERVER, keys.ENVOY, keys.GATE, keys.METRICS)
     assert {host for host, _ in places_used} <= set(services)
-    assert f"--secure-port={places.APISERVER[1]}" in services["kube-apiserver"]["command"]
-    assert f"--grpc=:{places.GATE[1]}" in services["gate"]["command"]
-    assert (
-        f"127.0.0.1:{places.PUBLISHED.rpartition(':')[2]}:{places.APISERVER[1]}" in services["kube-apiserver"]["ports"]
-    )
+    assert f"--secure-port={keys.APISERVER[1]}" in services["kube-apiserver"]["command"]
+    assert f"--grpc=:{keys.GATE[1]}" in services["gate"]["command"]
+    assert f"127.0.0.1:{keys.PUBLISHED.rpartition(':')[2]}:{keys.APISERVER[1]}" in services["kube-apiserver"]["ports"]
 
 
 @pytest.mark.parametrize("service", yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"])

@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from extauthz.testing.gate import SERVE
-from extauthz.testing.pages import page
-from extauthz.testing.processes import Child
+from extauthz.testing.processes import Child, page
 from tests.controlplane.access import service_account
 from tests.controlplane.api import path_of
 from tests.controlplane.looping import Looping

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from extauthz.testing.envoy import binary
-from extauthz.testing.pages import page
-from extauthz.testing.processes import Child
+from extauthz.testing.processes import Child, page
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, free_ports
 

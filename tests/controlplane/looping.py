@@ -1,4 +1,4 @@
-"""A blocking loop in a thread of its own, beside a test. (``extauthz.testing.background`` is for coroutines.)"""
+"""A blocking loop in a thread of its own, beside a test. (``extauthz.testing.processes`` is for coroutines.)"""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import aiohttp
 from aiohttp import web
 
 from extauthz.render.options import Endpoint
-from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy
+from extauthz.testing.processes import Background
 from tests.controlplane.plane import Plane
 
 Tree = Any

@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from extauthz.render.options import Endpoint, SidecarOptions
 from extauthz.testing.certs import LOOPBACK_NAMES, Authority
-from extauthz.testing.pages import page
-from extauthz.testing.processes import Child
+from extauthz.testing.processes import Child, page
 from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import find

@@ -19,9 +19,9 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 from extauthz.ledger_store.kubernetes import NAME
 from extauthz.ledger_store.payload import Payload, decode
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import SERVE, Gate
+from extauthz.testing.processes import Background
 from tests.contract.relay import Relay, relaying
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api

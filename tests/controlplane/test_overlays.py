@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.render import mesh
+from extauthz.render import options
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
 from tests.rendering import chart
@@ -91,10 +91,10 @@ def test_nodes_are_let_to_the_grpc_port_and_nowhere_else(kubectl: Kubectl, tmp_p
     assert all("ipBlock" not in each for each in look["from"])
 
 
-@pytest.mark.parametrize("client", [name for name in mesh.CLIENTS if name != "hpa-controller"])
+@pytest.mark.parametrize("client", [name for name in options.CLIENTS if name != "hpa-controller"])
 def test_the_mesh_is_laid_over_what_an_autoscaler_ships(kubectl: Kubectl, tmp_path: Path, client: str):
     """As docs/istio.md shows it."""
-    whose = mesh.CLIENTS[client]
+    whose = options.CLIENTS[client]
     own = {"name": whose.container, "image": "theirs", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
     template = {"metadata": {"labels": dict(whose.labels)}, "spec": {"containers": [own]}}
     shipped = {

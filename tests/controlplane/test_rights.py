@@ -25,7 +25,7 @@ from extauthz.ledger_store.store import Stored
 from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.kube_events import EVENTS, KubeEvents
 from extauthz.observe.status import StatusWriter
-from extauthz.selfsigned import configurations, issuing, secret
+from extauthz.selfsigned import configurations, issuing, keeper
 from extauthz.servers.page import cluster as page
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS
 from extauthz.testing.builders import gate, workload
@@ -92,7 +92,7 @@ NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 SIGNER = issuing.authority(NOW, DAY)
 HELD = issuing.Held(SIGNER, (), issuing.serving(SIGNER, ["gate"], NOW, DAY))
-SECRET = secret.Place("default", "extauthz-webhook")
+SECRET = keeper.Place("default", "extauthz-webhook")
 SUBJECT = Subject("apps/v1", "Deployment", "default", "web", "u1")
 
 
@@ -150,8 +150,8 @@ DOING: dict[tuple[str, str], Doing] = {
         (f"{kind}.admissionregistration.k8s.io", "patch"): trusted(kind)
         for kind in (webhooks.VALIDATING, webhooks.MUTATING)
     },
-    ("secrets", "get"): lambda heard: secret.get(heard, SECRET),
-    ("secrets", "update"): lambda heard: secret.put(heard, SECRET, HELD, {"metadata": {"name": SECRET.name}}),
+    ("secrets", "get"): lambda heard: keeper.get(heard, SECRET),
+    ("secrets", "update"): lambda heard: keeper.put(heard, SECRET, HELD, {"metadata": {"name": SECRET.name}}),
     ("tokenreviews.authentication.k8s.io", "create"): lambda heard: reviews.person_of(heard, "nobody's"),
     ("subjectaccessreviews.authorization.k8s.io", "create"): lambda heard: reviews.may(
         heard, reviews.Person("jane"), reviews.Target("", "pods", "")

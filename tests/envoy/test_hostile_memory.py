@@ -12,7 +12,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import WindowUpdated
 
-from extauthz.render import bounds
+from extauthz.render import routes
 from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body
 
 BODIES = 250
@@ -102,4 +102,4 @@ def test_bodies_that_never_end_take_little_and_honest_clients_lose_nothing(stack
     assert begun == BODIES
     assert sent >= BODIES * 1000, "else nothing was tried"
     assert grown < GROWS_MIB
-    assert (before + GROWS_MIB) * MIB < bounds.HEAP_BYTES
+    assert (before + GROWS_MIB) * MIB < routes.HEAP_BYTES

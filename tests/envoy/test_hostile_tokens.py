@@ -15,7 +15,7 @@ from h2.connection import H2Connection
 from h2.settings import SettingCodes
 
 from extauthz.core.ledger.pending_write import Event
-from extauthz.render import bounds
+from extauthz.render import routes
 from extauthz.render.options import Anonymous, Endpoint
 from extauthz.testing.certs import Authority
 from extauthz.testing.stack import PATCH, Stack, scale_body
@@ -50,7 +50,7 @@ def window_of_none(authority: Authority, port: int) -> Iterator[None]:
 def impatient(tree: Any) -> None:
     (listener,) = tree["static_resources"]["listeners"]
     manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
-    assert manager["stream_flush_timeout"] == f"{bounds.FLUSH_S:g}s"
+    assert manager["stream_flush_timeout"] == f"{routes.FLUSH_S:g}s"
     manager["stream_flush_timeout"] = "1s"
 
 
@@ -65,7 +65,7 @@ def test_a_stranger_who_takes_no_answer_holds_room_for_seconds_alone(authority: 
             eventually(lambda: real.answers(Event.REFUSED) == 1)
             real.api.failing = 0
             assert real.has_room(TEAM)
-    assert bounds.FLUSH_S <= 10
+    assert routes.FLUSH_S <= 10
 
 
 NAMESPACE = "tokens"

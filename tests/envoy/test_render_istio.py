@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import bounds, envoy, istio, mesh, pods
+from extauthz.render import envoy, istio, manifests, options, routes
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
@@ -59,7 +59,7 @@ def values(tree: object, key: str) -> Iterator[Any]:
 
 
 def test_the_repository_shows_filter_and_pod_of_each_client():
-    wanted = [f"{what} --client {client}" for client in mesh.CLIENTS for what in ("istio", "istio-pod")]
+    wanted = [f"{what} --client {client}" for client in options.CLIENTS for what in ("istio", "istio-pod")]
     assert sorted(" ".join(made_by(file)) for file in SHOWN) == sorted(wanted)
 
 
@@ -71,14 +71,14 @@ def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
 @pytest.mark.parametrize("profile", Profile)
 @pytest.mark.parametrize("outage", Outage)
 def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profile, outage: Outage):
-    sidecar = replace(mesh.SIDECAR, profile=profile, on_outage=outage)
+    sidecar = replace(options.SIDECAR, profile=profile, on_outage=outage)
     alone = envoy.to_tree(envoy.sidecar(sidecar))["static_resources"]
-    tree = istio.envoy_filter(mesh.MeshOptions(sidecar=sidecar))
+    tree = istio.envoy_filter(options.MeshOptions(sidecar=sidecar))
     (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
     assert chain.pop("name") == "extauthz"
     assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
     limit = chain["filters"].pop(0)["typed_config"]
-    assert int(limit["max_connections"]) == bounds.CONNECTIONS, "where an overload manager does that without a mesh"
+    assert int(limit["max_connections"]) == routes.CONNECTIONS, "where an overload manager does that without a mesh"
     without = alone["listeners"][0]["filter_chains"][0]
     # Envoys of sidecars may be older than the field.
     assert without["filters"][0]["typed_config"].pop("stream_flush_timeout") == "10s"
@@ -132,12 +132,12 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert [*values(tree, "filename")] == []
     secrets = [yaml.safe_load(text) for text in files.values()]
     named = {file.rpartition("/")[0] for file in [*files, *values(secrets, "filename")]}
-    assert named == {each["mountPath"] for each in mounts} | {pods.API_ACCESS}
+    assert named == {each["mountPath"] for each in mounts} | {manifests.API_ACCESS}
     watched = {folder["path"] for folder in values([tree, secrets], "watched_directory")}
     assert watched == {file.rpartition("/")[0] for file in values(secrets, "filename")}
 
 
-@pytest.mark.parametrize("client", mesh.CLIENTS)
+@pytest.mark.parametrize("client", options.CLIENTS)
 def test_filter_and_pod_are_about_the_same_client(capsys, client: str):
     words = ["--client", client, "--namespace", "elsewhere"]
     tree = yaml.safe_load(rendered(capsys, "istio", *words))
@@ -149,7 +149,7 @@ def test_filter_and_pod_are_about_the_same_client(capsys, client: str):
 def test_the_hpa_is_asked_about_scales_alone_and_its_pods_are_those_that_the_filter_selects(capsys):
     tree = yaml.safe_load(rendered(capsys, "istio", "--client", "hpa-controller"))
     scale_alone = istio.envoy_filter(
-        mesh.MeshOptions(mesh.CLIENTS["hpa-controller"], sidecar=replace(mesh.SIDECAR, profile=Profile.SCALE))
+        options.MeshOptions(options.CLIENTS["hpa-controller"], sidecar=replace(options.SIDECAR, profile=Profile.SCALE))
     )
     assert tree == json.loads(json.dumps(scale_alone))
     *_, deployment = yaml.safe_load_all((REPOSITORY / "deploy/hpa-controller/hpa-controller.yaml").read_text())

@@ -15,8 +15,8 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.render import envoy
+from extauthz.render.manifests import API_ACCESS
 from extauthz.render.options import Endpoint, Outage, Profile, SidecarOptions
-from extauthz.render.pods import API_ACCESS
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
 from tests import rendering

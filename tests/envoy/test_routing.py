@@ -13,8 +13,7 @@ import pytest
 
 from extauthz.render.options import Profile
 from extauthz.testing import authz
-from extauthz.testing.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of
-from extauthz.testing.upgrades import upgrade
+from extauthz.testing.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of, upgrade
 
 NAMESPACED = "/apis/apps/v1/namespaces/team-a"
 SPELLINGS = Path(__file__).parents[1] / "data" / "spellings.jsonl"

@@ -10,8 +10,7 @@ import pytest
 
 from extauthz.core.intake.read import MAX_BYTES
 from extauthz.testing.objects import Key
-from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, read_response, scale_body, status_of
-from extauthz.testing.upgrades import echo, upgrade
+from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, echo, read_response, scale_body, status_of, upgrade
 
 KIB = 1024
 MIB = 1024 * KIB

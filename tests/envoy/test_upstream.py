@@ -13,8 +13,7 @@ import pytest
 
 from extauthz.render.options import Endpoint
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, status_of
-from extauthz.testing.upgrades import echo, until_blank, upgrade
+from extauthz.testing.stack import PATCH, SCALE, Stack, echo, scale_body, status_of, until_blank, upgrade
 from tests.waiting import eventually
 
 EXEC = "/api/v1/namespaces/team-a/pods/web-0/exec?command=sh&stdin=true"

@@ -25,7 +25,7 @@ from hyperframe.frame import (
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Connection, Drained, Ended, Gone, Message
 from extauthz.rpc.frames import PREFACE, Error
-from extauthz.rpc.status import Code
+from extauthz.rpc.methods import Code
 from tests.rpc.client import BIDI, SINK, UNARY, Peer, head, parsed, prefixed
 from tests.rpc.spelling import FLOODS, block, headers, spelled
 

@@ -19,9 +19,8 @@ from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Connection
 from extauthz.rpc.frames import PREFACE
 from extauthz.rpc.link import ALPN, Link
-from extauthz.rpc.methods import Call, Methods, Sink, Streaming, Unary
+from extauthz.rpc.methods import Call, Code, Methods, Sink, StatusError, Streaming, Unary
 from extauthz.rpc.serving import Server
-from extauthz.rpc.status import Code, StatusError
 from extauthz.testing.certs import Authority
 from tests.rpc.client import parsed, prefixed
 from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.servers.page import knows, places, rendering, words
-from extauthz.servers.page.bars import bar
-from extauthz.servers.page.chart import FRAME, INSET, chart
+from extauthz.servers.page import knows, rendering
+from extauthz.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.servers.page.views import Decided
 
 ROOT = Path(__file__).parents[2]
@@ -99,14 +98,14 @@ def test_a_very_high_axis_has_thousands():
     [(0, "under a minute"), (59.9, "under a minute"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (172_800, "2 d")],
 )
 def test_times_are_told_in_one_unit(seconds: float, text: str):
-    assert words.lasting(seconds) == text
+    assert rendering.lasting(seconds) == text
 
 
 def test_addresses_keep_a_name_in_one_place():
-    assert places.of_quota("a/b?c#d") == "/quotas/a%2Fb%3Fc%23d"
+    assert rendering.of_quota("a/b?c#d") == "/quotas/a%2Fb%3Fc%23d"
     named = {"namespace": "n s", "resource": "deployments.apps", "name": "../x"}
-    assert places.of_workload(named) == "/namespaces/n%20s/workloads/deployments.apps/..%2Fx"
-    assert places.of_tree(q="a&b", only="") == "/?q=a%26b"
+    assert rendering.of_workload(named) == "/namespaces/n%20s/workloads/deployments.apps/..%2Fx"
+    assert rendering.of_tree(q="a&b", only="") == "/?q=a%26b"
 
 
 async def test_how_fresh_a_gate_is_goes_by_the_watch_that_is_quietest():

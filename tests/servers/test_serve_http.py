@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.testing.background import Background
 from extauthz.testing.platform import Platform
+from extauthz.testing.processes import Background
 from tests.servers.running import Running, ask, metadata, scale, within
 
 

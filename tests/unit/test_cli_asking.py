@@ -245,9 +245,9 @@ def test_kubectl_finds_it_as_a_plugin():
 
 
 def test_nothing_that_a_tenant_names_moves_the_cursor():
-    from extauthz.cli import tables
+    from extauthz.cli import report
 
-    assert tables.lines([("a\x1b[2J", "b")]) == ["a\ufffd[2J  b"]
+    assert report.lines([("a\x1b[2J", "b")]) == ["a\ufffd[2J  b"]
 
 
 def test_a_reader_of_the_output_that_has_gone_is_no_wrong_file():

@@ -16,9 +16,8 @@ from cryptography import x509
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.selfsigned import issuing
 from extauthz.selfsigned.issuing import BrokenError, Held
-from extauthz.selfsigned.keeper import Keeper
+from extauthz.selfsigned.keeper import Keeper, Place
 from extauthz.selfsigned.renewal import NoNamesError, Terms, renewed
-from extauthz.selfsigned.secret import Place
 
 Tree = Any
 

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.share import MOST_EACH, REST, Share
-from extauthz.servers.turns import FullError, Turns
+from extauthz.servers.bodies import FullError, Turns
 
 
 async def asked(turns: Turns, *sources: str) -> list[asyncio.Task[None]]:

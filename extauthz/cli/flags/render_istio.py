@@ -8,7 +8,7 @@ from functools import partial
 
 from extauthz.cli.flags import sidecar
 from extauthz.render.manifests import FORMATS
-from extauthz.render.mesh import CLIENTS, MeshOptions
+from extauthz.render.options import CLIENTS, MeshOptions
 
 DEFAULTS = MeshOptions()
 

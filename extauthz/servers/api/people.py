@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from aiohttp import web
 from cachetools import TTLCache
 
-from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.kube.resource import Calls
 from extauthz.kube.reviews import Person, Target, may, person_of
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import ALL, Kind, Rights

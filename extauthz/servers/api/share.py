@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from extauthz.servers.api.problems import Problem
-from extauthz.servers.turns import FullError, Turns
+from extauthz.servers.bodies import FullError, Turns
 
 Result = TypeVar("Result")
 

@@ -4,14 +4,17 @@ for a short while."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from extauthz.core.kinds import WorkloadKind
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
+from extauthz.explain import target
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
 from extauthz.servers.api.people import Judgements
+from extauthz.servers.page import rendering
 
 HPA: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 EVENT: Final = Resource("", "v1", "events", "Event")
@@ -143,3 +146,58 @@ def _counts(tree: Tree, kind: str) -> dict[str, Any]:
         "spec": {key: spec[key] for key in ("replicas", "selector") if key in spec},
         "status": {"replicas": status.get("replicas", 0)},
     }
+
+
+# Events of the cluster, the newest first.
+
+
+MOST_EVENTS: Final = 10
+MOST_CHARACTERS: Final = 1_024
+"""Of a message. The API server takes no longer ones in new events."""
+
+TIMES: Final = (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("firstTimestamp",))
+
+
+class Event(NamedTuple):
+    """One row."""
+
+    about: str
+    is_warning: bool
+    reason: str
+    message: str
+    times: int
+    age: str
+    """Empty: it does not say when."""
+
+
+def shown(trees: Iterable[Tree], about: Collection[tuple[str, str]], now_s: float) -> list[Event]:
+    """The last ones about these objects: plural and name."""
+    ours = [tree for tree in trees if _about(tree) in about]
+    return [_event(tree, now_s) for tree in sorted(ours, key=_at_s, reverse=True)[:MOST_EVENTS]]
+
+
+def _about(tree: Tree) -> tuple[str, str]:
+    return target.plural(str(at(tree, "involvedObject", "kind"))), str(at(tree, "involvedObject", "name"))
+
+
+def _at_s(tree: Tree) -> float:
+    """When it was last seen; 0: it does not say."""
+    for way in TIMES:
+        try:
+            return rendering.seconds(at(tree, *way))
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return 0.0
+
+
+def _event(tree: Tree, now_s: float) -> Event:
+    at_s = _at_s(tree)
+    times = at(tree, "series", "count") or at(tree, "count")
+    return Event(
+        str(at(tree, "involvedObject", "kind")),
+        at(tree, "type") == "Warning",
+        str(at(tree, "reason") or "")[:MOST_CHARACTERS],
+        str(at(tree, "message") or "")[:MOST_CHARACTERS],
+        times if isinstance(times, int) else 1,
+        rendering.lasting(now_s - at_s) if at_s else "",
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from extauthz.servers.api.rights import ALL, Kind, Rights
-from extauthz.servers.page import words
+from extauthz.servers.page import rendering
 
 
 class Knowledge(NamedTuple):
@@ -44,9 +44,9 @@ def _for_some(known: Knowledge) -> list[str]:
 
 def _lines(known: Knowledge) -> list[str]:
     counted = (
-        words.count(known.quotas, "quota"),
-        words.count(known.workloads, "object"),
-        words.count(known.pending, "pending write"),
+        rendering.count(known.quotas, "quota"),
+        rendering.count(known.workloads, "object"),
+        rendering.count(known.pending, "pending write"),
     )
     return [
         f"It knows {counted[0]} and {counted[1]}, and has {counted[2]}.",
@@ -60,5 +60,5 @@ def _freshness(known: Knowledge) -> str:
     if not known.watches:
         return "It reads files, and reads them again when they change."
     resource, age_s = max(known.watches, key=lambda watch: watch[1])
-    watched = words.count(len(known.watches), "resource")
-    return f"It watches {watched}. The quietest, {resource}, was last heard of {words.lasting(age_s)} ago."
+    watched = rendering.count(len(known.watches), "resource")
+    return f"It watches {watched}. The quietest, {resource}, was last heard of {rendering.lasting(age_s)} ago."

@@ -10,8 +10,8 @@ from extauthz.servers.api.questions import reference
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
-from extauthz.servers.page import places, words
-from extauthz.servers.page.bars import bars, share
+from extauthz.servers.page import rendering
+from extauthz.servers.page.chart import bars, share
 from extauthz.servers.page.tree import faults
 from extauthz.servers.page.views import View, refused
 
@@ -69,19 +69,19 @@ async def look(asked: Asked, now_s: float) -> View:
     pending, pending_total = await _pending(asked, name)
     context = {
         "quota": one,
-        "above": [(above, places.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
+        "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
         "bars": bars(one["resources"]),
         "faults": faults(one),
-        "workloads": words.count(one["workloads"], "workload"),
+        "workloads": rendering.count(one["workloads"], "workload"),
         "sort": sort,
-        "sorts": [(key, places.of_quota(name, sort=key)) for key in sorted(one["resources"])],
+        "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
         "users": users,
         "users_total": total,
-        "all_users": places.of_quota(name, sort=sort, all="yes") if len(users) < min(total, MOST_ALL) else "",
+        "all_users": rendering.of_quota(name, sort=sort, all="yes") if len(users) < min(total, MOST_ALL) else "",
         "refused": waiting,
         "refused_total": waiting_total,
         "children": await _children(asked, name),
-        "below": places.of_tree(below=name),
+        "below": rendering.of_tree(below=name),
         "pending": pending,
         "pending_total": pending_total,
     }
@@ -112,7 +112,7 @@ def _user(item: Json, room: Json, sort: str, hard: str) -> User:
         item["name"],
         item["namespace"],
         item["resource"],
-        places.of_workload(item),
+        rendering.of_workload(item),
         item["replicas"],
         amount,
         item["reserved"].get(sort, ""),
@@ -135,7 +135,7 @@ async def _children(asked: Asked, name: str) -> list[tuple[str, str]]:
     """Some of those below it. The tree has all."""
     below = list(islice(asked.answers.names(name), 1, LOOKED_AT))
     seen = await asked.rights.visible(Kind.QUOTA, below)
-    return [(child, places.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
+    return [(child, rendering.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
 
 
 async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:
@@ -148,5 +148,5 @@ def pending_write(one: Json) -> PendingWrite:
     """A pending write of the API."""
     to = f"to {one['replicas']:,} replicas" if one["replicas"] is not None else "as many replicas"
     changes = " and a new template" if one["changesTemplate"] else ""
-    left = words.lasting(one["secondsLeft"])
-    return PendingWrite(one["name"], one["namespace"], places.of_workload(one), to + changes, left)
+    left = rendering.lasting(one["secondsLeft"])
+    return PendingWrite(one["name"], one["namespace"], rendering.of_workload(one), to + changes, left)

@@ -6,12 +6,57 @@ import asyncio
 import hashlib
 import mimetypes
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 import jinja2
 
-from extauthz.servers.page import places
+from extauthz.servers.api.shown import Json
+
+# Where a thing has its page.
+
+
+HOME = "/"
+QUOTA = "/quotas/{quota}"
+WORKLOAD = "/namespaces/{namespace}/workloads/{resource}/{name}"
+STREAM = "/events"
+"""Before the path of a page: what changes of it."""
+WHY = "/why" + WORKLOAD
+"""A part of the page of a workload, and a page of its own without JavaScript."""
+STATIC = "/static/{file}"
+
+
+def of_quota(name: str, **query: str) -> str:
+    """The page of a quota."""
+    return with_query(QUOTA.format(quota=_segment(name)), query)
+
+
+def of_workload(named: Json) -> str:
+    """The page of a workload that an answer of the API names."""
+    return WORKLOAD.format(**{field: _segment(named[field]) for field in ("namespace", "resource", "name")})
+
+
+def of_why(named: Json) -> str:
+    """Why a workload has its count."""
+    return WHY.removesuffix(WORKLOAD) + of_workload(named)
+
+
+def of_tree(**query: str) -> str:
+    """The tree of quotas, or a part of it."""
+    return with_query(HOME, query)
+
+
+def with_query(path: str, query: Mapping[str, str]) -> str:
+    """The path with those parameters that say something."""
+    told = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(told, errors='replace')}" if told else path
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="", errors="replace")
+
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -71,8 +116,8 @@ class Templates:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        urls = {name: f"{places.STATIC.format(file=name)}?v={one.tag}" for name, one in static.items()}
-        self._environment.globals.update(static=urls, of_quota=places.of_quota)
+        urls = {name: f"{STATIC.format(file=name)}?v={one.tag}" for name, one in static.items()}
+        self._environment.globals.update(static=urls, of_quota=of_quota)
 
     async def write(self, name: str, context: Mapping[str, Any]) -> str:
         """One template, filled in. Other work comes in between: a long page takes some hundredths of a second."""
@@ -87,3 +132,48 @@ class Templates:
 def _templates() -> dict[str, str]:
     folder = _HERE.joinpath("templates")
     return {one.name: one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".html")}
+
+
+# Numbers and times as people read them.
+
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+
+
+def lasting(seconds: float) -> str:
+    """How long something lasts, in one unit, so that it changes rarely.
+
+    >>> lasting(59), lasting(150), lasting(7200), lasting(200000)
+    ('under a minute', '2 min', '2 h', '2 d')
+    """
+    if seconds < MINUTE_S:
+        return "under a minute"
+    if seconds < HOUR_S:
+        return f"{int(seconds // MINUTE_S)} min"
+    if seconds < 2 * DAY_S:
+        return f"{int(seconds // HOUR_S)} h"
+    return f"{int(seconds // DAY_S)} d"
+
+
+def since(stamp: str, now_s: float) -> str:
+    """How long ago a time of the API was."""
+    return lasting(now_s - seconds(stamp))
+
+
+def seconds(stamp: str) -> float:
+    """A time of the API, in seconds since the epoch."""
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def clock(at_s: float) -> str:
+    """The time of day in UTC."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "workload"), count(12345, "workload")
+    ('1 workload', '12,345 workloads')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -12,7 +12,7 @@ from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import Asked, Known
 from extauthz.servers.api.share import Share
-from extauthz.servers.page import knows, places, quota, tree, workload
+from extauthz.servers.page import knows, quota, rendering, tree, workload
 from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge
 from extauthz.servers.page.live import Client, Streams, digest
@@ -20,7 +20,11 @@ from extauthz.servers.page.rendering import HEADERS, KEPT, Templates, files
 from extauthz.servers.page.views import Look
 from extauthz.servers.page.why import Why
 
-LOOKS: Final[dict[str, Look]] = {places.HOME: tree.look, places.QUOTA: quota.look, places.WORKLOAD: workload.look}
+LOOKS: Final[dict[str, Look]] = {
+    rendering.HOME: tree.look,
+    rendering.QUOTA: quota.look,
+    rendering.WORKLOAD: workload.look,
+}
 
 LIVE: Final = "<!-- live -->"
 """Where the part that lives is put into a page. No value can be that: each is escaped."""
@@ -69,11 +73,11 @@ class Page:
         """The paths."""
         pages = [web.get(path, self._guarded(self._page_of(look))) for path, look in LOOKS.items()]
         streams = [
-            web.get(places.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
+            web.get(rendering.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
             for path, look in LOOKS.items()
         ]
-        why = web.get(places.WHY, self._guarded(self._why_page))
-        return [*pages, *streams, why, web.get(places.STATIC, self._guarded(self._file))]
+        why = web.get(rendering.WHY, self._guarded(self._why_page))
+        return [*pages, *streams, why, web.get(rendering.STATIC, self._guarded(self._file))]
 
     def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -92,7 +96,7 @@ class Page:
             template, context = await self._view(look, request, rights)
             part = await self._templates.write(f"{template}.live", context)
             query = {**request.query, "seen": digest(part)}
-            stream = places.with_query(places.STREAM + request.rel_url.raw_path, query)
+            stream = rendering.with_query(rendering.STREAM + request.rel_url.raw_path, query)
             self._access.answered(request, rights, 200)
             return self._html(
                 (await self._templates.write(template, {**context, "stream": stream})).replace(LIVE, part)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
-from extauthz.servers.page import places, words
-from extauthz.servers.page.bars import Bar, bars
+from extauthz.servers.page import rendering
+from extauthz.servers.page.chart import Bar, bars
 from extauthz.servers.page.views import View, in_turns, namespaces, refused
 
 PER_PAGE = 50
@@ -59,7 +59,7 @@ class Asking(NamedTuple):
     def url(self, page: int) -> str:
         """Another page of the same."""
         query = {"q": self.q, "only": self.only, "below": self.below, "page": str(page) if page > 1 else ""}
-        return places.of_tree(**query)
+        return rendering.of_tree(**query)
 
 
 async def look(asked: Asked, now_s: float) -> View:
@@ -81,7 +81,7 @@ async def look(asked: Asked, now_s: float) -> View:
     context = {
         "asking": asking,
         "quotas": await in_turns((_quota(asked.answers.quota(name), refusing[name], top, seen) for name in here), STEP),
-        "found": words.count(len(names), "quota"),
+        "found": rendering.count(len(names), "quota"),
         "page": page,
         "pages": pages,
         "previous": asking.url(page - 1) if page > 1 else "",
@@ -119,14 +119,14 @@ def _quota(one: Json, refusing: int, top: int, seen: Container[str]) -> Quota:
     fullest = sorted(drawn, key=lambda bar: -bar.percent)[:MOST_BARS]
     return Quota(
         one["name"],
-        places.of_quota(one["name"]),
+        rendering.of_quota(one["name"]),
         min(len(one["path"]) - top, DEEPEST),
         one["parent"] if one["parent"] is not None and one["parent"] in seen else "",
         one["mode"],
         [bar for bar in drawn if bar in fullest],
         len(drawn) - len(fullest),
-        words.count(one["workloads"], "workload"),
-        f"{words.count(refusing, 'workload')} refused" if refusing else "",
+        rendering.count(one["workloads"], "workload"),
+        f"{rendering.count(refusing, 'workload')} refused" if refusing else "",
         faults(one),
     )
 
@@ -135,4 +135,4 @@ def faults(one: Json) -> list[str]:
     """What is wrong with a quota, a few words each."""
     unpriced = one["unpricedWorkloads"]
     found = [] if one["readable"] else ["cannot be read: the last good limits hold"]
-    return found + ([f"{words.count(unpriced, 'workload')} of unknown cost"] if unpriced else [])
+    return found + ([f"{rendering.count(unpriced, 'workload')} of unknown cost"] if unpriced else [])

@@ -12,7 +12,7 @@ from extauthz.servers.api.history import Filter
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
-from extauthz.servers.page import places, words
+from extauthz.servers.page import rendering
 
 MOST_LACKS = 4
 """Of one workload. The decisions on its own page have all."""
@@ -104,9 +104,9 @@ def _refused(one: Json, now_s: float) -> Refused:
     return Refused(
         one["name"],
         one["namespace"],
-        places.of_workload(one),
-        words.since(one["since"], now_s),
-        _asked(one["times"], words.since(one["lastAsked"], now_s)),
+        rendering.of_workload(one),
+        rendering.since(one["since"], now_s),
+        _asked(one["times"], rendering.since(one["lastAsked"], now_s)),
         one["wanted"],
         one["observedReplicas"],
         one["fits"],
@@ -124,7 +124,7 @@ def _lack(row: Json) -> Lack:
         return Lack(row["resource"], "", "", row["requested"], "")
     used, reserved, kept, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "kept", "hard"))
     free = quantities.format(max(0, hard - used - reserved - kept), row["resource"])
-    return Lack(row["resource"], row["quota"], places.of_quota(row["quota"]), row["requested"], free)
+    return Lack(row["resource"], row["quota"], rendering.of_quota(row["quota"]), row["requested"], free)
 
 
 def decided(one: Json) -> Decided:
@@ -132,7 +132,7 @@ def decided(one: Json) -> Decided:
     would = Verdict.DENY.value
     return Decided(
         one["time"],
-        words.clock(words.seconds(one["time"])),
+        rendering.clock(rendering.seconds(one["time"])),
         "audit" if one["verdict"] == Verdict.ALLOW.value and one["would"] == would else one["verdict"],
         one["from"],
         one["to"],

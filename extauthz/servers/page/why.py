@@ -25,9 +25,8 @@ from extauthz.kube.resource import Resource
 from extauthz.servers.api.people import Judgements
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.routes import Asked
-from extauthz.servers.page import places
-from extauthz.servers.page.cluster import EVENT, HPA, KEPT_S, MOST_LISTED, Cluster
-from extauthz.servers.page.events import Event, shown
+from extauthz.servers.page import rendering
+from extauthz.servers.page.cluster import EVENT, HPA, KEPT_S, MOST_LISTED, Cluster, Event, shown
 from extauthz.servers.page.live import REST
 from extauthz.servers.page.views import View
 from extauthz.servers.page.workload import explaining
@@ -99,7 +98,7 @@ class Why:
         told, (events, note) = await self._both(asked, ref, now_s)
         context = {
             "ref": ref,
-            "page": places.of_workload(named),
+            "page": rendering.of_workload(named),
             "command": explaining(ref),
             "told": told,
             "events": events,

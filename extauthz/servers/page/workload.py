@@ -9,7 +9,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
-from extauthz.servers.page import places
+from extauthz.servers.page import rendering
 from extauthz.servers.page.chart import chart
 from extauthz.servers.page.views import View, decided
 
@@ -55,7 +55,7 @@ async def look(asked: Asked, now_s: float) -> View:
         "decisions": decisions[:MOST_ROWS],
         "decisions_more": past["continue"] is not None or len(decisions) > MOST_ROWS,
         "commands": commands(ref, room["observedReplicas"]),
-        "why": places.of_why(use),
+        "why": rendering.of_why(use),
     }
     return View(f"{ref.namespace}/{ref.name}", "workload", context)
 
@@ -64,7 +64,7 @@ async def _quotas(asked: Asked, ref: WorkloadRef) -> list[tuple[str, str]]:
     """Those that it counts in and that who asks may see."""
     names = asked.answers.quotas_of(ref)
     seen = await asked.rights.visible(Kind.QUOTA, names)
-    return [(name, places.of_quota(name)) for name in names if name in seen]
+    return [(name, rendering.of_quota(name)) for name in names if name in seen]
 
 
 def _amounts(asked: Asked, use: Json, quotas: list[str]) -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from extauthz.testing.kubelet import Kubelet
 from extauthz.testing.metricsapi import MetricsApi
 
-from . import keys, places, show
+from . import keys, show
 
 
 def main() -> int:
@@ -29,12 +29,12 @@ def _keys(folder: Path) -> int:
 
 
 def _kubelet(folder: Path) -> int:
-    asyncio.run(Kubelet(places.url(places.APISERVER), keys.administrator(folder)).main())
+    asyncio.run(Kubelet(keys.url(keys.APISERVER), keys.administrator(folder)).main())
     return 0
 
 
 def _metrics(folder: Path) -> int:
-    server = MetricsApi(places.url(places.APISERVER), keys.administrator(folder), ("0.0.0.0", places.METRICS[1]))
+    server = MetricsApi(keys.url(keys.APISERVER), keys.administrator(folder), ("0.0.0.0", keys.METRICS[1]))
     server.usage[show.NAMESPACE] = show.BUSY
     asyncio.run(server.main())
     return 0

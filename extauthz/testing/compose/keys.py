@@ -18,7 +18,24 @@ from extauthz.testing import metricsapi
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.envoy import write_secrets
 
-from . import places
+# Names and ports of ``docker-compose.yml``'s services, as they and their certificates need them.
+
+
+APISERVER = ("kube-apiserver", 6443)
+ENVOY = ("envoy", 6443)
+GATE = ("gate", 9191)
+GATE_HTTP = ("gate", 9192)
+METRICS = ("metrics", 8080)
+
+PUBLISHED = "https://127.0.0.1:16443"
+"""The API server, on the machine where ``docker compose`` runs."""
+
+
+def url(place: tuple[str, int], scheme: str = "https") -> str:
+    """``https://kube-apiserver:6443``."""
+    host, port = place
+    return f"{scheme}://{host}:{port}"
+
 
 ADMIN = "admin"
 TOKENS = "tokens.csv"
@@ -37,11 +54,9 @@ class User(NamedTuple):
 
 MANAGER = "system:kube-controller-manager"
 USERS = (
-    User("controller-manager.kubeconfig", MANAGER, "", places.ENVOY),
-    User("controller-manager-direct.kubeconfig", MANAGER, "", places.APISERVER),
-    User(
-        "gate.kubeconfig", "system:serviceaccount:extauthz-system:extauthz", "system:serviceaccounts", places.APISERVER
-    ),
+    User("controller-manager.kubeconfig", MANAGER, "", ENVOY),
+    User("controller-manager-direct.kubeconfig", MANAGER, "", APISERVER),
+    User("gate.kubeconfig", "system:serviceaccount:extauthz-system:extauthz", "system:serviceaccounts", APISERVER),
 )
 """The API server's own roles are bound to the first; ``deploy/rbac.yaml`` binds those of the gate."""
 
@@ -51,7 +66,7 @@ def make(folder: Path) -> None:
     if (folder / "envoy.json").exists():
         return
     authority = Authority(folder, "ca")
-    for host, _ in (places.APISERVER, places.ENVOY, places.GATE):
+    for host, _ in (APISERVER, ENVOY, GATE):
         authority.issue(host, (host, "localhost", "127.0.0.1", "kubernetes.default.svc"))
     admin = authority.issue(ADMIN, (ADMIN,), organization="system:masters")
     _signer(folder)
@@ -59,9 +74,9 @@ def make(folder: Path) -> None:
     for user in USERS:
         token = secrets.token_urlsafe(24)
         rows.append(f'{token},{user.name},{user.file},"{user.groups}"\n')
-        _kubeconfig(folder / user.file, places.url(user.server), folder / "ca.crt", {"token": token})
+        _kubeconfig(folder / user.file, url(user.server), folder / "ca.crt", {"token": token})
     _write(folder / TOKENS, "".join(rows))
-    for name, server in (("admin.kubeconfig", places.url(places.APISERVER)), ("host.kubeconfig", places.PUBLISHED)):
+    for name, server in (("admin.kubeconfig", url(APISERVER)), ("host.kubeconfig", PUBLISHED)):
         _kubeconfig(folder / name, server, folder / "ca.crt", _embedded(admin))
     _write(folder / "envoy.json", json.dumps(_envoy(folder)))
 
@@ -76,20 +91,20 @@ def administrator(folder: Path) -> ssl.SSLContext:
 def _envoy(folder: Path) -> dict[str, Any]:
     """As ``extauthz render envoy --profile scale`` prints it; and the metrics of pods come from the stand-in."""
     options = SidecarOptions(
-        listen=Endpoint("0.0.0.0", places.ENVOY[1]),  # in a container of its own, with TLS
+        listen=Endpoint("0.0.0.0", ENVOY[1]),  # in a container of its own, with TLS
         cert_file=str(folder / "envoy.crt"),
         key_file=str(folder / "envoy.key"),
-        apiserver=Endpoint(*places.APISERVER),
-        apiserver_name=places.APISERVER[0],
+        apiserver=Endpoint(*APISERVER),
+        apiserver_name=APISERVER[0],
         apiserver_ca_file=str(folder / "ca.crt"),
-        gate=Endpoint(*places.GATE),
-        gate_tls=GateTls(str(folder / "ca.crt"), places.GATE[0], str(folder / "envoy.crt"), str(folder / "envoy.key")),
+        gate=Endpoint(*GATE),
+        gate_tls=GateTls(str(folder / "ca.crt"), GATE[0], str(folder / "envoy.crt"), str(folder / "envoy.key")),
         profile=Profile.SCALE,
         secrets_dir=str(folder),
     )
     write_secrets(options, folder)
     tree = envoy.to_tree(envoy.sidecar(options))
-    host, port = places.METRICS
+    host, port = METRICS
     metricsapi.route(port, tree, host)
     return tree
 

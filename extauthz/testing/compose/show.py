@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from extauthz.testing.pages import page
+from extauthz.testing.processes import page
 
-from . import places
+from . import keys
 
 Tree = Any
 
@@ -119,7 +119,7 @@ def condition(hpa: Tree, kind: str) -> Tree:
 
 def _gate_ready() -> str:
     try:
-        return page(places.url(places.GATE_HTTP, "http") + "/readyz")
+        return page(keys.url(keys.GATE_HTTP, "http") + "/readyz")
     except OSError as error:
         raise NeverError(f"the gate is not ready: {error}") from error
 

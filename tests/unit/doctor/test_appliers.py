@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.doctor import appliers
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor import cluster
+from extauthz.doctor.table import Verdict
 
 Tree = Any
 
@@ -29,7 +29,7 @@ def owned(manager: str, operation: str = "Apply", field: str = "f:replicas") -> 
 
 
 def last_applied(text: str) -> Tree:
-    return {"annotations": {appliers.LAST_APPLIED: text}}
+    return {"annotations": {cluster.LAST_APPLIED: text}}
 
 
 CASES = {
@@ -47,13 +47,13 @@ CASES = {
 
 @pytest.mark.parametrize(("metadata", "who"), CASES.values(), ids=CASES)
 def test_who_applies_the_count(metadata: Tree, who: list[str]):
-    assert appliers.appliers(deployment(**metadata)) == who
+    assert cluster.appliers(deployment(**metadata)) == who
 
 
 def test_only_the_workload_that_an_hpa_targets_is_looked_at():
     both = [deployment(), deployment("db", "StatefulSet"), deployment("other")]
     asked = [hpa(), hpa("db", "StatefulSet"), hpa(namespace="elsewhere"), hpa("roll", "Rollout")]
-    assert [(each.workload["metadata"]["name"], each.hpa) for each in appliers.paired(asked, both)] == [
+    assert [(each.workload["metadata"]["name"], each.hpa) for each in cluster.paired(asked, both)] == [
         ("web", "web"),
         ("db", "db"),
     ]
@@ -61,7 +61,7 @@ def test_only_the_workload_that_an_hpa_targets_is_looked_at():
 
 def test_an_applier_beside_an_hpa_is_a_warning_that_names_both_and_the_cure():
     applied = deployment(managedFields=[owned("argocd-controller")])
-    told = appliers.row([appliers.Scaled(applied, "web"), appliers.Scaled(deployment("db"), "db")])
+    told = cluster.row([cluster.Scaled(applied, "web"), cluster.Scaled(deployment("db"), "db")])
     assert (told.verdict, told.found) == (
         Verdict.WARN,
         "spec.replicas: argocd-controller and hpa/web both write shop/web",
@@ -70,6 +70,6 @@ def test_an_applier_beside_an_hpa_is_a_warning_that_names_both_and_the_cure():
 
 
 def test_without_one_it_is_ok_and_many_are_counted():
-    assert appliers.row([appliers.Scaled(deployment(), "web")]).verdict is Verdict.OK
-    many = [appliers.Scaled(deployment(str(n), managedFields=[owned("flux")]), str(n)) for n in range(7)]
-    assert appliers.row(many).found.endswith("hpa/4 both write shop/4 and 2 more")
+    assert cluster.row([cluster.Scaled(deployment(), "web")]).verdict is Verdict.OK
+    many = [cluster.Scaled(deployment(str(n), managedFields=[owned("flux")]), str(n)) for n in range(7)]
+    assert cluster.row(many).found.endswith("hpa/4 both write shop/4 and 2 more")

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.doctor import bypass, dump
 from extauthz.doctor.bypass import Found, State, Tried
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 from extauthz.service.addresses import Address
 
 SERVICE = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 443}]}}

@@ -11,16 +11,16 @@ import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.doctor import chain, dump
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.render import istio, mesh
+    from extauthz.render import istio, options
 
 Tree = dict[str, Any]
 NAME = "10.96.0.1_443"
-PATCHES = istio.envoy_filter(mesh.MeshOptions())["spec"]["configPatches"]
+PATCHES = istio.envoy_filter(options.MeshOptions())["spec"]["configPatches"]
 
 
 def listener() -> Tree:
@@ -134,7 +134,7 @@ def a_rival(tree: Tree) -> None:
     tree["filter_chains"].append({"filter_chain_match": {"server_names": ["kubernetes.default.svc"]}})
 
 
-CLAMPING = istio.envoy_filter(mesh.MeshOptions(sidecar=replace(mesh.SIDECAR, clamp=True)))
+CLAMPING = istio.envoy_filter(options.MeshOptions(sidecar=replace(options.SIDECAR, clamp=True)))
 
 
 def ext_proc() -> Tree:

@@ -9,7 +9,7 @@ import yaml
 
 from extauthz.doctor import bypass, cluster, names
 from extauthz.doctor.cluster import RIGHTS, Right
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MINOR = {"major": "1", "gitVersion": "v1"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.doctor import topology
-from extauthz.doctor.rows import Row, Verdict
+from extauthz.doctor.table import Row, Verdict
 
 AUTO = {"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}}, "spec": {}}
 

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.doctor import canary, trust
 from extauthz.doctor.canary import Answer
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 from extauthz.doctor.trust import Handshake, Identity
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.doctor import dump, upstream_health
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 from extauthz.doctor.upstream_health import Seen
 
 Tree = dict[str, Any]

@@ -17,7 +17,7 @@ from extauthz.doctor import bypass, webhook
 from extauthz.doctor.bypass import Found, State, Tried
 from extauthz.doctor.canary import Answer
 from extauthz.doctor.cluster import Rights
-from extauthz.doctor.rows import Verdict
+from extauthz.doctor.table import Verdict
 from extauthz.doctor.trust import Handshake
 from extauthz.doctor.webhook import Called
 from extauthz.kube import webhooks

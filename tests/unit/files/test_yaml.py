@@ -14,9 +14,8 @@ from extauthz.core.model import Tree
 from extauthz.core.wire.gojson import Number
 from extauthz.files import yamlscalars
 from extauthz.files.composer import Composer
-from extauthz.files.events import Events
-from extauthz.files.spans import TextError
-from extauthz.files.yamltext import pieces
+from extauthz.files.problems import TextError
+from extauthz.files.yamltext import Events, pieces
 from tests.waiting import not_hanging
 
 

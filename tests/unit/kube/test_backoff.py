@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.kube.backoff import CALM_S, Backoff
+from extauthz.kube.reflector import CALM_S, Backoff
 
 
 @pytest.mark.parametrize(("chance", "waits"), [(0.0, [0.8, 1.6, 3.2, 6.4, 12.8, 15, 15]), (1.0, [1.6, 3.2, 6.4, 12.8])])

@@ -10,8 +10,7 @@ from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Lists
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import Lists, Resource
 from memory_pressure import nodes
 
 from . import pods

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from extauthz.cli import Parser, exits, tables
+from extauthz.cli import Parser, exits, report
 from extauthz.service.setting_errors import SettingsError
 from memory_pressure.marks import Marks
 
@@ -77,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             text: run_all(replace(wanted, free=replace(wanted.free, **{name: value})), arguments.jobs)
             for text, value in values.items()
         }
-        print("\n".join(tables.lines(table.sweep_rows(name.replace("_", "-"), runs))))
+        print("\n".join(report.lines(table.sweep_rows(name.replace("_", "-"), runs))))
         return 0
     results = run_all(wanted, arguments.jobs)
-    print("\n".join(tables.lines(table.rows(results))))
+    print("\n".join(report.lines(table.rows(results))))
     print(f"\n{arguments.seeds} seeds from {arguments.seed}; ± is the 95 % confidence interval.\n{REPORTED_TEXT}")
     if arguments.chart is not None:
         return _drawn(results, arguments.chart)
