@@ -17,8 +17,8 @@ def per_pod(self, namespace, template):
     return {key: amount for key, amount in cost.items() if key != "requests.storage"}
 
 
-def claims(self, template):
-    start, _ = of_claims(self, template)
+def claims(self, namespace, template):
+    start, _ = of_claims(self, namespace, template)
     return start, {}
 
 
