@@ -107,7 +107,7 @@ def test_a_quota_in_mode_clamp_whose_counts_nothing_lowers_is_named():
 
 
 FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
-    "rule": (lambda hook: hook["rules"].pop(), "it is not asked about UPDATE of pods/resize"),
+    "rule": (lambda hook: hook["rules"].pop(), "it is not asked about CREATE of jobs.batch"),
     "scale": (
         lambda hook: hook["rules"][0]["resources"].remove("deployments/scale"),
         "it is not asked about CREATE of deployments/scale.apps; it is not asked about UPDATE",
