@@ -73,10 +73,10 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(48, 22, 26),
+    "check of a growing scale": Walk(45, 21, 24),
     "observers of that check": Walk(20, 7, 13),
-    "AdmissionReview of a scale": Walk(58, 24, 34),
-    "AdmissionReview of a Deployment": Walk(235, 30, 205),
+    "AdmissionReview of a scale": Walk(55, 23, 32),
+    "AdmissionReview of a Deployment": Walk(230, 29, 201),
     "watch event of a Deployment": Walk(114, 18, 96),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }

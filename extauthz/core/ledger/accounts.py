@@ -6,16 +6,16 @@ A cost is a product, so a thousand replicas cost no more work than one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from extauthz.core.footprint import UNKNOWN_DEVICES, UNSPECIFIED
-from extauthz.core.ledger.account import Account, kept_beyond, settle
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
+from extauthz.core.resources import is_device
 
 
 class Shared(dict[str, int]):
@@ -293,6 +293,126 @@ def _each(first: tuple[Shortage, ...], then: tuple[Shortage, ...]) -> tuple[Shor
     return (*first, *(row for row in then if (row.quota, row.resource) not in told))
 
 
+# The account of one quota, and what guarantees keep of it (docs/internals/ledger.md).
+#
+# Of a quota is *idle* what is kept for it of those above: what it is guaranteed and is not charged, or what is kept of
+# it for its own children, if that is more. Of a quota is *kept* what is idle of all its children.
+
+_EMPTY: dict[str, int] = {}
+_SAID = ("used", "reserved", "kept", "workloads", "unpriced", "unbounded", "unbounded_of_devices")
+
+
+class Account:
+    """Amounts in nano-units, by quota key.
+
+    Args:
+        node: the quota; ``None``: one without guarantees.
+    """
+
+    __slots__ = ("idle", "kept", "reserved", "unbounded", "unbounded_of_devices", "unpriced", "used", "workloads")
+
+    def __init__(self, node: QuotaNode | None = None) -> None:
+        self.used: dict[str, int] = {}
+        self.reserved = _EMPTY
+        """A table is made only once something is reserved: most quotas see no growth."""
+        self.kept = _EMPTY
+        self.idle = _EMPTY
+        if node is not None and node.holds:
+            self.keep_all(node)
+        self.unpriced = 0
+        self.unbounded = 0
+        """Those of them that no child of the quota bounds."""
+        self.unbounded_of_devices = 0
+        """Those of these of which it is only not known what devices they take."""
+        self.workloads = 0
+
+    def keep_all(self, node: QuotaNode) -> None:
+        """Keep what its guarantees, and those below it, ask for while nothing is used. Then ``settle`` is due."""
+        self.kept, self.idle = dict(node.promised), dict(node.holds)
+
+    def copy(self) -> Account:
+        """One that can be changed without changing this one."""
+        other = Account()
+        other.used, other.reserved = dict(self.used), dict(self.reserved)
+        other.kept, other.idle = dict(self.kept), dict(self.idle)
+        other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
+        other.unbounded_of_devices = self.unbounded_of_devices
+        return other
+
+    def of(self, key: str) -> tuple[int, int]:
+        """Used and reserved of a key."""
+        return self.used.get(key, 0), self.reserved.get(key, 0)
+
+    def is_unbounded(self, key: str) -> bool:
+        """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
+        return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
+
+    def own_reserved(self) -> dict[str, int]:
+        """``reserved``, to be changed."""
+        if self.reserved is _EMPTY:
+            self.reserved = {}
+        return self.reserved
+
+    def available(self, key: str, hard: int) -> int:
+        """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
+        return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
+
+    def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
+        """What is idle of a key once the quota has grown, and so much is kept of it."""
+        return max(0, self.available(key, node.guaranteed.get(key, 0)) - growth, kept)
+
+    def numbers(self) -> dict[str, int]:
+        """All that it says, by the names that a ``Difference`` has."""
+        used = {f"used {key}": amount for key, amount in self.used.items()}
+        reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
+        kept = {f"kept {key}": amount for key, amount in self.kept.items()}
+        counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
+        counts |= {"of these only for their devices": self.unbounded_of_devices}
+        return {**used, **reserved, **kept, "workloads": self.workloads, **counts}
+
+    def same(self, other: Account) -> bool:
+        """Whether both say the same."""
+        return all(getattr(self, name) == getattr(other, name) for name in _SAID)
+
+
+def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) -> None:
+    """Work out anew what is idle in these quotas, and with it what is kept of those above. Ancestors are among them."""
+    for node in sorted(nodes, key=lambda node: node.index, reverse=True):
+        account = accounts[node]
+        for key, before in account.idle.items():
+            now = account.idle_after(node, key, 0, account.kept.get(key, 0))
+            account.idle[key] = now
+            if node.parent is not None and now != before:
+                accounts[node.parent].kept[key] += now - before
+
+
+def kept_beyond(
+    accounts: Mapping[QuotaNode, Account], growths: Sequence[tuple[QuotaNode, Amounts]]
+) -> dict[tuple[QuotaNode, str], int]:
+    """What is still kept of quotas and keys once they have grown, where they grow by more than is kept for them.
+
+    Growth within guarantees takes nothing that was not kept for it.
+
+    Args:
+        growths: quotas, each after its parent, and by how much each grows.
+    """
+    beyond: dict[tuple[QuotaNode, str], int] = {}
+    less: dict[tuple[QuotaNode, str], int] = {}
+    for node, growth in reversed(growths):
+        for key in node.holds:
+            more, fell = growth.get(key, 0), less.get((node, key), 0)
+            if not (more or fell):
+                continue
+            account = accounts.get(node) or Account(node)
+            kept = account.kept.get(key, 0) - fell
+            if more > fell and key in node.promised and not node.audits:
+                beyond[node, key] = kept
+            if node.parent is not None:
+                fall = account.idle[key] - account.idle_after(node, key, more, kept)
+                less[node.parent, key] = less.get((node.parent, key), 0) + fall
+    return beyond
+
+
 _UNTOUCHED: Final = Account()
 _NOTHING_KEPT: Final[Mapping[tuple[QuotaNode, str], int]] = {}
 
@@ -452,7 +572,7 @@ class Accounts:
                     is_unpriced = is_unpriced or (account.unbounded > 0 and account.is_unbounded(key))
                     aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
                     others = kept.get((node, key), 0) if kept else 0
-                    if growth > available(key, hard) - (max(aside, others)):
+                    if growth > available(key, hard) - max(aside, others):
                         asked, used, reserved = growth or above_here[key], *account.of(key)
                         others = others if growth > available(key, hard) - others else 0
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)

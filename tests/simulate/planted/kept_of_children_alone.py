@@ -1,6 +1,6 @@
 """What is kept for a quota's children is not kept of those above it: guarantees hold at one level only."""
 
-from extauthz.core.ledger.account import Account
+from extauthz.core.ledger.accounts import Account
 
 from .planting import replaced
 
