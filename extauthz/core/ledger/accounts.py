@@ -197,11 +197,14 @@ class Step(NamedTuple):
     """As ``before``, without pending writes of the workload itself."""
     this_write_only: Position
     """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
+    leaves: Nodes = ()
+    """Quotas in which the workload counts no more once the write has landed. No guarantee of theirs is for its growth.
+    """
 
     @property
     def multiplies_unknown(self) -> bool:
         """It adds pods of unknown cost, or is the first to do so."""
-        before, after, observed, this = (at.envelope.replicas for at in self)
+        before, after, observed, this = (at.envelope.replicas for at in self[:4])
         return not self.before.unknown or after > before or this > observed
 
 
@@ -540,7 +543,7 @@ class Accounts:
         envelope from before is no licence to grow back (design.md rule 10). What is kept for guarantees is taken from
         nobody who has it: only what rises above the envelope, and is not kept for those that grow, must leave it.
         """
-        before, after, observed_only, this_write_only = step
+        before, after, observed_only, this_write_only, _ = step
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
@@ -596,11 +599,11 @@ class Accounts:
     def _kept_beyond(
         self, step: Step, risen: Amounts, above: Amounts, *, stays: bool
     ) -> Mapping[tuple[QuotaNode, str], int]:
-        nodes = step.after.envelope_in
-        return kept_beyond(
-            self._accounts,
-            [(node, risen if stays and not node.audits else _here(step, node, risen, above)[0]) for node in nodes],
-        )
+        growths: list[tuple[QuotaNode, Amounts]] = []
+        for node in step.after.envelope_in:
+            here = risen if stays and not node.audits else _here(step, node, risen, above)[0]
+            growths.append((node, _NO_CHANGE if node in step.leaves else here))
+        return kept_beyond(self._accounts, growths)
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
@@ -712,7 +715,8 @@ def _growths(step: Step, per_pod: Amounts, count: int) -> list[tuple[QuotaNode, 
     found: list[tuple[QuotaNode, Amounts]] = []
     for node in step.after.envelope_in:
         before = _standing(step.before, node)[1].amounts
-        found.append((node, {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}))
+        more = {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}
+        found.append((node, _NO_CHANGE if node in step.leaves else more))
     return found
 
 
@@ -721,7 +725,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     risen_here = rise(_standing(before, node)[1], after.envelope)
     above_here = rise(_standing(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth

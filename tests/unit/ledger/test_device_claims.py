@@ -103,6 +103,13 @@ def test_a_count_that_no_api_server_prints_is_told_by_its_field(count):
         devices.claim(claim(exactly(count)))
 
 
+def test_a_class_says_what_else_its_devices_are_called():
+    assert devices.extended_name({"spec": {"extendedResourceName": "example.com/gpu"}}) == "example.com/gpu"
+    assert devices.extended_name({"spec": {}}) == ""
+    with pytest.raises(ObjectError, match=r"spec\.extendedResourceName"):
+        devices.extended_name({"spec": {"extendedResourceName": 4}})
+
+
 def test_a_claim_says_nothing_of_cpu():
     assert unspecified(_tree(devices.claim(claim(exactly())))) == {}
 
@@ -136,6 +143,7 @@ def test_what_pods_take_follows_their_template_and_its_class():
     asked.observe_claim_templates(TEAM, takes(3))
     asked.observe_claim_templates(TEAM, takes(3))
     assert used(asked) == 6
+    asked.observe_device_class("gpu", "example.com/gpu")
     asked.observe_device_class("gpu", "example.com/gpu")
     assert used(asked, NAME) == 6
     asked.observe_device_class("gpu", "")

@@ -15,7 +15,7 @@ from extauthz.core.model import Decision, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
 
 GPU = "requests.nvidia.com/gpu"
 NANO = 10**9
@@ -128,6 +128,24 @@ def test_a_quota_that_does_not_bind_who_asks_keeps_nothing_from_them():
     free = quota("root", {GPU: "8"}, namespaces=NOBODY, requesters={"include": {"users": ["somebody"]}})
     ask = asker([free, *FIRST[1:]], {"a": 0, "b": 4})
     assert more(ask, "b", 1).verdict is Verdict.DENY, "whoever is not known is bound"
+
+
+@pytest.mark.parametrize(
+    ("to", "count", "allowed"),
+    [("job", 2, True), ("job", 3, True), ("web", 1, True), ("web", 2, False), ("none", 2, False)],
+    ids=["stays", "stays and grows on", "only moves", "moves and grows", "leaves and grows"],
+)
+def test_growth_takes_nothing_that_is_kept_for_the_quota_that_it_leaves(to, count, allowed):
+    job, web = (
+        quota(tier, {GPU: "8"}, parent="root", namespaces={}, workloads={"tier": tier}, guaranteed={GPU: kept})
+        for tier, kept in [("job", "6"), ("web", "2")]
+    )
+    one = {"nvidia.com/gpu": "1"}
+    there = [workload(labels={"tier": "job"}, requests=one), workload("other", 2, one, labels={"tier": "web"})]
+    said = Asker(gate([quota("root", {GPU: "8"}, namespaces={}), job, web], *there))(
+        patch(path(), {"metadata": {"labels": {"tier": to}}, "spec": {"replicas": count}})
+    )
+    assert said.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
 
 
 def test_a_create_takes_nothing_that_is_kept():
