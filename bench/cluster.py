@@ -198,10 +198,11 @@ async def items(connection: Connection, resource: Resource) -> AsyncIterator[Tre
     token = ""
     while True:
         query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]
-        page = await connection.call("GET", resource.collection(None), query=query, timeout_s=60)
-        for item in page["items"]:
+        page: list[Tree] = []
+        metadata = await connection.items(resource.collection(None), page.append, query=query)
+        for item in page:
             yield item
-        token = page["metadata"].get("continue", "")
+        token = metadata.get("continue", "")
         if not token:
             return
 

@@ -132,10 +132,6 @@ async def _list(plane: Plane) -> tuple[float, float]:
     async with connect(plane.kubeconfig) as connection:
         start_s, used_s = time.monotonic(), time.process_time()
         for resource in LISTED:
-            token = ""
-            while True:
-                query = [("limit", str(cluster.PAGE)), *([("continue", token)] if token else [])]
-                page = await connection.items(resource.collection(None), lambda item: None, query=query)
-                if not (token := page.get("continue", "")):
-                    break
+            async for _ in cluster.items(connection, resource):
+                pass
         return time.monotonic() - start_s, time.process_time() - used_s

@@ -335,11 +335,15 @@ def _claim(claim: Mapping[str, Tree], path: str, default_class: str) -> _Amounts
 
 def _device_claims(spec: Mapping[str, Tree], path: str, terms: DeviceTerms) -> dict[str, _Amounts]:
     """What the claims cost that are made for each pod. One that is there already counts by itself, once."""
-    return {
-        of_devices(text(claim, "name", at) or ""): _device_claim(terms.claims.get(name, _UNSEEN), terms)
-        for claim, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims")
-        if (name := text(claim, "resourceClaimTemplateName", at))
-    }
+    made = _made_for_pods(spec, path)
+    return {of_devices(name): _device_claim(terms.claims.get(template, _UNSEEN), terms) for name, template in made}
+
+
+def _made_for_pods(spec: Mapping[str, Tree], path: str) -> Iterator[tuple[str, str]]:
+    """The name of each claim that is made for a pod, and the ResourceClaimTemplate that it is made from."""
+    for claim, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims"):
+        if template := text(claim, "resourceClaimTemplateName", at):
+            yield text(claim, "name", at) or "", template
 
 
 _UNSEEN: Final[Tree] = {"devices": {}, "unknown": True}
@@ -349,9 +353,8 @@ def unknown_devices(template: Tree, terms: DeviceTerms) -> list[str]:
     """The ResourceClaimTemplates of a pod of which it is not known what devices they take. Raises FootprintError."""
     path = "template.spec"
     spec = mapping(mapping(mapping(template, "").get("template"), "template").get("spec"), path)
-    listed = items(spec.get("resourceClaims"), f"{path}.resourceClaims")
-    names = [name for claim, at in listed if (name := text(claim, "resourceClaimTemplateName", at))]
-    return [name for name in names if terms.claims.get(name, _UNSEEN).get("unknown")]
+    made = _made_for_pods(spec, path)
+    return [template for _, template in made if terms.claims.get(template, _UNSEEN).get("unknown")]
 
 
 def _device_claim(claim: Mapping[str, Tree], terms: DeviceTerms) -> _Amounts:

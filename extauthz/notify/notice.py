@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.times import stamp
 
 CLOUDEVENT: Final = "application/cloudevents+json; charset=utf-8"
 JSON: Final = "application/json"
@@ -73,11 +73,6 @@ def slack(notice: Notice) -> bytes:
     where = ", ".join(notice.data["workspaces"]) or "no workspace"
     text = f"[{notice.kind}] {where}: {notice.data['sentence']}"
     return _json({"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
-
-
-def stamp(at_s: float) -> str:
-    """RFC 3339 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _json(tree: Tree) -> bytes:

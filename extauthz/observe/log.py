@@ -276,9 +276,9 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
     _add_counts(fields, decision)
     evidence = decision.evidence
     if evidence.shortages:
-        fields["shortages"] = [_shortage(row) for row in evidence.shortages]
+        fields["shortages"] = [shortage(row) for row in evidence.shortages]
     if evidence.audit:
-        fields["audit"] = [_shortage(row) for row in evidence.audit]
+        fields["audit"] = [shortage(row) for row in evidence.audit]
     if evidence.unspecified:
         fields["unspecified"] = [_unspecified(row) for row in evidence.unspecified]
     if evidence.policies:
@@ -300,7 +300,8 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
         fields["max_scale"] = decision.evidence.max_scale
 
 
-def _shortage(row: Shortage) -> Fields:
+def shortage(row: Shortage) -> Fields:
+    """A quota and resource without room, with its amounts as text."""
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
     amounts |= {"kept": row.kept} if row.kept else {}
     texts = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}

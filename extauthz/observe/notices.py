@@ -21,14 +21,15 @@ from cachetools import LRUCache
 
 from extauthz.core import quantities, texts
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Lower, Observed, Shortage, Tree, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Lower, Observed, Tree, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
-from extauthz.notify.notice import Kind, Notice, stamp
+from extauthz.core.times import stamp
+from extauthz.notify.notice import Kind, Notice
 from extauthz.notify.receivers import Receiver
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
-from extauthz.observe.log import Tell
+from extauthz.observe.log import Tell, shortage
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_facts import in_slices
 from extauthz.observe.quota_status import WITHIN_HARD, Facts
@@ -58,7 +59,7 @@ def begun(episode: Episode[None], observed: Observed | None, workspaces: Sequenc
     data = _of_workload(episode.ref, episode.sentence, workspaces) | {
         "reason": latest.reason,
         "replicas": replicas,
-        "shortages": [_shortage(row) for row in (*latest.evidence.shortages, *latest.evidence.audit)[:MOST_ROWS]],
+        "shortages": [shortage(row) for row in (*latest.evidence.shortages, *latest.evidence.audit)[:MOST_ROWS]],
     }
     if latest.refusal is not None:
         data["refusal"] = latest.refusal.value
@@ -163,13 +164,6 @@ def _subject(ref: WorkloadRef) -> str:
 
 def _name(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}" in {ref.namespace}'
-
-
-def _shortage(row: Shortage) -> Tree:
-    amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
-    amounts |= {"kept": row.kept} if row.kept else {}
-    printed = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
-    return {"quota": "/".join(row.path), "resource": row.resource} | printed
 
 
 def _texts(row: UsageRow, **amounts: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from extauthz.core import quantities
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Amounts, Tree
-from extauthz.core.quota.overrides import Override, stamp
+from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
 from extauthz.observe.serving import Serving, in_force, named
@@ -374,10 +374,8 @@ def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
 def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
     now, then = facts.override, facts.next_override
     return {
-        "override": {"name": now.name, "until": stamp(now.until_s), "reason": now.reason} if now is not None else {},
-        "nextOverride": {"name": then.name, "from": stamp(then.from_s), "reason": then.reason}
-        if then is not None
-        else {},
+        "override": now.told(ends=True) if now is not None else {},
+        "nextOverride": then.told(ends=False) if then is not None else {},
     }
 
 

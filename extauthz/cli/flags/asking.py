@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from extauthz.cli.flags import credentials, settings
+from extauthz.core import times
 from extauthz.core.kinds import GATED
 from extauthz.core.quota import overrides
 
@@ -55,7 +56,7 @@ def moment(text: str) -> float:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    found = overrides.seconds(text)
+    found = times.seconds(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time of RFC 3339; {overrides.TIME_CURE}")
     return found

@@ -88,11 +88,11 @@ class PodCosts:
 
     def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
         """Those of a namespace, known or not: they may come before it."""
-        return self._terms.get(namespace, _PLAIN).ranges
+        return self._terms_of(namespace).ranges
 
     def set_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Replace the limit ranges of a namespace."""
-        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(ranges=tuple(ranges)))
+        self._set(namespace, self._terms_of(namespace)._replace(ranges=tuple(ranges)))
 
     @property
     def namespaces(self) -> Set[str]:
@@ -101,16 +101,19 @@ class PodCosts:
 
     def claim_templates(self, namespace: str) -> Mapping[str, Template]:
         """The ResourceClaimTemplates of a namespace, with what they take."""
-        return dict(self._terms.get(namespace, _PLAIN).claims)
+        return dict(self._terms_of(namespace).claims)
 
     def set_claim_templates(self, namespace: str, templates: Mapping[str, Template]) -> None:
         """Replace the ResourceClaimTemplates of a namespace."""
         claims = tuple(sorted(templates.items(), key=itemgetter(0)))
-        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(claims=claims))
+        self._set(namespace, self._terms_of(namespace)._replace(claims=claims))
 
     def set_for_admins(self, namespace: str, for_admins: bool) -> None:
         """Whether claims of devices may have administrators' access in a namespace."""
-        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(for_admins=for_admins))
+        self._set(namespace, self._terms_of(namespace)._replace(for_admins=for_admins))
+
+    def _terms_of(self, namespace: str) -> _Terms:
+        return self._terms.get(namespace, _PLAIN)
 
     def _set(self, namespace: str, terms: _Terms) -> None:
         self._terms.pop(namespace, None)
@@ -169,7 +172,7 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = self._per_pod(json.loads(template.text), self._terms.get(namespace, _PLAIN))
+            cost = self._per_pod(json.loads(template.text), self._terms_of(namespace))
             cost = costs[template.text] = self._share(cost)
         return cost
 
@@ -199,7 +202,7 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        return unknown_devices(json.loads(template.text), self._devices(self._terms.get(namespace, _PLAIN)))
+        return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
 
     def claims(self, namespace: str, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``).
@@ -207,7 +210,7 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        terms = self._terms.get(namespace, _PLAIN)
+        terms = self._terms_of(namespace)
         found = self._claims.get((template.text, terms))
         if found is None:
             tree = json.loads(template.text)

@@ -5,21 +5,19 @@ Clocks of gates may be 5 s off. So within ``MARGIN_S`` of an edge the smaller li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import combinations
 from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, Tree
 from extauthz.core.quota.problems import Path, Problems, shown
+from extauthz.core.times import seconds, stamp
 
 MAX_OVERRIDES: Final = 16
 MARGIN_S: Final = 5.0
 
 _FIELDS = ("name", "from", "until", "hard", "guaranteed", "reason")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 TIME_CURE: Final = "write for example 2027-02-01T12:00:00Z, with a zone"
 
 
@@ -43,20 +41,10 @@ class Override(NamedTuple):
         """Those of which it has amounts."""
         return {*self.hard, *self.guaranteed}
 
-
-def seconds(text: str) -> float | None:
-    """A time of RFC 3339, with its zone, in seconds since 1970; ``None``: it is none."""
-    if not _TIME.fullmatch(text):
-        return None
-    try:
-        return datetime.fromisoformat(text.upper()).timestamp()
-    except ValueError:
-        return None  # no such day or hour
-
-
-def stamp(at_s: float) -> str:
-    """The same as text, in UTC."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    def told(self, *, ends: bool) -> dict[str, str]:
+        """Its name, why it is, and when it ends; or when it begins."""
+        at = {"until": stamp(self.until_s, "seconds")} if ends else {"from": stamp(self.from_s, "seconds")}
+        return {"name": self.name, "reason": self.reason, **at}
 
 
 def edges(overrides: Iterable[Override]) -> Iterator[float]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.times import stamp
 from extauthz.servers.api import shown
 from extauthz.servers.api.rights import ALL
 from extauthz.servers.api.shown import Json
@@ -125,8 +125,8 @@ class History:
         latest = episode.latest
         observed = self._queries.observed(episode.ref)
         return shown.named(episode.ref) | {
-            "since": _stamp(episode.began_s),
-            "lastAsked": _stamp(episode.last_s),
+            "since": stamp(episode.began_s),
+            "lastAsked": stamp(episode.last_s),
             "times": episode.count,
             "wanted": latest.replicas,
             "observedReplicas": observed.replicas if observed is not None else None,
@@ -149,7 +149,7 @@ def _decided(noted: Noted) -> Json:
     decision = noted.decision
     assert decision.ref is not None
     return shown.named(decision.ref) | {
-        "time": _stamp(noted.time_s),
+        "time": stamp(noted.time_s),
         "id": decision.id,
         "verdict": decision.verdict.value,
         "would": decision.would.value if decision.would is not None else None,
@@ -167,8 +167,3 @@ def _decided(noted: Noted) -> Json:
         "user": noted.user or None,
         "userAgent": noted.user_agent or None,
     }
-
-
-def _stamp(at_s: float) -> str:
-    """RFC 3339 in UTC."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

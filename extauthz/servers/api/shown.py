@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, Decision, Shortage, WorkloadRef
-from extauthz.core.quota.overrides import Override, stamp
 
 if TYPE_CHECKING:
     from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
@@ -38,21 +37,13 @@ def quota(use: QuotaUse) -> Json:
             }
             for row in use.rows
         },
-        "override": override(use.node.override, ends=True),
-        "nextOverride": override(use.node.next_override, ends=False),
+        "override": now.told(ends=True) if (now := use.node.override) is not None else None,
+        "nextOverride": then.told(ends=False) if (then := use.node.next_override) is not None else None,
         "workloads": use.workloads,
         "unpricedWorkloads": use.unpriced,
         "selectsNamespace": use.selects_namespace,
         "readable": not spec.illegible,
     }
-
-
-def override(one: Override | None, *, ends: bool) -> Json | None:
-    """Other amounts that hold, with when they end; or with when they begin."""
-    if one is None:
-        return None
-    at = {"until": stamp(one.until_s)} if ends else {"from": stamp(one.from_s)}
-    return {"name": one.name, "reason": one.reason, **at}
 
 
 def workload(use: WorkloadUse) -> Json:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.quota.overrides import MARGIN_S, seconds, stamp
+from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.core.times import seconds, stamp
 
 BEGIN, END = "2027-02-01T00:00:00Z", "2027-02-01T01:00:00Z"
 AT = 1801440000.0
@@ -57,7 +58,7 @@ def test_a_time_is_one_of_rfc_3339_with_a_zone(text: str, found: float | None):
 
 
 def test_a_time_is_shown_in_utc():
-    assert stamp(AT) == BEGIN
+    assert stamp(AT, "seconds") == BEGIN
 
 
 @pytest.mark.parametrize(
