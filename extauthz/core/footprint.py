@@ -89,6 +89,12 @@ class _Pod(NamedTuple):
         return _aggregate((c.limits for c in self.containers), inits)
 
 
+def parts(template: Tree) -> list[tuple[int, Tree]]:
+    """How many pods there are of which template: one, or those of groups (``objects.groups``)."""
+    tree = mapping(template, "")
+    return [(one["count"], one) for one in tree["groups"]] if "groups" in tree else [(1, tree)]
+
+
 def per_pod(
     template: Tree,
     limit_ranges: Sequence[LimitRangeDefaults] = (),

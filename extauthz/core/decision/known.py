@@ -90,6 +90,12 @@ class Case(NamedTuple):
         return self.creates or (self.entry is not None and self.entry.is_known)
 
     @property
+    def has_count(self) -> bool:
+        """A smaller count may be asked for: it is no resize, and its kind has a scale."""
+        shapes = self.state.shapes.get(self.ref[:2], {})
+        return not self.resizes and all(one.replicas for one in shapes.values())
+
+    @property
     def alters(self) -> bool:
         """It leaves another template, labels or owner than are observed."""
         pending_write, observed = self.pending_write, self.observed

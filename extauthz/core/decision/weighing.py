@@ -53,7 +53,7 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
             reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not"
         )
     pending_write, fits, surge = asked.pending_write, None, 0
-    if not asked.resizes:
+    if asked.has_count:
         fits = _largest(asked, proposal, free)
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)

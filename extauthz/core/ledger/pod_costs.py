@@ -24,6 +24,7 @@ from extauthz.core.footprint import (
     FootprintError,
     LimitRangeDefaults,
     of_devices,
+    parts,
     per_claim,
     per_pod,
     unknown_devices,
@@ -172,9 +173,16 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = self._per_pod(json.loads(template.text), self._terms_of(namespace))
+            cost = self._of_parts(json.loads(template.text), self._terms_of(namespace))
             cost = costs[template.text] = self._share(cost)
         return cost
+
+    def _of_parts(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for count, one in parts(tree):
+            for key, amount in self._per_pod(one, terms).items():
+                total[key] = total.get(key, 0) + count * amount
+        return total
 
     def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
         cost = per_pod(
@@ -194,7 +202,11 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
+        found: dict[str, set[str]] = {}
+        for _, one in parts(json.loads(template.text)):
+            for key, names in unspecified(one, self.limit_ranges(namespace)).items():
+                found.setdefault(key, set()).update(names)
+        return {key: tuple(sorted(names)) for key, names in found.items()}
 
     def unknown_devices(self, namespace: str, template: Template) -> list[str]:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
@@ -202,7 +214,8 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
+        terms = self._devices(self._terms_of(namespace))
+        return [name for _, one in parts(json.loads(template.text)) for name in unknown_devices(one, terms)]
 
     def claims(self, namespace: str, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``).
