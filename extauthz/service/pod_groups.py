@@ -16,9 +16,10 @@ EXAMPLE: Final = (
     "{template: '.spec.workerGroupSpecs[*].template', count: '.spec.workerGroupSpecs[*].replicas'}]}"
 )
 
+_MOST_FEWER: Final = 1000
 _PATH: Final = re.compile(r"(\.[A-Za-z_][-\w]*(\[\*\])?)+")
 _RESOURCE: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-_FIELDS: Final = ("template", "count", "least", "unless")
+_FIELDS: Final = ("template", "count", "least", "unless", "instead", "minus", "through")
 
 
 def declared(scaled_templates: str, pod_groups: str) -> dict[str, Where]:
@@ -43,7 +44,11 @@ def parse(text: str) -> dict[str, Groups]:
         raise ValueError(f"{text[:40]!r} is no YAML or JSON; {EXAMPLE}") from None
     if not isinstance(tree, dict | None):
         raise ValueError(f"{text[:40]!r} is no mapping of custom resources; {EXAMPLE}")
-    return {_resource(name): _groups(str(name), listed) for name, listed in (tree or {}).items()}
+    found = {_resource(name): _groups(str(name), listed) for name, listed in (tree or {}).items()}
+    through = [name for name, groups in found.items() if groups.through_pods]
+    if len(through) > 1:
+        raise ValueError(f"{through[1]}: through: one kind may have it, and {through[0]} has; leave one out")
+    return found
 
 
 def _resource(name: object) -> str:
@@ -57,7 +62,8 @@ def _resource(name: object) -> str:
 def _groups(name: str, listed: object) -> Groups:
     if not isinstance(listed, list) or not listed:
         raise ValueError(f"{name}: must be a list of groups; {EXAMPLE}")
-    return Groups(tuple(_group(one, f"{name}[{index}]") for index, one in enumerate(listed)))
+    several = tuple(_group(one, f"{name}[{index}]") for index, one in enumerate(listed))
+    return Groups(several, any("through" in one for one in listed))
 
 
 def _group(given: object, at: str) -> Group:
@@ -69,28 +75,39 @@ def _group(given: object, at: str) -> Group:
     template = _path(given["template"], f"{at}.template")
     if template[-1] == EACH:
         raise ValueError(f"{at}.template: ends in a list; name the template in it: {given['template']}.template")
-    paths = {key: tuple(_path(one, f"{at}.{key}") for one in _several(given.get(key))) for key in _FIELDS[1:]}
-    for key, several in paths.items():
-        for path in several:
-            _in_the_same_lists(path, template, f"{at}.{key}")
-    if len(paths["least"]) > 1 or (paths["least"] and not paths["count"]):
-        raise ValueError(f"{at}.least: is one path, beside a count that may be less or missing")
-    return Group(template, paths["count"], (*paths["least"], ())[0], paths["unless"])
+    least, instead = (_one(given, key, template, at) for key in ("least", "instead"))
+    counts, unless = (_beside(given, key, template, at) for key in ("count", "unless"))
+    if least and not counts:
+        raise ValueError(f"{at}.least: needs a count that may be less, or missing")
+    if given.get("through", "pods") != "pods":
+        raise ValueError(f"{at}.through: must be pods: StatefulSets that pods of the object own make the group")
+    return Group(template, instead, counts, least, _minus(given.get("minus", 0), f"{at}.minus"), unless)
 
 
-def _several(given: Any) -> list[Any]:  # noqa: ANN401 (of any type, as YAML has them)
-    if given is None:
-        return []
-    return given if isinstance(given, list) else [given]
+def _one(given: Mapping[str, Any], key: str, template: Path, at: str) -> Path:
+    several = _beside(given, key, template, at)
+    if len(several) > 1:
+        raise ValueError(f"{at}.{key}: must be one path")
+    return several[0] if several else ()
+
+
+def _beside(given: Mapping[str, Any], key: str, template: Path, at: str) -> tuple[Path, ...]:
+    value, at = given.get(key, []), f"{at}.{key}"
+    paths = tuple(_path(one, at) for one in (value if isinstance(value, list) else [value]))
+    for path in paths:
+        listed = path[: len(path) - path[::-1].index(EACH)] if EACH in path else ()
+        if path[-1] == EACH or template[: len(listed)] != listed:
+            raise ValueError(f"{at}: goes over another list than its template; name a field beside the template")
+    return paths
+
+
+def _minus(value: object, at: str) -> int:
+    if type(value) is not int or not 0 <= value <= _MOST_FEWER:
+        raise ValueError(f"{at}: must be a whole number of pods, not {value!r}; write for example minus: 1")
+    return value
 
 
 def _path(text: object, at: str) -> Path:
     if not isinstance(text, str) or not _PATH.fullmatch(text):
         raise ValueError(f"{at}: {text!r} is no path; write for example .spec.workerGroupSpecs[*].replicas")
     return tuple(text.replace("[*]", f".{EACH}").split(".")[1:])
-
-
-def _in_the_same_lists(path: Path, template: Path, at: str) -> None:
-    listed = path[: len(path) - path[::-1].index(EACH)] if EACH in path else ()
-    if path[-1] == EACH or template[: len(listed)] != listed:
-        raise ValueError(f"{at}: goes over another list than its template; name a field beside the template")

@@ -21,6 +21,12 @@ JOB_SETS: Final = (
     "unless: [.spec.suspend, .status.terminalState]}]}"
 )
 
+LEADER_WORKER_SETS: Final = (
+    "{leaderworkersets.leaderworkerset.x-k8s.io: [{template: .spec.leaderWorkerTemplate.leaderTemplate, "
+    "instead: .spec.leaderWorkerTemplate.workerTemplate}, {template: .spec.leaderWorkerTemplate.workerTemplate, "
+    "count: .spec.leaderWorkerTemplate.size, minus: 1, through: pods}]}"
+)
+
 Tree = Any
 
 
@@ -47,6 +53,20 @@ def jobset(replicas: int, parallelism: int, name: str = "train", version: str = 
         "kind": "JobSet",
         "metadata": metadata,
         "spec": {"replicatedJobs": jobs} | spec,
+    }
+
+
+def leader_worker_set(replicas: int, size: int | None, leader: str | None = None, version: str = "7") -> Tree:
+    """A LeaderWorkerSet. Workers need one CPU each, and leaders ``leader``, or the same."""
+    metadata = {"name": "lws", "namespace": "team-a", "uid": "uid-lws", "resourceVersion": version}
+    pods = {"size": size, "workerTemplate": pod({"cpu": "1"})}
+    pods |= {"leaderTemplate": pod({"cpu": leader})} if leader is not None else {}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": pods}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": spec,
     }
 
 

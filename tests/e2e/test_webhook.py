@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.render.options import Profile
+from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
@@ -31,12 +32,12 @@ _NUMBERS = itertools.count(1)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
-        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM) as running,
+        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM, (f"--pod-groups={RAY}",)) as running,
     ):
         yield running
 
 
-CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev")
+CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev", "--custom=rayclusters.ray.io")
 
 
 def scale(acme: Workspace, name: str, replicas: int, *more: str) -> str:
@@ -190,6 +191,59 @@ def test_the_count_of_a_custom_resource_is_lowered_where_its_object_has_it(world
     eventually(lambda: acme.used() == 3, acme.used)
     acme.api.patch(kind, "web", acme.namespace, {"spec": {count: 8}})
     assert acme.api.get(kind, "web", acme.namespace)["spec"][count] == 5
+
+
+RAY_CLUSTER = "RayCluster.ray.io/v1"
+
+
+def operate(acme: Workspace, name: str) -> None:
+    """What an operator does: pods as the object says, each owned by it."""
+    found = acme.api.get(RAY_CLUSTER, name, acme.namespace)
+    owner = {key: found[key] for key in ("apiVersion", "kind")} | {"name": name, "uid": found["metadata"]["uid"]}
+    wanted = {f"{name}-head": found["spec"]["headGroupSpec"]["template"]}
+    for group in found["spec"]["workerGroupSpecs"]:
+        wanted |= {f"{name}-{group['groupName']}-{at}": group["template"] for at in range(group["replicas"])}
+    there = {one["metadata"]["name"] for one in acme.api.list("Pod", acme.namespace)}
+    for one in wanted.keys() - there:
+        metadata = {"name": one, "ownerReferences": [owner | {"controller": True}]}
+        acme.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": wanted[one]["spec"]})
+    for one in there - wanted.keys():
+        acme.api.call("DELETE", f"/api/v1/namespaces/{acme.namespace}/pods/{one}?gracePeriodSeconds=0")
+
+
+def ray(*workers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    made: dict[str, Any] = raycluster(*workers, **spec)
+    return made | {"metadata": {"name": "ray"}}
+
+
+def test_an_object_with_several_templates_is_decided_whole_and_charged_for_what_its_operator_makes(world, workspace):
+    assert world.manager.running, "it aggregates the roles"
+    world.api.create(RAY_CLUSTERS)
+    world.api.create(may_see(RAY_CLUSTERS))
+    eventually(lambda: world.api.serves(RAY_CLUSTER))
+    acme = workspace({"requests.cpu": "8", "pods": "20"})
+
+    def patch(**spec: Any) -> None:
+        acme.api.patch(RAY_CLUSTER, "ray", acme.namespace, {"spec": spec})
+
+    acme.create(ray(worker("a", 2, {"cpu": "2"}), worker("b", 1, {"cpu": "1"})))
+    eventually(lambda: (acme.used(), acme.charged()) == (6, 6), acme.used)
+    operate(acme, "ray")
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: (acme.used(), acme.charged()) == (7, 7), acme.used)
+    said = refused(lambda: patch(workerGroupSpecs=[worker("a", 2, {"cpu": "2"}), worker("b", 3, {"cpu": "1"})]))
+    assert f'{DENIED}rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: {acme.name}' in said
+    assert "requested: requests.cpu=2, used: requests.cpu=7, limited: requests.cpu=8" in said
+    assert "largest allowed" not in said
+    patch(workerGroupSpecs=[worker("a", 1, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})])
+    operate(acme, "ray")
+    eventually(lambda: (acme.used(), acme.charged()) == (8, 8), acme.used)
+    assert "exceeded workspace quota" in refused(lambda: acme.create(ray() | {"metadata": {"name": "other"}}))
+    patch(suspend=True)
+    for one in acme.api.list("Pod", acme.namespace):
+        if one["metadata"]["name"].startswith("ray-"):
+            acme.api.call("DELETE", f"/api/v1/namespaces/{acme.namespace}/pods/{one['metadata']['name']}")
+    eventually(lambda: (acme.used(), acme.charged()) == (1, 1), acme.used)
 
 
 def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:

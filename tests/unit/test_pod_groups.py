@@ -15,7 +15,15 @@ from extauthz.service.loading import load
 from extauthz.service.pod_groups import declared, parse
 from extauthz.service.setting_errors import SettingsError
 from extauthz.testing.builders import pod
-from extauthz.testing.grouped import JOB_SETS, RAY, jobset, raycluster, worker
+from extauthz.testing.grouped import (
+    JOB_SETS,
+    LEADER_WORKER_SETS,
+    RAY,
+    jobset,
+    leader_worker_set,
+    raycluster,
+    worker,
+)
 
 Tree = Any
 CPU = 10**9
@@ -86,6 +94,12 @@ def test_equal_templates_are_one_whatever_group_they_are_in():
     assert [each["count"] for each in json.loads(one.text)["groups"]] == [1, 4]
 
 
+@pytest.mark.parametrize(("leader", "size", "cpu"), [("2", 3, 2 + 2), (None, 3, 3), ("2", None, 2), (None, 0, 1)])
+def test_a_leader_may_have_the_template_of_the_others(leader, size, cpu):
+    where = parse(LEADER_WORKER_SETS)["leaderworkersets.leaderworkerset.x-k8s.io"]
+    assert cost(where, leader_worker_set(2, size, leader))["requests.cpu"] == cpu
+
+
 @pytest.mark.parametrize(
     ("root", "path", "detail"),
     [
@@ -150,9 +164,9 @@ def test_a_group_by_its_paths():
     of = ("spec", "workerGroupSpecs", "*")
     assert workers == Group(
         (*of, "template"),
-        ((*of, "replicas"), (*of, "numOfHosts")),
-        (*of, "minReplicas"),
-        (("spec", "suspend"), (*of, "suspend")),
+        counts=((*of, "replicas"), (*of, "numOfHosts")),
+        least=(*of, "minReplicas"),
+        unless=(("spec", "suspend"), (*of, "suspend")),
     )
 
 
@@ -175,8 +189,16 @@ def test_a_group_by_its_paths():
         ("{a.b: [{template: '.a[*].t', count: '.b[*].n'}]}", "a.b[0].count: goes over another list than its template"),
         ("{a.b: [{template: .t, count: '.a[*]'}]}", "a.b[0].count: goes over another list than its template"),
         ("{a.b: [{template: .t, unless: ['.a[*].x']}]}", "a.b[0].unless: goes over another list"),
-        ("{a.b: [{template: .t, least: .n}]}", "a.b[0].least: is one path, beside a count"),
-        ("{a.b: [{template: .t, count: .n, least: [.m, .o]}]}", "a.b[0].least: is one path, beside a count"),
+        ("{a.b: [{template: .t, least: .n}]}", "a.b[0].least: needs a count that may be less, or missing"),
+        ("{a.b: [{template: .t, instead: [.a, .b]}]}", "a.b[0].instead: must be one path"),
+        ("{a.b: [{template: .t, minus: -1}]}", "a.b[0].minus: must be a whole number of pods, not -1; write"),
+        ("{a.b: [{template: .t, minus: '1'}]}", "a.b[0].minus: must be a whole number of pods, not '1'"),
+        ("{a.b: [{template: .t, through: jobs}]}", "a.b[0].through: must be pods: StatefulSets that"),
+        (
+            "{a.b: [{template: .t, through: pods}], c.d: [{template: .t, through: pods}]}",
+            "c.d: through: one kind may have it, and a.b has; leave one out",
+        ),
+        ("{a.b: [{template: .t, count: .n, least: [.m, .o]}]}", "a.b[0].least: must be one path"),
     ],
 )  # fmt: skip
 def test_a_wrong_group_is_refused_with_the_field_and_the_cure(given, said):

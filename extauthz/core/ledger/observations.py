@@ -150,13 +150,18 @@ class Observations:
         self._usage.change(entry.root, change)
         self._ownership.forget_gone(entry)
 
-    def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Note a custom resource with a scale subresource. It covers what it has created."""
-        if not self._ownership.know(group, kind, resource):
+    def observe_kind(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> None:
+        """Note a custom resource that counts. It covers what it has created.
+
+        Args:
+            through_pods: as ``Groups``.
+        """
+        if not self._ownership.know(group, kind, resource, through_pods=through_pods):
             return
+        makers = {(group, kind), ("", "Pod")} if through_pods else {(group, kind)}
         for entry in list(self._workloads):
             owner = entry.observed.owner if entry.observed is not None else None
-            if owner is not None and owner[:2] == (group, kind):
+            if owner is not None and owner[:2] in makers:
                 self._move(entry, entry.observed)
 
     def _there(self, kind: Kind) -> Iterator[WorkloadRef]:

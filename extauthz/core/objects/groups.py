@@ -26,10 +26,14 @@ class Group(NamedTuple):
     """One group of pods, or, below lists, one for each element."""
 
     template: Path
+    instead: Path = ()
+    """Where the template is if there is none; empty: nowhere."""
     counts: tuple[Path, ...] = ()
     """How many pods: their product. One that is missing is 1. Each is outside of lists, or in those of ``template``."""
     least: Path = ()
     """The first count is no less than this; empty: there is no such field."""
+    minus: int = 0
+    """So many fewer pods."""
     unless: tuple[Path, ...] = ()
     """While one of these is true, or a text that is not empty, there are no pods."""
 
@@ -38,6 +42,8 @@ class Groups(NamedTuple):
     """All groups of a kind, in place of one template."""
 
     each: tuple[Group, ...]
+    through_pods: bool = False
+    """StatefulSets that its pods own are its too: those of a pod ``NAME-0`` are of the object ``NAME``."""
 
 
 def template(groups: Groups, root: Tree) -> Template | None:
@@ -47,6 +53,8 @@ def template(groups: Groups, root: Tree) -> Template | None:
     for group in groups.each:
         for indices in _elements(root, group.template):
             pod = _pod(root, _filled(group.template, indices))
+            if pod is None and group.instead:
+                pod = _pod(root, _filled(group.instead, indices))
             has_any = has_any or pod is not None
             count = _count(group, root, indices)
             if pod is not None and count:
@@ -109,7 +117,7 @@ def _count(group: Group, root: Tree, indices: tuple[int, ...]) -> int:
         count *= 1 if given is None else given
     if count > MAX_REPLICAS:
         raise ObjectError(_shown(_filled(group.template, indices)), f"has more than {MAX_REPLICAS} pods")
-    return count
+    return max(count - group.minus, 0)
 
 
 def _number(root: Tree, path: Path, indices: tuple[int, ...]) -> int | None:

@@ -8,22 +8,33 @@ from typing import Any
 import pytest
 
 from extauthz.cluster import custom_readers, object_readers
+from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.core.objects.custom import Where
+from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.kube.discovery import scaled
 from extauthz.service.pod_groups import parse
 from extauthz.testing import builders
 from extauthz.testing.builders import admission, pod, quota
-from extauthz.testing.grouped import JOB_SETS, RAY, RAY_CLUSTERS, definition, jobset, raycluster, worker
+from extauthz.testing.grouped import (
+    JOB_SETS,
+    LEADER_WORKER_SETS,
+    RAY,
+    RAY_CLUSTERS,
+    definition,
+    jobset,
+    leader_worker_set,
+    raycluster,
+    worker,
+)
 
 Tree = Any
 CPU = 10**9
 JOB_SET = definition("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-CREWS = definition("example.dev", "v1", "crews", "Crew")
-CREWS["spec"]["versions"][0]["subresources"]["scale"] = {"specReplicasPath": ".spec.replicas"}
-CREW = "{crews.example.dev: [{template: .spec.leader}, {template: .spec.worker, count: .spec.size}]}"
+LWS = definition("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+LWS["spec"]["versions"][0]["subresources"]["scale"] = {"specReplicasPath": ".spec.replicas"}
 
 
 class World:
@@ -32,7 +43,7 @@ class World:
     def __init__(self, hard: dict[str, str], mode: str = "Enforce") -> None:
         self.gate = builders.gate([quota("acme", hard, mode=mode)])
         self._kinds = {}
-        for one, groups in ((RAY_CLUSTERS, RAY), (JOB_SET, JOB_SETS), (CREWS, CREW)):
+        for one, groups in ((RAY_CLUSTERS, RAY), (JOB_SET, JOB_SETS), (LWS, LEADER_WORKER_SETS)):
             where: Where = parse(groups)[one["metadata"]["name"]]
             kind = scaled(one, [one["metadata"]["name"]])
             assert kind is not None
@@ -65,8 +76,11 @@ class World:
         return self.gate.decide(found.question.reading, f"w{self._asked}", 0.0)
 
     def used(self, key: str = "requests.cpu") -> int:
-        workloads = Queries(self.gate.ledger).workloads("acme")
-        return sum(one.used.get(key, 0) for one in workloads) // CPU
+        return used(self.gate, key)
+
+
+def used(gate: Gate, key: str = "requests.cpu") -> int:
+    return sum(one.used.get(key, 0) for one in Queries(gate.ledger).workloads("acme")) // CPU
 
 
 def owned(tree: Tree, owner: Tree, uid: str = "") -> Tree:
@@ -167,15 +181,14 @@ def test_one_that_cannot_be_read_is_refused_by_name():
 
 def test_where_there_is_a_scale_one_replica_costs_the_sum():
     world = World({"requests.cpu": "12"})
-    metadata = {"name": "crew", "namespace": "team-a", "uid": "uid-crew", "resourceVersion": "7"}
-    spec = {"replicas": 2, "size": 3, "leader": pod({"cpu": "1"}), "worker": pod({"cpu": "1"})}
-    before = {"apiVersion": "example.dev/v1", "kind": "Crew", "metadata": metadata, "spec": spec}
+    before = leader_worker_set(2, 4)
     world.see(before)
     assert world.used() == 8
-    refused = world.ask(before | {"spec": spec | {"replicas": 4}}, before)
+    refused = world.ask(leader_worker_set(4, 4), before)
     assert (refused.verdict, refused.evidence.fits) == (Verdict.DENY, 3)
     assert world.last.count_path == "/spec/replicas"
-    assert world.ask(before | {"spec": spec | {"size": 5}}, before).verdict is Verdict.ALLOW
+    assert world.ask(leader_worker_set(2, 7), before).verdict is Verdict.DENY
+    assert world.ask(leader_worker_set(2, 6), before).verdict is Verdict.ALLOW
 
 
 # What operators make.
@@ -219,6 +232,70 @@ def test_jobs_that_its_operator_makes_take_no_room_beside_it():
         assert world.used() == 6
     assert world.ask(job("more", train, 1)).verdict is Verdict.DENY
     assert world.ask(jobset(3, 3), train).verdict is Verdict.DENY
+
+
+def stateful_set(name: str, owner: Tree, replicas: int, start: int) -> Tree:
+    tree = owned(builders.workload(name, replicas, kind="StatefulSet"), owner)
+    tree["spec"]["ordinals"] = {"start": start}
+    return tree
+
+
+def test_stateful_sets_that_its_pods_own_are_its_too():
+    world = World({"requests.cpu": "9"})
+    lws = leader_worker_set(2, 4)
+    assert world.ask(lws).verdict is Verdict.ALLOW
+    world.see(lws)
+    leaders = stateful_set("lws", lws, 2, 0)
+    assert world.ask(leaders).verdict is Verdict.ALLOW
+    world.see(leaders)
+    for number in range(2):
+        leader = made_pod(f"lws-{number}", leaders, {"cpu": "1"})
+        leader["metadata"]["labels"] = {"app": "lws"}
+        world.see(leader)
+        workers = stateful_set(f"lws-{number}", leader, 3, 1)
+        assert world.ask(workers).verdict is Verdict.ALLOW
+        world.see(workers)
+        assert world.used() == 8
+    more = stateful_set("lws-2", made_pod("lws-2", leaders, {}), 3, 1)
+    assert world.ask(more).verdict is Verdict.DENY
+    world.see(more)
+    assert world.used() == 11
+
+
+def test_a_stateful_set_of_a_pod_counts_by_itself_until_the_object_is_seen():
+    world = World({"requests.cpu": "20"})
+    lws = leader_worker_set(1, 4)
+    leader = made_pod("lws-0", lws, {"cpu": "1"})
+    workers = stateful_set("lws-0", leader, 3, 1)
+    assert world.ask(workers).verdict is Verdict.ALLOW
+    world.see(workers)
+    assert world.used() == 3
+    world.see(lws)
+    assert world.used() == 4
+    other = stateful_set("x", made_pod("no-pod-of-a-set", lws, {}), 1, 0)
+    world.see(other)
+    assert world.used() == 5
+    elsewhere = stateful_set("lws-0", made_pod("other-0", lws, {}), 3, 1)
+    elsewhere["metadata"]["resourceVersion"] = "2"
+    assert world.ask(elsewhere, workers).verdict is Verdict.ALLOW
+    world.see(elsewhere)
+    assert world.used() == 8
+
+
+def test_a_kind_that_is_known_late_takes_what_its_pods_own():
+    made = builders.gate([quota("acme", {"requests.cpu": "9"})])
+    lws = leader_worker_set(1, 4)
+    workers = stateful_set("lws-0", made_pod("lws-0", lws, {}), 3, 1)
+    made.observe(*observe(workers))
+    kind = scaled(LWS)
+    assert kind is not None
+    where: Where = parse(LEADER_WORKER_SETS)[kind.resource.group_resource]
+    made.observe(*custom_readers.read(kind, where, lws))
+    assert used(made) == 7
+    shapes = custom_readers.shapes(kind, where)
+    made.observe_kind(kind.resource.group, kind.resource.kind, kind.resource.plural, shapes)
+    assert used(made) == 4
+    assert made.ledger.drift() == {}
 
 
 def test_jobs_of_a_jobset_that_has_ended_count_no_more():
