@@ -94,8 +94,8 @@ class Settings:
     )
     pod_groups: PodGroups = setting(
         "",
-        description="Where custom resources with several pod templates have them, in YAML: `{rayclusters.ray.io: "
-        "[{template: .spec.headGroupSpec.template}, …]}` ([counting.md](counting.md#several-pod-templates)).",
+        description="Where custom resources have several pod templates, and counts: YAML "
+        "([internals/counting.md](internals/counting.md#objects-with-several-pod-templates)).",
     )
     quotas_every_s: float = setting(
         10.0,

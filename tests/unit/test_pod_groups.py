@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.pod_costs import PodCosts
@@ -144,6 +147,17 @@ def test_devices_of_which_nothing_is_known_are_named():
 
 
 # The setting.
+
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "counting.md"
+
+
+def test_the_page_shows_these():
+    (shown,) = re.findall(r"```yaml\n(pod-groups:\n.*?)```", PAGE.read_text(), re.DOTALL)
+    assert parse(json.dumps(yaml.safe_load(shown)["pod-groups"])) == {
+        **parse(RAY),
+        **parse(JOB_SETS),
+        **parse(LEADER_WORKER_SETS),
+    }
 
 
 def test_it_is_a_mapping_in_the_file_and_a_text_elsewhere(tmp_path):
