@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.kinds import RESIZES
+from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts
@@ -91,9 +91,9 @@ class Case(NamedTuple):
 
     @property
     def has_count(self) -> bool:
-        """A smaller count may be asked for: it is no resize, and its kind has a scale."""
+        """A smaller count may be asked for: it is no pod, and its kind has a scale."""
         shapes = self.state.shapes.get(self.ref[:2], {})
-        return not self.resizes and all(one.replicas for one in shapes.values())
+        return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
 
     @property
     def alters(self) -> bool:

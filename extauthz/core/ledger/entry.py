@@ -53,7 +53,7 @@ class Entry:
         """Those of ReplicaSets that it may take up."""
         self.pending_writes: dict[str, PendingWrite] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
-        """Workloads and revisions that it covers."""
+        """Workloads and revisions that it covers, and pods that may come."""
         self.pods: dict[WorkloadRef, Entry] | None = None
         """Groups of pods that it covers."""
         self.claims: Claims | None = None

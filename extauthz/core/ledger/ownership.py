@@ -311,7 +311,7 @@ class Ownership:
             head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
         elif not self._covers(head.ref, head.observed, child.ref, shown, is_there=child.observed is not None):
             return
-        elif child.ref[:2] == PODS:
+        elif child.ref[:2] == PODS and child.observed is not None:
             head.pods = head.pods or {}
             head.pods[child.ref] = child
         else:
@@ -326,7 +326,7 @@ class Ownership:
         if child.ref[:2] in _CLAIMS:
             assert head.claims is not None, "it was added"
             head.claims.remove(child.ref)
-        elif child.ref[:2] == PODS:
+        elif head.pods and child.ref in head.pods:
             head.pods = _without(child, head.pods)
         else:
             head.children = _without(child, head.children)

@@ -303,3 +303,79 @@ def test_jobs_of_a_jobset_that_has_ended_count_no_more():
     world.see(jobset(2, 3))
     world.see(jobset(2, 3, version="8") | {"status": {"terminalState": "Completed"}})
     assert world.used() == 0
+
+
+# Pods by themselves (--webhook-pods).
+
+
+def bare_pod(name: str, requests: dict[str, str], uid: str = "") -> Tree:
+    metadata = {"name": name, "namespace": "team-a", "uid": uid or f"uid-{name}", "resourceVersion": "9"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod(requests)["spec"]}
+
+
+def test_a_pod_of_nobody_needs_room():
+    world = World({"requests.cpu": "4"})
+    refused = world.ask(bare_pod("big", {"cpu": "5"}))
+    assert refused.sentence == (
+        'pods "big" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=5, used: requests.cpu=0, '
+        "limited: requests.cpu=4"
+    )
+    assert world.ask(bare_pod("a", {"cpu": "3"})).verdict is Verdict.ALLOW
+    assert world.ask(bare_pod("b", {"cpu": "2"})).verdict is Verdict.DENY
+    world.see(bare_pod("a", {"cpu": "3"}))
+    assert (world.used(), world.gate.ledger.pending_writes) == (3, 0)
+    assert world.ask(bare_pod("c", {})).sentence.endswith("must specify requests.cpu for: main")
+
+
+def test_a_pod_of_an_owner_that_is_charged_takes_no_room_and_one_more_does():
+    world = World({"requests.cpu": "6"})
+    ray = raycluster(worker("a", 2, {"cpu": "2"}))
+    assert world.ask(ray).verdict is Verdict.ALLOW
+    world.see(ray)
+    assert world.used() == 5
+    for number in range(2):
+        assert world.ask(made_pod(f"w{number}", ray, {"cpu": "2"})).verdict is Verdict.ALLOW
+    assert world.ask(made_pod("head", ray, {"cpu": "1"})).verdict is Verdict.ALLOW
+    assert world.gate.ledger.pending_writes == 3
+    assert world.ask(made_pod("more", ray, {"cpu": "2"})).verdict is Verdict.DENY
+    assert world.ask(made_pod("small", ray, {"cpu": "1"})).verdict is Verdict.ALLOW
+    for name, cpu in (("w0", "2"), ("w1", "2"), ("head", "1"), ("small", "1")):
+        world.see(made_pod(name, ray, {"cpu": cpu}))
+    assert (world.used(), world.gate.ledger.pending_writes) == (6, 0)
+    assert world.ask(made_pod("more", ray, {"cpu": "1"})).verdict is Verdict.DENY
+    assert world.gate.ledger.drift() == {}
+
+
+def test_a_pod_that_is_another_one_of_that_name_ends_nothing():
+    world = World({"requests.cpu": "6"})
+    ray = raycluster(worker("a", 2, {"cpu": "2"}))
+    world.see(ray)
+    assert world.ask(made_pod("w0", ray, {"cpu": "2"})).verdict is Verdict.ALLOW
+    other = made_pod("w0", ray, {"cpu": "2"})
+    other["metadata"]["uid"] = "uid-of-another"
+    world.see(other)
+    assert (world.used(), world.gate.ledger.pending_writes) == (5, 1)
+    world.see(made_pod("w0", ray, {"cpu": "2"}))
+    assert (world.used(), world.gate.ledger.pending_writes) == (5, 0)
+
+
+def test_who_names_a_workload_as_the_owner_and_is_not_its_controller_needs_room():
+    world = World({"requests.cpu": "3"})
+    replica_set = builders.workload("web", 3, kind="ReplicaSet")
+    world.see(replica_set)
+    assert world.ask(made_pod("fake", replica_set, {"cpu": "1"})).verdict is Verdict.DENY
+
+
+def test_a_pod_of_an_owner_that_no_quota_knows_counts_by_itself():
+    world = World({"requests.cpu": "3"})
+    job_ = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train", "uid": "u"}}
+    assert world.ask(made_pod("w0", job_, {"cpu": "2"})).verdict is Verdict.ALLOW
+    world.see(made_pod("w0", job_, {"cpu": "2"}))
+    assert (world.used(), world.gate.ledger.pending_writes) == (2, 0)
+    assert world.ask(made_pod("w1", job_, {"cpu": "2"})).verdict is Verdict.DENY
+
+
+def test_a_pod_that_is_changed_is_no_write():
+    world = World({"requests.cpu": "3"})
+    one = bare_pod("a", {"cpu": "1"})
+    assert world.ask(one, one).reason == "other-resource"

@@ -169,8 +169,9 @@ def test_the_namespace_is_everywhere(place: str):
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
         (['settings={"stale-after-s":60,"max-scale":"h"}'], {"--stale-after-s=60", "--max-scale=h"}),
+        (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
-    ids=["mode", "objects", "log-level", "ledger", "settings"],
+    ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
 )
 def test_an_option_of_the_gate_is_a_flag_of_its_container(values: list[str], flags: set[str]):
     assert set(container(made(*setting(*values)))["args"]) - set(container(made())["args"]) == flags
