@@ -155,10 +155,9 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
     if "CREATE" in operations:  # here is no count that could be lowered
         rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
-        rules += [POD_RULE] if options.pods else []
         rules += [_rule([kind.key[0]], ["v1"], [kind.key[1]], operations) for kind in ADMITTED]
     rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
-    return rules
+    return [*rules, POD_RULE] if options.pods and "CREATE" in operations else rules
 
 
 def _moved_by_status() -> list[tuple[str, list[str]]]:

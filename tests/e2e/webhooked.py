@@ -57,10 +57,15 @@ class WebhookWorld(World):
 
     def __enter__(self) -> Self:
         entered = super().__enter__()
-        for tree in rendered(str(self.plane.ca), f"https://127.0.0.1:{self._port}", more=self._more):
+        for tree in rendered(str(self.plane.ca), self.webhook_url, more=self._more):
             self.api.create(tree)
         self._await_in_force()
         return entered
+
+    @property
+    def webhook_url(self) -> str:
+        """Where the API server asks."""
+        return f"https://127.0.0.1:{self._port}"
 
     def configured(self, tree: dict[str, Any], port: int) -> dict[str, Any]:
         """With where the webhook is, and who vouches for it."""

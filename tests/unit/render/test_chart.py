@@ -380,6 +380,20 @@ def test_the_webhook_asks_only_about_what_it_is_told_to(labels: tuple[str, ...] 
 
 
 @pytest.mark.helm
+def test_new_pods_are_asked_about_where_quotas_are_alone():
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rayclusters.ray.io"]')
+    selector = 'webhook.namespaceSelector={"matchExpressions":[{"key":"workspace","operator":"Exists"}]}'
+    options = WebhookOptions(
+        ca=b"ABC",
+        namespace_selector=selectors.parsed("workspace") or LabelSelector(),
+        custom=(Custom("ray.io", "rayclusters"),),
+        pods=True,
+    )
+    assert_rendered(options, made(*setting(*values, selector, "webhook.pods=true")))
+    assert "webhook.pods: while no gate lives such pods fail" in refusal(*values, "webhook.pods=true")
+
+
+@pytest.mark.helm
 @pytest.mark.parametrize(
     ("value", "why"),
     [
