@@ -286,7 +286,7 @@ def with_pods(guarded: Plane) -> Iterator[Plane]:
     guarded.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme", "labels": labels}})
     eventually(lambda: said_of_a_pod(guarded, "acme") != "")
     yield guarded
-    guarded.api.delete("ValidatingWebhookConfiguration", "pods")
+    guarded.kubectl("delete", "validatingwebhookconfiguration", "pods")
 
 
 def said_of_a_pod(plane: Plane, namespace: str, user: str = "", group: str = "system:masters", owner: str = "") -> str:

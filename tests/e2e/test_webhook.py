@@ -274,7 +274,7 @@ def test_pods_by_themselves_are_gated_and_those_of_an_owner_that_is_charged_take
     fake = bare("fake", "1")
     fake["metadata"]["ownerReferences"] = [owner]
     assert "exceeded workspace quota" in refused(lambda: acme.create(fake)), "it asks for no more pods"
-    acme.api.delete("ValidatingWebhookConfiguration", "pods")
+    world.kubectl("delete", "validatingwebhookconfiguration", "pods")
 
 
 def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:

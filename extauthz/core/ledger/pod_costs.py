@@ -173,11 +173,11 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = self._of_parts(json.loads(template.text), self._terms_of(namespace))
+            cost = self._per_pod(json.loads(template.text), self._terms_of(namespace))
             cost = costs[template.text] = self._share(cost)
         return cost
 
-    def _of_parts(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+    def _of_groups(self, tree: Tree, terms: _Terms) -> dict[str, int]:
         total: dict[str, int] = {}
         for count, one in parts(tree):
             for key, amount in self._per_pod(one, terms).items():
@@ -185,6 +185,8 @@ class PodCosts:
         return total
 
     def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+        if "groups" in tree:
+            return self._of_groups(tree, terms)
         cost = per_pod(
             tree,
             terms.ranges,
