@@ -24,7 +24,6 @@ from extauthz.core.footprint import (
     FootprintError,
     LimitRangeDefaults,
     of_devices,
-    parts,
     per_claim,
     per_pod,
     unknown_devices,
@@ -177,16 +176,16 @@ class PodCosts:
             cost = costs[template.text] = self._share(cost)
         return cost
 
-    def _of_groups(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+    def _of_groups(self, groups: Iterable[Tree], terms: _Terms) -> dict[str, int]:
         total: dict[str, int] = {}
-        for count, one in parts(tree):
+        for one in groups:
             for key, amount in self._per_pod(one, terms).items():
-                total[key] = total.get(key, 0) + count * amount
+                total[key] = total.get(key, 0) + one["count"] * amount
         return total
 
     def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
         if "groups" in tree:
-            return self._of_groups(tree, terms)
+            return self._of_groups(tree["groups"], terms)
         cost = per_pod(
             tree,
             terms.ranges,
@@ -204,11 +203,7 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        found: dict[str, set[str]] = {}
-        for _, one in parts(json.loads(template.text)):
-            for key, names in unspecified(one, self.limit_ranges(namespace)).items():
-                found.setdefault(key, set()).update(names)
-        return {key: tuple(sorted(names)) for key, names in found.items()}
+        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
     def unknown_devices(self, namespace: str, template: Template) -> list[str]:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
@@ -216,8 +211,7 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        terms = self._devices(self._terms_of(namespace))
-        return [name for _, one in parts(json.loads(template.text)) for name in unknown_devices(one, terms)]
+        return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
 
     def claims(self, namespace: str, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``).
