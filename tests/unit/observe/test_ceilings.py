@@ -144,6 +144,13 @@ async def test_each_kind_says_in_its_way_how_much_it_may_ask_for(one: Any, share
     assert await desk.look() == ([share] if share else [])
 
 
+async def test_knative_s_zero_is_no_bound():
+    desk = Desk()
+    desk.have(autoscaler(KPA, metadata={"annotations": {"autoscaling.knative.dev/max-scale": "0"}}))
+    await desk.look()
+    assert desk.ceilings.most(WEB) is None
+
+
 async def test_of_an_autoscaler_that_another_has_made_the_owner_of_the_other_is_told():
     desk = Desk()
     owner = [{"kind": "ScaledObject", "controller": True}]
