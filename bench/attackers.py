@@ -18,7 +18,7 @@ from typing import Self
 
 import grpc
 
-from extauthz.core.intake.read import MAX_BYTES
+from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Request
 from extauthz.rpc.frames import PREFACE
 from tests.fuzz.measure import OBJECT, Case

@@ -34,11 +34,10 @@ from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.settlement.answers import Fate
 from extauthz.simulate import objects, reviews, wire
-from extauthz.simulate.connection import SimulatedConnection
-from extauthz.simulate.kinds import kind_of
-from extauthz.simulate.link import Link
+from extauthz.simulate.connection import Link, SimulatedConnection
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.simulate.member import Handover, settings
+from extauthz.simulate.objects import kind_of
 from extauthz.simulate.reference import NAMESPACES, QUOTAS
 from extauthz.simulate.server import ApiServer
 from extauthz.testing.builders import put_scale

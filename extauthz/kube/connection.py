@@ -16,9 +16,8 @@ from yarl import URL
 
 from extauthz.core.model import Tree
 
-from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
-from .lists import loads, members, reading
-from .session import Message, Session, Trust
+from .discovery import loads, members, reading
+from .session import SERVICE_ACCOUNT, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
 

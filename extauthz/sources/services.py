@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import Endpoint
-from extauthz.sources.http_quotas import HttpQuotas
+from extauthz.sources.http import Endpoint, HttpQuotas
 
 
 class QuotaService(Protocol):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.core.quota.spec import Mode
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.files.watch import Watched
 from extauthz.sources import file as quota_file
 

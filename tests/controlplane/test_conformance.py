@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import NotACount, Request, Unreadable, Write
 from tests.controlplane import fixtures
 from tests.controlplane.conforming import FAILED, Outcome, Remembering, Restorer, Said, entrances, outcome

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from extauthz.core.intake.read import MAX_BYTES
-from extauthz.testing.objects import Key
+from extauthz.core.intake.counts import MAX_BYTES
+from extauthz.testing.reading import Key
 from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, echo, read_response, scale_body, status_of, upgrade
 
 KIB = 1024

@@ -12,9 +12,9 @@ from h2.connection import H2Connection
 from h2.settings import Settings
 from hyperframe.frame import Frame
 
-from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Connection, Event, Message, Opened
-from extauthz.rpc.methods import Call, Methods, Sink, Streaming, Unary
+from extauthz.rpc.frames import Bounds
+from extauthz.rpc.heads import Call, Methods, Sink, Streaming, Unary
 
 UNARY, SINK, BIDI = "/a.Test/Unary", "/a.Test/Sink", "/a.Test/Bidi"
 

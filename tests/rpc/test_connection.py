@@ -22,10 +22,9 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Connection, Drained, Ended, Gone, Message
-from extauthz.rpc.frames import PREFACE, Error
-from extauthz.rpc.methods import Code
+from extauthz.rpc.frames import PREFACE, Bounds, Error
+from extauthz.rpc.heads import Code
 from tests.rpc.client import BIDI, SINK, UNARY, Peer, head, parsed, prefixed
 from tests.rpc.spelling import FLOODS, block, headers, spelled
 

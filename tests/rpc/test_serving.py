@@ -15,12 +15,10 @@ import grpc
 import pytest
 
 from extauthz.rpc.accepting import Bounds as Accepting
-from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Connection
-from extauthz.rpc.frames import PREFACE
-from extauthz.rpc.link import ALPN, Link
-from extauthz.rpc.methods import Call, Code, Methods, Sink, StatusError, Streaming, Unary
-from extauthz.rpc.serving import Server
+from extauthz.rpc.frames import PREFACE, Bounds
+from extauthz.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
+from extauthz.rpc.link import ALPN, Link, Server
 from extauthz.testing.certs import Authority
 from tests.rpc.client import parsed, prefixed
 from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from extauthz.rpc import accepting
-from extauthz.rpc.bounds import Bounds
-from extauthz.rpc.methods import Methods
-from extauthz.rpc.serving import ACCEPTED, Server
+from extauthz.rpc.frames import Bounds
+from extauthz.rpc.heads import Methods
+from extauthz.rpc.link import ACCEPTED, Server
 
 
 @asynccontextmanager

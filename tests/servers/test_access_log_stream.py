@@ -13,7 +13,7 @@ from envoy_data_plane.envoy.service.accesslog import v3 as typed_service
 from envoy_data_plane.google.protobuf import Struct
 
 from extauthz.core.ledger.pending_write import Event
-from extauthz.rpc.serving import Server
+from extauthz.rpc.link import Server
 from extauthz.servers import access_log
 from tests.servers.hearing import Heard
 from tests.servers.listening import listening

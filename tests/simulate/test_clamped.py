@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from extauthz.simulate.plan import FAULTS, draw
-from extauthz.simulate.running import run
+from extauthz.simulate.search import run
 
 LOWERED = re.compile(r"webhook, write \d+(?:, dry)?, \S+ to (\d+) on \d+: lowered to (\d+)$")
 

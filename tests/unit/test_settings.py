@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.kube import credentials
-from extauthz.service import selfsigning
+from extauthz.kube import session
+from extauthz.service import certificates
 from extauthz.service.loading import SERVICE_LINK, load, shown
-from extauthz.service.setting_errors import ConfigFileError, SettingsError
-from extauthz.service.setting_types import templates
+from extauthz.service.setting_types import ConfigFileError, SettingsError, templates
 from extauthz.service.settings import MATTER, Level, Settings, described, markdown, variable, word
 
 
@@ -258,12 +257,12 @@ def test_a_place_that_is_none_is_refused_with_an_example(text) -> None:
 )
 def test_the_secret_is_in_the_namespace_of_the_pod(given, place, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "namespace").write_text("infra")
-    monkeypatch.setattr(selfsigning, "own_namespace", lambda: credentials.own_namespace(tmp_path))
-    assert str(selfsigning.place(load(given, {}, None))) == place
+    monkeypatch.setattr(certificates, "own_namespace", lambda: session.own_namespace(tmp_path))
+    assert str(certificates.place(load(given, {}, None))) == place
 
 
 def test_outside_a_pod_there_is_no_namespace(tmp_path: Path) -> None:
-    assert credentials.own_namespace(tmp_path) is None
+    assert session.own_namespace(tmp_path) is None
 
 
 OPS = "ops=https://hooks.example.com/T0PSECRET"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.core.budget import VALUE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire.gojson import VALUE, Work
 
 # Field numbers of a ``Scale`` in protobuf, as far as a count and its preconditions go.
 #

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..processes import StartError
-from .cluster import Cluster, StandIn
+from .cluster import Cluster, StandIn, World
 from .scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
 from .screen import Row, Screen
-from .world import World
 
 ASKS_EVERY_S = 15.0
 """An HPA asks so often (``--horizontal-pod-autoscaler-sync-period``)."""

@@ -1,6 +1,6 @@
 """The mutating webhook lowers a count to nothing: a hidden scale-down."""
 
-from extauthz.service.clamping import Clamping
+from extauthz.service.deciding import Clamping
 
 from .planting import replaced
 

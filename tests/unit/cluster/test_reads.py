@@ -29,8 +29,7 @@ from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.builders import create, owned_by, quota, scale, shown, workload
 from extauthz.testing.certs import Authority
-from extauthz.testing.objects import Key
-from extauthz.testing.reading import Fault
+from extauthz.testing.reading import Fault, Key
 from tests.controlplane.plane import write_kubeconfig
 from tests.waiting import until
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.custom_readers import read
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PODS
+from extauthz.cluster.object_readers import read
 from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects, dearest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError

@@ -15,7 +15,7 @@ from extauthz.cluster.snapshot import Snapshot
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.files.watch import Watched
 from extauthz.testing.builders import gate, quota
 

@@ -11,7 +11,7 @@ from extauthz.core.intake import admission, read
 from extauthz.core.model import Decision, NotACount, NotAWrite, Observed, Reading, Write
 from extauthz.core.objects.metadata import labels_text
 from extauthz.core.objects.workloads import intern, prune
-from extauthz.testing import builders, reviews
+from extauthz.testing import builders, kubecalls
 from extauthz.testing.builders import gate, quota
 from tests.unit.intake.test_recorded import RECORDED, request_of
 
@@ -35,7 +35,7 @@ def before(write: Write) -> Observed:
 
 def tree(write: Write, observed: Observed, replicas: int) -> dict[str, Any]:
     """An object, or its Scale, as an API server shows it."""
-    shown = reviews.document(write.ref, observed)
+    shown = kubecalls.document(write.ref, observed)
     spec = {"replicas": replicas} if write.scale else shown["spec"] | {"replicas": replicas}
     return shown | {"spec": spec}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import COMMIT, NotACount, Request, Requester, Verdict
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.testing.builders import create, gate, patch, path, pod, quota, workload

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from extauthz.core.decision.gate import MAX_IDENTICAL, Gate
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, gate, quota, scale, snapshot, workload
 

@@ -17,7 +17,7 @@ import pytest
 
 from extauthz.core import footprint
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota

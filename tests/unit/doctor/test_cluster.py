@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.doctor import bypass, cluster, names
+from extauthz.doctor import bypass, cluster, table
 from extauthz.doctor.cluster import RIGHTS, Right
 from extauthz.doctor.table import Verdict
 
@@ -21,7 +21,7 @@ def definition(name: str, *served: str, established: str = "True"):
     return {"metadata": {"name": name}, "spec": {"versions": versions}, "status": status}
 
 
-THERE = {name: definition(name, names.VERSION) for name in names.DEFINITIONS}
+THERE = {name: definition(name, table.VERSION) for name in table.DEFINITIONS}
 
 
 def test_the_rights_are_those_that_deploy_grants():
@@ -38,10 +38,10 @@ def test_the_rights_are_those_that_deploy_grants():
 
 
 def test_the_definitions_are_those_that_deploy_installs():
-    for file, name in zip(("crd.yaml", "ledger-crd.yaml"), names.DEFINITIONS, strict=True):
+    for file, name in zip(("crd.yaml", "ledger-crd.yaml"), table.DEFINITIONS, strict=True):
         tree = yaml.safe_load((DEPLOY / file).read_text())
         assert tree["metadata"]["name"] == name
-        assert [each["name"] for each in tree["spec"]["versions"] if each["served"]] == [names.VERSION]
+        assert [each["name"] for each in tree["spec"]["versions"] if each["served"]] == [table.VERSION]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import copy
 
 import pytest
 
-from extauthz.explain.changes import changes
 from extauthz.explain.decide import decide
-from extauthz.explain.sentence import sentence
+from extauthz.explain.sentence import changes, sentence
 from tests.unit.explain.building import alike, cpu, deployment, external, hpa, said, scene, status
 
 

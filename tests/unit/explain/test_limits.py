@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.explain.flags import Flags
+from extauthz.explain.objects import Flags
 from tests.unit.explain.building import NOW, alike, cpu, deployment, explained, hpa, status
 
 

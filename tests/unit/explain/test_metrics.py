@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.explain.flags import Flags
+from extauthz.explain.objects import Flags
 from extauthz.explain.specs import UnknownError
 from tests.unit.explain.building import (
     alike,

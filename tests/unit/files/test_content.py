@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.files.content import Content, read, signature
-from extauthz.files.problems import FileProblem, FilesError
+from extauthz.files.content import Content, FileProblem, FilesError, read, signature
 
 
 def test_a_file_is_read_whatever_its_name(tmp_path):

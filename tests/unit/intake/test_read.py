@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.budget import COUNT, VALUE
 from extauthz.core.intake import read
-from extauthz.core.intake.read import MAX_BYTES, MAX_KEPT, Reader
+from extauthz.core.intake.counts import MAX_BYTES, MAX_KEPT, Reader
 from extauthz.core.model import (
     NotACount,
     NotAWrite,
@@ -24,6 +23,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.core.wire.gojson import COUNT, VALUE
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")
 OBJECT = "/apis/apps/v1/namespaces/ns/deployments/web"

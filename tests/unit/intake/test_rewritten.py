@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.errors import BodyError
 from extauthz.core.intake import rewritten as module
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
 from extauthz.core.wire.goproto import SCALE

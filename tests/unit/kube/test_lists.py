@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.kube.lists import MAX_DEPTH, loads, members
+from extauthz.kube.discovery import MAX_DEPTH, loads, members
 
 VALUES = st.sampled_from(
     [None, True, 1, -2.5, "", "}]", '"\\', "\u2028é", [], {}, [1, {"items": [3]}], {"a": {"b": []}}]

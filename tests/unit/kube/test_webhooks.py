@@ -13,9 +13,9 @@ from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Log
-from extauthz.observe.serving import Serving, notes
+from extauthz.observe.observers import Serving, notes
 from extauthz.render.webhook import WebhookOptions, clamp_configuration, configuration
-from extauthz.service.askers import Askers
+from extauthz.service.live import Askers
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import gate, quota
 

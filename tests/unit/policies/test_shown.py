@@ -5,8 +5,8 @@ from __future__ import annotations
 from extauthz.cli.report import as_table
 from extauthz.core.model import NO_EVIDENCE, Decision, Evidence, Operation, PolicyAnswer, Verdict, WorkloadRef
 from extauthz.observe.log import decision_fields
-from extauthz.servers.api import shown, veil
-from extauthz.servers.terse import shortened
+from extauthz.servers.api import rights, shown
+from extauthz.service.deciding import shortened
 
 REF = WorkloadRef("apps", "deployments", "team-a", "web")
 ROWS = (
@@ -51,11 +51,11 @@ def test_the_log_has_a_row_for_each() -> None:
 
 def test_the_api_hides_those_of_quotas_that_who_asks_may_not_see() -> None:
     found = shown.decision(DENIED)
-    assert veil.named(found) == {"acme", "corp"}
+    assert rights.named(found) == {"acme", "corp"}
     assert shown.refusing(DENIED) == {"acme", "corp"}
-    assert veil.over(found, {"acme", "corp"}) == found
-    covered = veil.over(found, {"corp"})
-    assert covered["sentence"] == veil.SENTENCE
+    assert rights.over(found, {"acme", "corp"}) == found
+    covered = rights.over(found, {"corp"})
+    assert covered["sentence"] == rights.SENTENCE
     assert [(row["policy"], row["quota"], row["message"]) for row in covered["policies"]] == [
         (None, None, None),
         ("steps", "corp", "less"),

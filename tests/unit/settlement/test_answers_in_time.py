@@ -9,9 +9,8 @@ import pytest
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import WorkloadRef
 from extauthz.settlement import reads
-from extauthz.settlement.answers import Fate
+from extauthz.settlement.answers import Fate, Settlement
 from extauthz.settlement.reads import Brought, ConsistentReads, Result
-from extauthz.settlement.settlement import Settlement
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 OK = Fate(200, "via_upstream", frozenset(), attempts=1, sent=True)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.settlement import reads

@@ -6,9 +6,8 @@ import pytest
 
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.settlement.answers import Fate
+from extauthz.settlement.answers import Fate, Settlement
 from extauthz.settlement.reads import Brought, ConsistentReads, Result
-from extauthz.settlement.settlement import Settlement
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

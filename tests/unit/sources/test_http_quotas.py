@@ -11,8 +11,7 @@ import pytest
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.sources import http
 from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import Endpoint
-from extauthz.sources.http_quotas import HttpQuotas
+from extauthz.sources.http import Endpoint, HttpQuotas
 from extauthz.testing.certs import Authority
 from extauthz.testing.platform import Platform
 

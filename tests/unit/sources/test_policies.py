@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.quota.standing import Fault
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.policies import cel
 from extauthz.sources import file as quota_file
 from extauthz.sources.gathering import Gathered, read
