@@ -13,7 +13,8 @@ from extauthz.cli import exits
 from extauthz.service.setting_types import SettingsError
 from extauthz.simulate import search
 from extauthz.simulate.plan import FAULTS
-from extauthz.simulate.search import Result, Wanted
+from extauthz.simulate.running import Result
+from extauthz.simulate.search import Wanted
 
 
 def run(arguments: argparse.Namespace) -> int:

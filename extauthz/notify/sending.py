@@ -22,7 +22,8 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import aiohttp
 
-from extauthz.notify.receivers import CLOUDEVENT, JSON, Notice, Receiver, ReceiverError, cloudevent, slack
+from extauthz.notify.notice import CLOUDEVENT, JSON, Notice, cloudevent, slack
+from extauthz.notify.receivers import Receiver, ReceiverError
 
 # Signs a notice: HMAC-SHA256 over ``id.timestamp.body``, in the headers of Standard Webhooks 1.0.
 #

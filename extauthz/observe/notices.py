@@ -26,7 +26,8 @@ from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
 from extauthz.core.times import stamp
-from extauthz.notify.receivers import Kind, Notice, Receiver
+from extauthz.notify.notice import Kind, Notice
+from extauthz.notify.receivers import Receiver
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell, shortage
 from extauthz.observe.observers import Told

@@ -33,8 +33,9 @@ from extauthz.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding, Recounting
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock, Look, Stale, notifying
+from extauthz.service.inputs import Clock, Look, Stale
 from extauthz.service.live import Askers
+from extauthz.service.notifying import notifying
 from extauthz.service.settings import Settings, policy
 from extauthz.service.sources import notes as notes_of_policies
 from extauthz.service.sources import policies

@@ -9,7 +9,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service import inputs
+from extauthz.service import notifying
 from extauthz.service.inputs import Clock, QuotaInput, Stale, spare_the_collector
 from extauthz.service.setting_types import scheme
 from extauthz.service.settings import Settings
@@ -70,7 +70,7 @@ class ServiceQuotaInput(QuotaInput):
         told = Told(self.name, self._endpoint, log, metrics)
         follow = SERVICES[scheme(settings.quotas)]
         self._quotas = follow(self._endpoint, settings.quotas_every_s, self._accept, told, clock)
-        self._receivers = inputs.receiver_names(settings)
+        self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}
 
     async def follow(self) -> None:
@@ -102,7 +102,7 @@ class ServiceQuotaInput(QuotaInput):
             spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())
         self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
-        for warning in [*map(str, quotas.warnings), *inputs.strange_receivers(quotas.tree, self._receivers)]:
+        for warning in [*map(str, quotas.warnings), *notifying.odd(quotas.tree, self._receivers)]:
             self._log.event("warning", "odd", source=self.name, problem=warning)
         faults = {one.name: one.why for one in quotas.faults}
         for name, why in faults.items():

@@ -26,20 +26,19 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Serving
 from extauthz.policies.plugins import AGAIN_S, Host, LivePolicy, Missing, Patience, enlisted
+from extauthz.service import notifying
 from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import (
     Clock,
     Input,
-    Notifying,
     QuotaFileInput,
     QuotaInput,
     StateFileInput,
     StateInput,
     Taken,
-    receiver_names,
-    strange_receivers,
 )
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
+from extauthz.service.notifying import Notifying
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.sources import file as quota_file
@@ -184,11 +183,11 @@ def _quotas(
     events: StatusHandler | None,
 ) -> QuotaInput:
     gate, log, metrics, clock, notices, serving = into
-    known = receiver_names(settings)
+    known = notifying.names(settings)
 
     def from_file(quotas: quota_file.Quotas) -> Taken:
         gate.load_quotas(quotas.tree, clock())
-        for problem in strange_receivers(quotas.tree, known):
+        for problem in notifying.odd(quotas.tree, known):
             log.event("warning", "odd", source="quotas", problem=problem)
         told = [*quotas.warnings, *_unmatched(settings, gate)]
         return Taken({"quotas": len(quotas.tree.nodes)}, told)

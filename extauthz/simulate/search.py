@@ -7,29 +7,18 @@ told not to (``PYTHONHASHSEED``), and a seed must mean the same world everywhere
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from extauthz.ledger_store.payload import Payload, encode
-
-from . import objects
-from .checks import Violation
-from .convergence import Convergence
-from .loop import seeded
-from .objects import KINDS, kind_of
+from . import running
 from .plan import PACE, WORDS, Plan, draw
-from .reference import DEFINITIONS, NAMESPACES, QUOTAS
-from .restarts import LEDGER, LEDGERS
-from .steps import TAKEN, key_of
-from .world import World
+from .running import Result
 
 TRIES = 400
 """How many runs the shortening of a world may take."""
@@ -98,7 +87,7 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def run(wanted: Wanted, seed: int) -> Result:
     """Run one world. Only in a process of ``workers`` does its seed always mean the same."""
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return run_one(wanted.plan(seed))
+        return running.run(wanted.plan(seed))
 
 
 def shortest(wanted: Wanted, seed: int) -> Result:
@@ -109,7 +98,7 @@ def shortest(wanted: Wanted, seed: int) -> Result:
 
 def _shortened(wanted: Wanted, seed: int) -> Result:
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return minimised(run_one(wanted.plan(seed)))
+        return minimised(running.run(wanted.plan(seed)))
 
 
 def minimised(result: Result) -> Result:
@@ -123,7 +112,7 @@ def minimised(result: Result) -> Result:
         while at < len(result.plan.steps) and tries < TRIES:
             left_out = frozenset(one.number for one in result.plan.steps[at : at + size])
             tries += 1
-            tried = run_one(result.plan.without(left_out))
+            tried = running.run(result.plan.without(left_out))
             if tried.violation is not None and tried.violation.rule == result.violation.rule:
                 result, shrunk = tried, True
             else:
@@ -131,80 +120,3 @@ def minimised(result: Result) -> Result:
         if tries >= TRIES or (size == 1 and not shrunk):
             return result
         size = max(size // 2, 1)
-
-
-READY_WITHIN_S = 90.0
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of a world."""
-
-    plan: Plan
-    violation: Violation | None
-    trace: tuple[str, ...]
-    answers: int
-    virtual_s: float
-
-
-def run_one(plan: Plan) -> Result:
-    """Run a plan to its end, or to the first rule that is broken."""
-    with seeded(plan.seed):
-        world = World(plan)
-        world.loop.run(_live(world))
-    if world.mistake is not None:
-        raise world.mistake
-    return Result(plan, world.checks.found, tuple(world.trace), world.checks.checked, world.loop.time())
-
-
-async def _live(world: World) -> None:
-    """All of it."""
-    await _furnish(world)
-    for number in range(world.plan.gates):
-        world.start(number)
-    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_WITHIN_S)
-    begin_s = world.loop.time()
-    for step in world.plan.steps:
-        await asyncio.sleep(max(begin_s + step.at_s - world.loop.time(), 0.0))
-        if world.over():
-            return
-        world.tell(str(step))
-        if "workload" in step.how and step.how["workload"] is None:
-            continue  # there is none of the kind that this may happen to
-        TAKEN[step.what](world, step, world.random(f"step {step.number}"))
-    await Convergence(world).reach()
-
-
-async def _furnish(world: World) -> None:
-    """Create the objects of the start. In most worlds the ledger is old: under a new one nothing grows for a landing
-    window."""
-    tin = KINDS["tin"]
-    _post(world, DEFINITIONS, objects.definition(tin.api, tin.plural, tin.kind))
-    for name in ("shop", "lab", "zoo"):
-        _post(world, NAMESPACES, objects.namespace(name))
-    for one in world.plan.quotas:
-        _post(world, QUOTAS, objects.quota(one["name"], one["hard"], one))
-    for workload in world.plan.workloads:
-        key = key_of(workload)
-        _post(world, kind_of(key).collection, objects.workload(key, 1, "1"))
-    if world.plan.ledger != "memory" and world.plan.seed % 8:
-        await _furnish_ledger(world, encode(Payload(holds=False)))
-    world.checks.begins()
-
-
-async def _furnish_ledger(world: World, payload: str) -> None:
-    if world.store is not None:
-        await world.store.put(payload, 0, None)
-    else:
-        _post(world, LEDGERS, {"metadata": {"name": LEDGER}, "spec": {"payload": payload, "intents": 0}})
-
-
-def _post(world: World, collection: str, tree: Any) -> None:  # noqa: ANN401
-    namespace = tree["metadata"].get("namespace")
-    path = collection if namespace is None else _within(collection, namespace)
-    world.server.request("POST", path, {}, tree)
-
-
-def _within(collection: str, namespace: str) -> str:
-    root, plural = collection.rsplit("/", 1)
-    return f"{root}/namespaces/{namespace}/{plural}"

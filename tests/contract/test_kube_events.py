@@ -13,8 +13,9 @@ from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.model import Verdict
 from extauthz.core.quota.standing import Fault, Standing, compact
 from extauthz.kube.connection import Unreachable, connect
+from extauthz.observe.autoscalers import KINDS
 from extauthz.observe.episodes import UPDATE_S
-from extauthz.observe.kube_events import BLOCKED, EVENTS, KINDS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
+from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_status import Facts, status_of
 from extauthz.testing.builders import Asker, gate, quota, scale, workload

@@ -22,7 +22,8 @@ from extauthz.kube.discovery import DEFINITIONS
 from extauthz.kube.reflector import Reflector
 from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
 from extauthz.ledger_store.store import Stored
-from extauthz.observe.kube_events import EVENTS, Autoscalers, KubeEvents, Subject
+from extauthz.observe.autoscalers import Autoscalers, Subject
+from extauthz.observe.kube_events import EVENTS, KubeEvents
 from extauthz.observe.status import StatusWriter
 from extauthz.selfsigned import issuing, keeper, renewal
 from extauthz.servers.page import cluster as page

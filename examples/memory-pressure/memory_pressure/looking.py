@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from extauthz.files.content import FileProblem, FilesError
-
 from extauthz.core.quota.problems import dotted
 from extauthz.files import content
+from extauthz.files.content import FileProblem, FilesError
 from extauthz.files.objects import Placed, objects
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.policies import Host, LivePolicy

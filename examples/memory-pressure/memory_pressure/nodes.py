@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from extauthz.policies.plugins import Lists
-
 from extauthz.core import quantities
 from extauthz.core.model import Tree
 from extauthz.kube.resource import Resource
+from extauthz.policies.plugins import Lists
 
 from .marks import NodeMemory
 

@@ -9,7 +9,7 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from extauthz.notify.receivers import CLOUDEVENT, Kind, Notice, cloudevent, slack
+from extauthz.notify.notice import CLOUDEVENT, Kind, Notice, cloudevent, slack
 
 DATA = {"sentence": 'deployments.apps "web" is forbidden', "workspaces": ["acme", "beta"]}
 NOTICE = Notice("6b1", Kind.REFUSED, "deployments.apps/shop/web", 1_795_000_000.25, DATA)

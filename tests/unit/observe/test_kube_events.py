@@ -11,19 +11,9 @@ from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Lower, Operation, Verdict, WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
 from extauthz.observe.episodes import RETRY_S
-from extauthz.observe.kube_events import (
-    ABSENT_S,
-    EVENTS,
-    KEPT_S,
-    KINDS,
-    LOWERED,
-    MAX_NOTE,
-    MOST_FOUND,
-    KubeEvents,
-    fitted,
-    hint,
-)
+from extauthz.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted, hint
 from extauthz.observe.observers import Told
 from extauthz.testing.builders import gate, quota, workload
 from extauthz.testing.kubecalls import ScriptedApi

@@ -18,7 +18,8 @@ from extauthz.core.model import COMMIT, Decision, Evidence, Lower, Operation, Sh
 from extauthz.core.queries import Queries
 from extauthz.core.quota.standing import Standing, compact
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.notify.receivers import Notice, Receiver
+from extauthz.notify.notice import Notice
+from extauthz.notify.receivers import Receiver
 from extauthz.observe import notices as module
 from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
 from extauthz.observe.notices import Notices

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from extauthz.kube.session import NoClusterError
-from extauthz.service.setting_types import SettingsError
-
 from extauthz.cli import Parser, exits
 from extauthz.core import quantities
 from extauthz.core.quantities import QuantityError
 from extauthz.kube.connection import connect
+from extauthz.kube.session import NoClusterError
 from extauthz.render.manifests import Part, to_yaml
+from extauthz.service.setting_types import SettingsError
 from memory_pressure.marks import Marks
 
 from . import rights

@@ -9,9 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from extauthz.service.setting_types import SettingsError
-
 from extauthz.cli import Parser, exits, report
+from extauthz.service.setting_types import SettingsError
 from memory_pressure.marks import Marks
 
 from . import chart, table

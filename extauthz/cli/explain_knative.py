@@ -1,0 +1,119 @@
+"""``extauthz explain`` for Knative: a PodAutoscaler, or a Service with all revisions that matter now."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_report
+from extauthz.cli.explain_report import Json
+from extauthz.cli.report import wrapped
+from extauthz.core.model import Tree
+from extauthz.explain.knative import scene
+from extauthz.explain.knative.decide import Answer, decide
+from extauthz.explain.knative.decider import Values
+from extauthz.explain.knative.rules import KPA
+from extauthz.explain.knative.scene import Scene
+from extauthz.explain.knative.sentence import HOLDS, changes, sentence
+from extauthz.explain.objects import ExplainError, Objects
+from extauthz.service.setting_types import SettingsError
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+    """All fields of the answer for one PodAutoscaler."""
+    kind = scene.autoscaler_class(tree)
+    if kind.startswith("hpa."):
+        return _by_hpa(arguments, objects, tree, now)
+    name = tree["metadata"]["name"]
+    if kind != KPA:
+        raise ExplainError(f"kpa/{name} is of the class {kind}, whose arithmetic is not known here")
+    if arguments.tolerance or arguments.controller:
+        raise SettingsError(f"--tolerance and --controller are for HPAs; kpa/{name} knows neither")
+    known = scene.of(objects, tree, now)
+    answer = decide(known, _values(known, arguments.at))
+    wanted = max(answer.desired, known.replicas + 1)
+    ref = explain_quota.workload(tree["spec"]["scaleTargetRef"], known.namespace)
+    return _shown(known, answer, explain_quota.said(arguments, objects, ref, wanted))
+
+
+def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
+    ref = known.autoscaler["spec"]["scaleTargetRef"]
+    status = known.autoscaler.get("status") or {}
+    wants_more = answer.desired > answer.current
+    return {
+        "kpa": known.name,
+        "namespace": known.namespace,
+        "workload": {"kind": ref["kind"], "name": ref["name"]},
+        "sentence": sentence(known, answer) + explain_report.of_quota(quota, wants_more=wants_more),
+        "outcome": answer.outcome,
+        "held": answer.outcome in HOLDS or (wants_more and explain_report.is_denied(quota)),
+        "confidence": explain_report.confidence(certain=answer.certain),
+        "currentReplicas": answer.current,
+        "desiredReplicas": answer.desired,
+        "desiredScale": answer.scale if answer.scale >= 0 else None,
+        "target": {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total},
+        "status": {name: status.get(name) for name in ("actualScale", "desiredScale")},
+        "steps": explain_report.steps(answer.steps),
+        "oneMore": [one._asdict() for one in changes(known, answer)],
+        "quota": quota,
+    }
+
+
+def _by_hpa(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+    """Of the class ``hpa`` Knative makes an HPA of the same name."""
+    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    try:
+        hpa = explain_finding.one(objects, namespace, explain_finding.HPA, name)
+    except ExplainError as error:
+        raise ExplainError(f"kpa/{name} is of the class hpa, for which Knative makes an HPA, but {error}") from None
+    found = explain_hpa.explained(arguments, objects, hpa, now)
+    return {"kpa": name} | found
+
+
+def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+    """Of a Knative Service: each revision that gets traffic, and the newest one if it is not ready yet."""
+    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    found = []
+    for revision in scene.revisions(tree):
+        autoscaler = explain_finding.one(objects, namespace, explain_finding.KPA, revision.name)
+        found.append(
+            {"revision": revision.name, "role": revision.role} | explained(arguments, objects, autoscaler, now)
+        )
+    said = " ".join(f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found)
+    return {
+        "ksvc": name,
+        "namespace": namespace,
+        "sentence": f"ksvc/{name}: {said}",
+        "held": any(one["held"] for one in found),
+        "revisions": found,
+    }
+
+
+def service_as_text(found: Json) -> str:
+    """Each revision by itself."""
+    count = len(found["revisions"])
+    head = f"ksvc/{found['ksvc']} has {count} revision{'s' * (count != 1)} that matter{'s' * (count == 1)} now."
+    each = [f"{one['revision']} ({one['role']})\n\n{explain_report.as_text(one)}" for one in found["revisions"]]
+    return "\n".join(["\n".join(wrapped(head)) + "\n", *each])
+
+
+def _values(known: Scene, texts: list[str]) -> Values | None:
+    """What is given for its metric; one window stands for both."""
+    metric, given = known.rules.metric, dict[str, float]()
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        if name not in (metric, "stable", "panic", "panic-mode"):
+            raise SettingsError(f"--at {text}: kpa/{known.name} has {metric} (both windows), stable, panic, panic-mode")
+        if not _NUMBER.fullmatch(value) or (name == "panic-mode" and value not in ("0", "1")):
+            raise SettingsError(f"--at {text}: write for example {metric}=150, panic=300, panic-mode=1")
+        given[name] = float(value)
+    both = given.get(metric)
+    stable = given.get("stable", both if both is not None else given.get("panic"))
+    if stable is None:
+        if given:
+            raise SettingsError(f"--at panic-mode=…: say also {metric}=N")
+        return None
+    panic = given.get("panic", both if both is not None else stable)
+    return Values(stable, panic, bool(given["panic-mode"]) if "panic-mode" in given else None)

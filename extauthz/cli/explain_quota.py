@@ -1,0 +1,59 @@
+"""What the quota says to the count that an autoscaler wants: a gate that runs is asked, or one made of files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from extauthz.cli import asking, options
+from extauthz.cluster.snapshot import SnapshotBuilder
+from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.resourcelists import FootprintError
+from extauthz.explain import target
+from extauthz.explain.objects import ExplainError, Objects
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.shown import named
+from extauthz.service.setting_types import SettingsError
+from extauthz.service.settings import policy
+from extauthz.sources import file as quota_file
+
+Json = dict[str, Any]
+
+
+def workload(ref: Tree, namespace: str) -> WorkloadRef:
+    """What a ``scaleTargetRef`` names."""
+    group = str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
+    return WorkloadRef(group, target.plural(ref.get("kind") or "Deployment"), namespace, ref["name"])
+
+
+def said(arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int) -> Json | None:
+    """What the gate says to this count; ``None``: it is not asked."""
+    if arguments.server is None and arguments.quotas is None:
+        return None
+    source: asking.Source = (
+        asking.Server(arguments.server) if arguments.server else asking.Files(_gate(arguments, objects))
+    )
+    try:
+        decision = source.decision(named(ref) | {"replicas": wanted})
+        return {"asked": wanted, "decision": decision, "headroom": source.headroom(ref)}
+    except Problem as problem:
+        raise ExplainError(f"what the quota says is not known: {problem}") from None
+
+
+def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:
+    """A gate that knows what the files say."""
+    made = Gate(policy(options.settings(arguments)))
+    made.epoch_s = time.time()
+    made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
+    builder = SnapshotBuilder()
+    try:
+        for tree in objects.all():
+            if tree.get("kind"):
+                builder.add(tree)
+    except (ObjectError, FootprintError) as error:
+        raise SettingsError(f"--state: {error}") from None
+    made.load_state(builder.state(), 0.0)
+    return made

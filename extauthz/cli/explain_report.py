@@ -1,0 +1,104 @@
+"""An explanation as ``explain`` prints it: a text for people, or JSON whose fields are in ``docs/explain.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from extauthz.cli import report
+from extauthz.cli.report import wrapped
+from extauthz.explain.answer import Answer, Step
+from extauthz.explain.sentence import HOLDS, Change, sentence
+from extauthz.explain.specs import Scene
+
+Json = dict[str, Any]
+
+
+def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: Json | None) -> Json:
+    """All fields of an HPA; ``as_text`` prints of these."""
+    status = scene.hpa.get("status") or {}
+    wants_more = answer.desired > answer.current
+    return {
+        "hpa": scene.hpa["metadata"]["name"],
+        "namespace": scene.namespace,
+        "workload": {"kind": scene.target.kind, "name": scene.target.name},
+        "sentence": sentence(scene, answer, would) + of_quota(quota, wants_more=wants_more),
+        "outcome": answer.outcome,
+        "held": answer.outcome in HOLDS or (wants_more and is_denied(quota)),
+        "confidence": confidence(certain=answer.certain),
+        "currentReplicas": answer.current,
+        "desiredReplicas": answer.desired,
+        "tolerance": {"up": scene.band.up, "down": scene.band.down},
+        "status": {name: status.get(name) for name in ("currentReplicas", "desiredReplicas")},
+        "steps": steps(answer.steps),
+        "oneMore": [one._asdict() for one in would],
+        "quota": quota,
+    }
+
+
+def steps(found: Sequence[Step]) -> list[Json]:
+    """In order."""
+    return [
+        {
+            "rule": step.rule,
+            "text": step.text,
+            "replicas": step.replicas,
+            "confidence": confidence(certain=step.certain),
+        }
+        for step in found
+    ]
+
+
+def as_text(found: Json) -> str:
+    """The sentence, the steps, what would do, and what the quota says."""
+    lines = [*wrapped(found["sentence"]), "", "step by step:"]
+    for number, step in enumerate(found["steps"], 1):
+        lines += _indented(f"{number}. {step['confidence']}: {step['text']}")
+    if found["oneMore"]:
+        lines += ["", "for one more replica, any of these:"]
+        for one in found["oneMore"]:
+            lines += _indented(f"- {one['text']}")
+    if found["quota"] is not None:
+        lines += ["", f"what the quota says to {replicas(found['quota']['asked'])}:"]
+        lines += _indented(found["quota"]["decision"]["sentence"])
+    return "\n".join(lines) + "\n"
+
+
+def not_seen(found: Json) -> str:
+    """What would have been looked at too, by the rights that are missing."""
+    if not found["notSeen"]:
+        return ""
+    lines = ["", "not seen, because you may not:"]
+    for right in found["notSeen"]:
+        lines += _indented(f"- {right}")
+    return "\n".join(lines) + "\n"
+
+
+def is_denied(quota: Json | None) -> bool:
+    """Whether the gate was asked, and does not allow it."""
+    return quota is not None and quota["decision"]["verdict"] != "allow"
+
+
+def of_quota(quota: Json | None, *, wants_more: bool) -> str:
+    """A sentence of its own, where more is wanted."""
+    if quota is None or not wants_more:
+        return ""
+    if not is_denied(quota):
+        return " The quota allows it."
+    most = quota["headroom"]["replicas"]
+    return " The quota does not allow it" + ("." if most is None else f": {replicas(most)} at most.")
+
+
+def replicas(count: int) -> str:
+    """With its noun."""
+    return f"{count} replica{'s' * (count != 1)}"
+
+
+def confidence(*, certain: bool) -> str:
+    """In one word."""
+    return "certain" if certain else "likely"
+
+
+def _indented(text: str) -> list[str]:
+    first, *more = wrapped(report.printable(text), indent=5)
+    return [f"  {first}", *(f"     {line}" for line in more)]
