@@ -1,5 +1,5 @@
-"""The corpus of spellings, a row each of ``tests/data/spellings.jsonl``: all are sent to a real API server, and recorded:
-what the server took each for.
+"""The corpus of spellings, a row each of ``tests/data/spellings.jsonl``: all are sent to a real API server, and
+what it took each for is recorded.
 
 Run as ``python -m tests.controlplane.record_spellings`` (tests/controlplane/README.md); it writes
 ``tests/data/spellings.jsonl`` and ``tests/data/spellings-before.json``.
