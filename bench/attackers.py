@@ -23,7 +23,7 @@ from extauthz.core.model import Request
 from extauthz.rpc.frames import PREFACE
 from tests.fuzz.measure import OBJECT, Case
 from tests.fuzz.shapes import KINDS
-from tests.rpc.spelling import FLOODS, raw, setting
+from tests.rpc.client import FLOODS, raw, setting
 
 from .check import METHOD, message
 

@@ -45,7 +45,7 @@ NEVER_LEFT: Mapping[str, frozenset[str]] = {
 REFUSED_STREAM = ("upstream_reset_before_response_started", "remote_refused_stream_reset")
 """Details, and what stands in braces after them, of a stream that the API server refused with REFUSED_STREAM, or that
 is above the last stream of its GOAWAY. Either says that nothing of the request was processed (RFC 9113 §8.7).
-``tests/envoy/test_refused_stream.py`` shows what Envoy 1.40 makes of these and of other resets."""
+``tests/envoy/test_streams.py`` shows what Envoy 1.40 makes of these and of other resets."""
 
 BEFORE_THE_STORE = frozenset({401, 403, 404, 405, 409, 413, 415, 422, 429})
 """4xx that the API server answers only where it has stored nothing: authentication, authorization, admission,

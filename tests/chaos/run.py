@@ -10,9 +10,9 @@ from pathlib import Path
 
 from extauthz.testing.gate import SERVE
 from tests.chaos import estate, webhook
+from tests.chaos.estate import Scalers
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
-from tests.chaos.scalers import Scalers
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Site, Sites

@@ -14,7 +14,7 @@ from extauthz.testing.demo.cluster import NAMESPACE, OBJECTS, TOKEN, Recording, 
 from extauthz.testing.gate import Gate
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
-from tests.controlplane.protowire import bytes_field, fields
+from tests.controlplane.wire import bytes_field, fields
 
 Tree = Any
 LEASE = ("Lease", "kube-controller-manager", "kube-system")

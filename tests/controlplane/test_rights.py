@@ -32,7 +32,7 @@ from extauthz.testing.builders import gate, workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import Plane, write_kubeconfig
-from tests.unit.render.test_rights import Right, rows
+from tests.unit.render.test_chart import Right, rows
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane

@@ -33,7 +33,7 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.knative import AUTOSCALER
 from tests.controlplane.kpacases import PLACE
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
-from tests.e2e.watched import Watched
+from tests.e2e.clamping import Watched
 from tests.waiting import eventually
 
 Tree = Any

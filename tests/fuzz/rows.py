@@ -32,7 +32,7 @@ from extauthz.sources.gathering import Gathered, read
 from extauthz.sources.http import MAX_VALUES, SourceError, listed
 from extauthz.testing.builders import gate, quota, workload
 from tests.servers.test_hostile_api import SHAPES, turns
-from tests.unit.policies.test_hostile_expressions import VALUES
+from tests.unit.policies.test_cel import VALUES
 
 from .frames import PATHS, Client
 from .measure import LOOP, _timed

@@ -20,8 +20,7 @@ from extauthz.rpc.frames import PREFACE, Bounds
 from extauthz.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
 from extauthz.rpc.link import ALPN, Link, Server
 from extauthz.testing.certs import Authority
-from tests.rpc.client import parsed, prefixed
-from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
+from tests.rpc.client import FLOODS, block, headers, parsed, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
 from extauthz.core.wire.goproto import SCALE
 from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
-from tests.unit.intake import test_recorded
+from tests.unit.intake import test_read
 from tests.unit.intake.test_protobuf import body, field
 
 PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
@@ -143,7 +143,7 @@ def test_only_protobuf_of_one_piece_is_edited(data: bytes, code: str):
 
 def recorded_counts() -> list[tuple[Request, Write]]:
     """What autoscalers and kubectl were recorded to send that asks for a count above 1."""
-    requests = [test_recorded.request_of(row) for row in test_recorded.RECORDED]
+    requests = [test_read.request_of(row) for row in test_read.RECORDED]
     return [(one, found) for one in requests if isinstance(found := read(one), Write) and found.replicas > 1]
 
 

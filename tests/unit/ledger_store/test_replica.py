@@ -13,7 +13,7 @@ from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import scale
-from tests.unit.ledger_store.seats import Seat, W
+from tests.unit.ledger_store.stores import Seat, W
 
 PUT_BACK = ("error", "ledger-put-back")
 
