@@ -28,11 +28,7 @@ from tests.rpc.client import FLOODS, raw, setting
 from .check import METHOD, message
 
 ATTACKERS = 4
-WORST = (
-    ("json-patch", "test"),
-    ("json", "long-numbers"),
-    ("protobuf", "unknown"),
-)
+WORST = (("json-patch", "test"), ("json", "long-numbers"), ("protobuf", "unknown"))
 TIMEOUT_S = 2.0
 """Envoy's, as ``extauthz render`` sets it."""
 

@@ -24,10 +24,7 @@ Workload: TypeAlias = tuple[WorkloadRef, Observed]
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
 
-_IS_DEFAULT = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
+_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 class NamespaceLabels(NamedTuple):

@@ -32,14 +32,7 @@ from .trust import Handshake
 
 Tree: TypeAlias = Any
 
-NAMES = (
-    "webhook",
-    "webhook authority",
-    "webhook canary",
-    "webhook certificate",
-    "webhook namespaces",
-    "webhook clamp",
-)
+NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate", "webhook namespaces", "webhook clamp")
 INSTALL = (
     "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the"
     " API server: install it (docs/webhook.md)"

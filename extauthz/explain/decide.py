@@ -60,12 +60,7 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
 
 
 def _after_metrics(
-    scene: Scene,
-    rule: limits.Rules,
-    wanted: int,
-    certain: bool,
-    steps: list[Step],
-    proposals: tuple[Proposal, ...],
+    scene: Scene, rule: limits.Rules, wanted: int, certain: bool, steps: list[Step], proposals: tuple[Proposal, ...]
 ) -> Answer:
     current = scene.target.asked
     remembered = limits.of_status(scene.hpa, current, scene.now)

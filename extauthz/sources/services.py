@@ -42,7 +42,4 @@ class Follow(Protocol):
         """
 
 
-SERVICES: Final[Mapping[str, Follow]] = {
-    "https": HttpQuotas,
-    "http": HttpQuotas,
-}
+SERVICES: Final[Mapping[str, Follow]] = {"https": HttpQuotas, "http": HttpQuotas}

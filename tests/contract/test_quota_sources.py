@@ -17,12 +17,7 @@ from extauthz.sources import file as quota_file
 
 
 def quota(name: str, **spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
 
 
 CORP = quota("corp", hard={"cpu": "100"})

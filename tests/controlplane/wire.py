@@ -117,12 +117,7 @@ class Wire:
 
 
 def spell(
-    method: str,
-    target: str,
-    headers: list[tuple[str, str]],
-    body: bytes,
-    version: str = "1.1",
-    chunked: bool = False,
+    method: str, target: str, headers: list[tuple[str, str]], body: bytes, version: str = "1.1", chunked: bool = False
 ) -> bytes:
     """The bytes of a request. *headers* are sent as given; host, accept and framing are added where they lack."""
     given = {name.lower() for name, _ in headers}

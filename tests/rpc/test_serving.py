@@ -288,14 +288,7 @@ class TestStrangers:
             reader, writer = await connected(address)
             said = FIRST + b"".join(raw(frame) for number in range(5_000) for frame in flood(number))
             writer.write(said)
-            answers = await asyncio.gather(
-                *(
-                    one.unary_unary(
-                        U,
-                    )(b"%d" % number)
-                    for number in range(50)
-                )
-            )
+            answers = await asyncio.gather(*(one.unary_unary(U)(b"%d" % number) for number in range(50)))
             assert answers == [b"%d" % number for number in range(50)]
             await ends(reader)
             writer.close()

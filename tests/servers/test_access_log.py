@@ -188,12 +188,7 @@ def message(*entries: HTTPAccessLogEntry) -> bytes:
 
 @pytest.mark.parametrize(
     ("said", "details", "inner"),
-    [
-        ("via_upstream", "via_upstream", ""),
-        ("a{b|c}", "a", "b|c"),
-        ("a{b", "a", "b"),
-        ("a{b}c}", "a", "b}c"),
-    ],
+    [("via_upstream", "via_upstream", ""), ("a{b|c}", "a", "b|c"), ("a{b", "a", "b"), ("a{b}c}", "a", "b}c")],
 )
 def test_details_are_told_apart_from_what_stands_in_braces(said: str, details: str, inner: str):
     fate = access_log.fate(entry(details=said))
@@ -225,11 +220,7 @@ def test_every_flag_is_read(flag: str):
 def test_a_message_may_hold_many_entries():
     heard = Heard()
     heard.door.take(message(entry("d-1", 403), entry("d-2", 200), entry("d-3", 500)))
-    assert heard.answers == [
-        ("d-1", Event.REFUSED),
-        ("d-2", Event.ANSWERED_OK),
-        ("d-3", Event.ANSWERED_UNCLEAR),
-    ]
+    assert heard.answers == [("d-1", Event.REFUSED), ("d-2", Event.ANSWERED_OK), ("d-3", Event.ANSWERED_UNCLEAR)]
     assert not heard.skips
 
 

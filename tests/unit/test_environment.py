@@ -78,10 +78,7 @@ class TestChoosing:
     @pytest.mark.parametrize(
         ("given", "says"),
         [
-            (
-                "",
-                r"needs Python 3\.11 or later; this is Python 3\.9 \(python3\): install Python 3\.\d+",
-            ),
+            ("", r"needs Python 3\.11 or later; this is Python 3\.9 \(python3\): install Python 3\.\d+"),
             ("nothing", "PYTHON=nothing: no Python is there"),
             ("python3", r"this is Python 3\.9 \(python3\): install"),
         ],

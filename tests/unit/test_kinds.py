@@ -125,11 +125,7 @@ def test_a_key_that_no_write_raises_is_refused_with_a_cure(key, cure):
 
 @pytest.mark.parametrize(
     ("key", "treatment"),
-    [
-        ("cpu", Treatment.GATED),
-        ("count/replicasets.apps", Treatment.OBSERVED),
-        ("secrets", Treatment.NOT_COUNTED),
-    ],
+    [("cpu", Treatment.GATED), ("count/replicasets.apps", Treatment.OBSERVED), ("secrets", Treatment.NOT_COUNTED)],
 )
 def test_every_family_has_a_treatment(key, treatment):
     assert resources.treatment(key) is treatment
@@ -143,10 +139,7 @@ def test_a_key_that_resource_quota_does_not_know_has_no_treatment():
 def test_every_key_of_a_footprint_can_be_in_a_quota_as_it_is_spelled():
     amounts = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu"), 1)
     claim = {"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": 1}}}}
-    tree = {
-        "template": {"spec": {"containers": [{"resources": {"limits": amounts}}]}},
-        "volumeClaimTemplates": [claim],
-    }
+    tree = {"template": {"spec": {"containers": [{"resources": {"limits": amounts}}]}}, "volumeClaimTemplates": [claim]}
     keys = footprint.per_pod(tree)
     assert len(keys) == 15
     for key in keys:

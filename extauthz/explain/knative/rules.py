@@ -87,12 +87,7 @@ NUMBERS: Final = {
     "panic-threshold-percentage": 200.0,
 }
 COUNTS: Final = {"initial-scale": 1, "min-scale": 0, "max-scale": 0, "max-scale-limit": 0}
-TIMES: Final = {
-    "stable-window": 60.0,
-    "scale-down-delay": 0.0,
-    "scale-to-zero-grace-period": 30.0,
-    RETENTION: 0.0,
-}
+TIMES: Final = {"stable-window": 60.0, "scale-down-delay": 0.0, "scale-to-zero-grace-period": 30.0, RETENTION: 0.0}
 SWITCHES: Final = {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}
 """What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``)."""
 

@@ -32,10 +32,7 @@ def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None
     keep = bool(os.environ.get("KEEP")) if keep is None else keep
     screen = Screen()
     began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name,
-        World(Path(name), start(Path(name))) as world,
-    ):
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name), start(Path(name))) as world:
         screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
         screen.paragraph(ABOUT)
         try:

@@ -128,9 +128,7 @@ def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(t
         obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "250m"}}),
         obj("node.k8s.io/v1", "RuntimeClass", "runc", handler="runc"),
     )
-    assert snapshot.limit_ranges == {
-        "shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults()),
-    }
+    assert snapshot.limit_ranges == {"shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults())}
     assert snapshot.overheads == {"kata": {"cpu": CPU // 4}, "runc": {}}
 
 
@@ -153,10 +151,7 @@ def test_the_default_storage_class_is_the_one_that_kubernetes_takes(tmp_path, cl
             "storage.k8s.io/v1",
             "StorageClass",
             name,
-            metadata={
-                "creationTimestamp": created,
-                "annotations": {f"{key}.kubernetes.io/is-default-class": value},
-            },
+            metadata={"creationTimestamp": created, "annotations": {f"{key}.kubernetes.io/is-default-class": value}},
         )
         for name, created, value in classes
     ]

@@ -502,8 +502,7 @@ def test_an_update_is_a_count_on_the_version_that_it_found(before, after, pods):
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [(job(DONE, parallelism=2), job(DONE, parallelism=9)), (job(), job(ttlSecondsAfterFinished=9))],
+    ("before", "after"), [(job(DONE, parallelism=2), job(DONE, parallelism=9)), (job(), job(ttlSecondsAfterFinished=9))]
 )
 def test_what_changes_no_count_is_no_write(before, after):
     assert isinstance(reading(after, before), NotAWrite)

@@ -45,11 +45,7 @@ def test_a_json_patch_tests_the_version_first():
 
 
 def test_what_is_bound_already_is_bound_as_it_was():
-    assert said(put_scale("web", 9, "7"))["metadata"] == {
-        "name": "web",
-        "namespace": "team-a",
-        "resourceVersion": "7",
-    }
+    assert said(put_scale("web", 9, "7"))["metadata"] == {"name": "web", "namespace": "team-a", "resourceVersion": "7"}
     bound = patch(path("web"), [TEST, REPLICAS], "json")
     assert said(bound) == [TEST, REPLICAS | {"value": 4}]
 

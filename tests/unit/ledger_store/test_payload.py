@@ -145,14 +145,7 @@ def line(pending_write: PendingWrite) -> Line:
     return Line("", {}, frozenset(), pending_write.expires_s, pending_write.renewed)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"renewed": 1},
-        {"expires_s": 100.5},
-    ],
-    ids=lambda more: next(iter(more)),
-)
+@pytest.mark.parametrize("more", [{"renewed": 1}, {"expires_s": 100.5}], ids=lambda more: next(iter(more)))
 def test_a_line_is_written_anew_where_the_write_may_land_for_longer(more):
     assert line(OF_A_TEMPLATE).says_less_than(replace(OF_A_TEMPLATE, **more))
     assert not line(replace(OF_A_TEMPLATE, **more)).says_less_than(OF_A_TEMPLATE)

@@ -31,8 +31,7 @@ class Lines:
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
-    [("a, b=Audit c", ("a", "b=Audit", "c")), (["a", "b"], ("a", "b")), ("", ())],
+    ("text", "names"), [("a, b=Audit c", ("a", "b=Audit", "c")), (["a", "b"], ("a", "b")), ("", ())]
 )
 def test_names_come_as_a_list_or_a_text(text: Any, names: tuple[str, ...]) -> None:
     assert load({"policies": text}, {}, None).policies == names

@@ -32,12 +32,7 @@ def test_the_example_of_the_design():
             "parent": "big-corp",
             "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
             "workloadSelector": {},
-            "hard": {
-                "requests.cpu": "10",
-                "requests.memory": "64Gi",
-                "requests.nvidia.com/gpu": "4",
-                "pods": 100,
-            },
+            "hard": {"requests.cpu": "10", "requests.memory": "64Gi", "requests.nvidia.com/gpu": "4", "pods": 100},
             "mode": "Clamp",
         },
         status={"anything": "goes"},
@@ -87,11 +82,7 @@ def test_aliases_of_keys_are_read_as_resource_quota_reads_them():
             id="workload-label-is-not-looked-for-on-the-namespace",
         ),
         pytest.param(
-            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}},
-            {},
-            {"u": "1"},
-            True,
-            id="both",
+            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}}, {}, {"u": "1"}, True, id="both"
         ),
     ],
 )
@@ -155,13 +146,7 @@ def test_a_bad_field_is_refused_with_its_path_and_cure(obj, path, says):
 
 def test_every_problem_of_an_object_is_listed():
     obj = {"kind": "WorkspaceQuota", "spec": {"hard": {"cpu": "x", "secrets": 1}, "mode": "No"}}
-    assert list(refused(obj)) == [
-        "apiVersion",
-        "metadata.name",
-        "spec.hard.cpu",
-        "spec.hard.secrets",
-        "spec.mode",
-    ]
+    assert list(refused(obj)) == ["apiVersion", "metadata.name", "spec.hard.cpu", "spec.hard.secrets", "spec.mode"]
 
 
 @pytest.mark.parametrize("obj", [None, [], "text", 3])
@@ -216,8 +201,7 @@ def test_of_answers_to_not_knowing_the_good_ones_are_salvaged():
 
 
 @pytest.mark.parametrize(
-    ("notify", "names"),
-    [(None, None), ([], ()), (["ops", "https://evil.example/"], ("ops", "https://evil.example/"))],
+    ("notify", "names"), [(None, None), ([], ()), (["ops", "https://evil.example/"], ("ops", "https://evil.example/"))]
 )
 def test_whether_a_receiver_is_known_takes_no_limit_out_of_force(notify, names):
     assert parse(tree(spec={"notify": notify})).notify == names

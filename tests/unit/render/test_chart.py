@@ -424,7 +424,7 @@ def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that
     role, cluster_role = objects["Role/extauthz-webhook"], objects["ClusterRole/extauthz-webhook"]
     assert role["metadata"]["namespace"] == "infra"
     assert [(each["resources"], each.get("resourceNames"), each["verbs"]) for each in role["rules"]] == [
-        (["secrets"], ["extauthz-webhook"], ["get", "update"]),
+        (["secrets"], ["extauthz-webhook"], ["get", "update"])
     ]
     secret = objects["Secret/extauthz-webhook"]
     assert not {"data", "stringData", "type"} & set(secret), "applied again, it takes nothing of what gates wrote"
