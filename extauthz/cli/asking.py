@@ -31,7 +31,8 @@ from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import named
 from extauthz.service.deciding import new_id
-from extauthz.service.setting_types import ConfigFileError, SettingsError, templates
+from extauthz.service.pod_groups import declared
+from extauthz.service.setting_types import ConfigFileError, SettingsError
 from extauthz.service.settings import KUBERNETES, policy
 from extauthz.sources import file as quota_file
 
@@ -215,7 +216,8 @@ def gate(arguments: argparse.Namespace) -> Gate:
     made = Gate(policy(settings))
     made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    made.load_state(state_file.load(arguments.state, templates(settings.scaled_templates)).state, 0.0)
+    where = declared(settings.scaled_templates, settings.pod_groups)
+    made.load_state(state_file.load(arguments.state, where).state, 0.0)
     return made
 
 

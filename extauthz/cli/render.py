@@ -153,6 +153,11 @@ def _tls(arguments: argparse.Namespace) -> str:
 def _webhook(arguments: argparse.Namespace) -> str:
     """What is asked for. Raises ValueError."""
     of = WEBHOOK_DEFAULTS
+    if arguments.pods and arguments.namespace_selector == of.namespace_selector:
+        raise ValueError(
+            "--webhook-pods needs --namespace-selector, such as workspace: while no gate lives such pods fail in all "
+            "namespaces that are asked about, so ask only where quotas are"
+        )
     name, namespace, port = arguments.service or (of.service, of.namespace, of.port)
     options = WebhookOptions(
         ca=_ca(arguments.ca),
@@ -166,6 +171,7 @@ def _webhook(arguments: argparse.Namespace) -> str:
         conditions=tuple(arguments.match_condition),
         workload_labels=arguments.workload_labels,
         custom=tuple(arguments.custom),
+        pods=arguments.pods,
         clamp=arguments.clamp,
     )
     return MANIFESTS[arguments.output](webhook.parts(options))

@@ -15,7 +15,7 @@ from typing import Any as Tree
 import yaml
 
 from extauthz.cli.flags import render_tls, sidecar
-from extauthz.files import yamltext as file_options
+from extauthz.files import options as file_options
 
 KINDS: dict[object, str] = {render_tls.days: "integer", sidecar.duration: "number"}
 """What JSON Schema calls the values of flags that are no strings."""

@@ -12,9 +12,18 @@ from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, devices, jobs, workloads
-from extauthz.core.objects.custom import Keys, Shape
+from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import MAX_REPLICAS, at, mapping, replicas, text
-from extauthz.core.objects.metadata import controller, labels_text, observed, plain_selector, required, version_of
+from extauthz.core.objects.groups import Groups
+from extauthz.core.objects.metadata import (
+    EVERYTHING,
+    controller,
+    labels_text,
+    observed,
+    plain_selector,
+    required,
+    version_of,
+)
 from extauthz.core.objects.metadata import observed as observed_as
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import ScaledKind
@@ -225,16 +234,16 @@ COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
 """(API group, kind) to the reader of objects that count by themselves, for the kinds that every cluster has."""
 
 
-def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
+def read(kind: ScaledKind, template: Where, root: Tree) -> Workload:
     """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
     group, plural = kind.resource.group, kind.resource.plural
     shape = Shape(kind.spec_replicas, template)
     ref, seen = observed(group, plural, root, custom.count(shape, root), custom.template(shape, root))
-    seen.selector = _plain(selector_of(kind, root))
+    seen.selector = EVERYTHING if isinstance(template, Groups) else _plain(selector_of(kind, root))
     return ref, seen
 
 
-def shapes(kind: ScaledKind, template: Keys) -> dict[str, Shape]:
+def shapes(kind: ScaledKind, template: Where) -> dict[str, Shape]:
     """By API version, where its objects have what counts."""
     return {version: Shape(replicas, template) for version, replicas in kind.counts}
 

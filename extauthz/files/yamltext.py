@@ -1,7 +1,7 @@
 """Reads YAML as ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2`` has it, a YAML 1.1 dialect, from libyaml's events.
 
 The items of a List are read each on their own. Plain scalars are what go-yaml takes them for (``resolve.go``), spelled
-as ``encoding/json`` does. In options that a person wrote, a key that is given twice is a mistake.
+as ``encoding/json`` does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from math import inf, isfinite, nan
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import yaml
 
@@ -321,26 +321,3 @@ def _items(events: Events, composer: Composer) -> Iterator[Piece]:
 def _piece(first: yaml.Event, tree: Tree, events: Events, *, is_item: bool) -> Piece:
     mark = start(first)
     return Piece(tree, Span(mark.line, mark.column, mark.index, end(events.last).index), is_item)
-
-
-class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE_TAG:
-                continue
-            if (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} is given more than once; keep one", key.start_mark
-                )
-            seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
-
-
-def load(text: bytes) -> object:
-    """The one document of a file.
-
-    Raises:
-        yaml.YAMLError: it is no YAML, or gives a key twice.
-    """
-    return yaml.load(text, _Loader)  # noqa: S506 (a subclass of SafeLoader)

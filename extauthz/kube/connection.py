@@ -16,7 +16,7 @@ from yarl import URL
 
 from extauthz.core.model import Tree
 
-from .discovery import loads, members, reading
+from .lists import loads, members, reading
 from .session import SERVICE_ACCOUNT, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0

@@ -1,15 +1,9 @@
-"""Finds the custom resources that autoscalers can scale: those whose definition has a scale subresource. And reads the
-text of a List item by item, so that never more than one item is a tree: half the time of reading it whole."""
+"""Finds the custom resources that count: those whose definition has a scale subresource, and those that are named."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, TypedDict, TypeVar
-
-from msgspec import MsgspecError
-from msgspec.json import Decoder
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Keys
@@ -22,14 +16,15 @@ DEFINITIONS = Resource(
 
 
 class ScaledKind(NamedTuple):
-    """A custom resource with a scale subresource, in the version to watch: the stored one if that can be scaled."""
+    """A custom resource, in the version to watch: the stored one if that can be scaled."""
 
     resource: Resource
     spec_replicas: Keys
+    """Where the object has its count; empty if it has no scale subresource."""
     selector: Keys
     """Where the object has its pods' label selector as a string; empty if the definition does not tell."""
     counts: tuple[tuple[str, Keys], ...]
-    """Each version that can be scaled, and where its objects have their count."""
+    """Each version that can be scaled, or is served where none can, and where its objects have their count."""
 
 
 class Definition(NamedTuple):
@@ -37,19 +32,24 @@ class Definition(NamedTuple):
 
     name: str
     scaled: ScaledKind | None
-    """``None``: it cannot be scaled, or is not served yet."""
+    """``None``: it does not count, or is not served yet."""
 
 
 class ScaledKinds:
-    """A reflector's event handler on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
+    """A reflector's event handler on ``DEFINITIONS``. It reports all kinds that count, first and after every change.
 
-    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None]) -> None:
+    Args:
+        named: those that count even without a scale subresource, as ``resource.group``.
+    """
+
+    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None], named: Collection[str] = ()) -> None:
         self._tell = tell
+        self._named = named
         self._told: frozenset[ScaledKind] | None = None
         self._definitions: dict[str, ScaledKind] = {}
 
     def convert(self, tree: Tree) -> Definition:
-        return Definition(tree["metadata"]["name"], scaled(tree))
+        return Definition(tree["metadata"]["name"], scaled(tree, self._named))
 
     async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
@@ -72,20 +72,30 @@ class ScaledKinds:
             self._tell(kinds)
 
 
-def scaled(definition: Tree) -> ScaledKind | None:
-    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it cannot be scaled yet."""
+def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
+    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it does not count yet.
+
+    Args:
+        named: as of ``ScaledKinds``.
+    """
     spec, status = definition["spec"], definition.get("status") or {}
-    scalable = [each for each in spec["versions"] if each["served"] and (each.get("subresources") or {}).get("scale")]
-    if not scalable or not _is_established(status):
+    served = [each for each in spec["versions"] if each["served"]]
+    found = [each for each in served if _scale(each)]
+    if not found and definition["metadata"]["name"] in named:
+        found = served
+    if not found or not _is_established(status):
         return None
-    version = next((each for each in scalable if each["storage"]), scalable[0])
-    scale, names = version["subresources"]["scale"], spec["names"]
+    version, names = next((each for each in found if each["storage"]), found[0]), spec["names"]
     return ScaledKind(
         Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
-        _keys(scale["specReplicasPath"]),
-        _keys(scale.get("labelSelectorPath") or ""),
-        tuple((each["name"], _keys(each["subresources"]["scale"]["specReplicasPath"])) for each in scalable),
+        _keys(_scale(version).get("specReplicasPath") or ""),
+        _keys(_scale(version).get("labelSelectorPath") or ""),
+        tuple((each["name"], _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
     )
+
+
+def _scale(version: Tree) -> Tree:
+    return (version.get("subresources") or {}).get("scale") or {}
 
 
 def _is_established(status: Tree) -> bool:
@@ -95,152 +105,3 @@ def _is_established(status: Tree) -> bool:
 
 def _keys(path: str) -> Keys:
     return tuple(path.split(".")[1:])
-
-
-Form = TypeVar("Form")
-
-MAX_DEPTH = 100
-"""As of bodies (``core.wire.gojson``). A workload needs 20."""
-
-_SURELY_SHALLOW = 1_000
-"""So many objects and arrays may be nested: every Python reads them, and from 3.13 on it reads ten times as many."""
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
-_raw_decode = json.JSONDecoder().raw_decode
-
-
-def loads(body: bytes) -> Tree:
-    """One JSON text that an API server has sent.
-
-    Raises:
-        ValueError: it is none.
-    """
-    text = body.decode()
-    tree, end = _decode(text, _spaced(text, 0))
-    if _spaced(text, end) != len(text):
-        raise ValueError(f"it goes on at {end}")
-    return tree
-
-
-class _Event(TypedDict, Generic[Form]):
-    type: str
-    object: Form
-
-
-def reading(form: type | None) -> Callable[[bytes], Tree]:
-    """Reads events whose objects are of that form, a TypedDict: other fields are left out, which is faster.
-
-    ``None`` leaves out nothing. A text that is not of the form is read as ``loads`` does, which raises ValueError.
-    """
-    if form is None:
-        return loads
-    decode = Decoder(_Event[form]).decode  # type: ignore[valid-type]  # mypy knows no type that is a value
-
-    def read(body: bytes) -> Tree:
-        try:
-            return decode(body)
-        except (MsgspecError, ValueError, RecursionError):
-            return loads(body)
-
-    return read
-
-
-def members(text: str) -> Iterator[tuple[str, Tree]]:
-    """Yield ``("items", item)`` for each item, and every other member of the outermost object as it is.
-
-    Raises:
-        ValueError: where the text is not one JSON object.
-    """
-    at, more = _first(text, 0, "{}")
-    while more:
-        key, at = _decode(text, at)
-        at = _past(text, at, ":")
-        if key == "items" and text.startswith("[", at):
-            at, any_item = _first(text, at, "[]")
-            while any_item:
-                item, at = _decode(text, at)
-                yield key, item
-                at, any_item = _next(text, at, "]")
-        else:
-            value, at = _decode(text, at)
-            yield str(key), value
-        at, more = _next(text, at, "}")
-    if at != len(text):
-        raise ValueError(f"it goes on at {at}")
-
-
-def _decode(text: str, at: int) -> tuple[Tree, int]:
-    """The value that begins at ``at``, and where it ends. Raises ValueError."""
-    try:
-        tree, end = _raw_decode(text, at)
-        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW or not _deep(tree):
-            return tree, end
-    except json.JSONDecodeError:
-        raise
-    except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
-        pass
-    shallow, end = _shallow(text, at)
-    return json.loads(shallow, parse_int=_integer), end
-
-
-def _deep(tree: Tree) -> bool:
-    """Whether anything is nested deeper than ``MAX_DEPTH``, level by level: Python may not go as deep itself."""
-    level, depth = [tree], 0
-    while level and depth <= MAX_DEPTH:
-        inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [one for values in inner for one in values if isinstance(one, dict | list)]
-        depth += 1
-    return bool(level)
-
-
-def _shallow(text: str, at: int) -> tuple[str, int]:
-    """The same value without what is nested too deep, and where it ends in ``text``. Raises ValueError."""
-    parts: list[str] = []
-    depth, kept = 0, at
-    for found in _NESTING.finditer(text, at):
-        mark = found[0]
-        if mark in "[{":
-            depth += 1
-            if depth == MAX_DEPTH + 1:
-                parts += text[kept : found.start()], "null"
-        elif mark in "]}":
-            depth -= 1
-            if depth == MAX_DEPTH:
-                kept = found.end()
-        if depth == 0:
-            return "".join((*parts, text[kept : found.end()])), found.end()
-    raise ValueError("it breaks off")
-
-
-def _integer(digits: str) -> Tree:
-    try:
-        return int(digits)
-    except ValueError:
-        return digits
-
-
-def _first(text: str, at: int, brackets: str) -> tuple[int, bool]:
-    """Step into a bracket: to its first member, or to what follows it if it has none."""
-    at = _past(text, at, brackets[0])
-    return (_past(text, at, brackets[1]), False) if text.startswith(brackets[1], at) else (at, True)
-
-
-def _next(text: str, at: int, end: str) -> tuple[int, bool]:
-    """Step past a member: to the next one, or to what follows the end."""
-    at = _spaced(text, at)
-    return (_past(text, at, end), False) if text.startswith(end, at) else (_past(text, at, ","), True)
-
-
-def _past(text: str, at: int, token: str) -> int:
-    """Step past a token and the space around it."""
-    at = _spaced(text, at)
-    if not text.startswith(token, at):
-        raise ValueError(f"no {token} at {at}")
-    return _spaced(text, at + len(token))
-
-
-def _spaced(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    assert space is not None
-    return space.end()

@@ -14,7 +14,7 @@ from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.custom import Where
 from extauthz.core.quota.standing import Standing
 from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Connection, Unreachable
@@ -199,7 +199,7 @@ class LiveStateInput(StateInput):
         metrics: Metrics,
         clock: Clock,
         *,
-        templates: Mapping[str, Keys],
+        templates: Mapping[str, Where],
         write_events: bool,
     ) -> None:
         self._gate = gate

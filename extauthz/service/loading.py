@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from extauthz.files import yamltext
+from extauthz.files import options
 from extauthz.notify import receivers
 from extauthz.service.setting_types import ConfigFileError, SettingsError
 from extauthz.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
@@ -64,7 +64,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _read(path: Path, origin: str) -> dict[str, Any]:
     try:
-        tree = yamltext.load(path.read_bytes())
+        tree = options.load(path.read_bytes())
     except OSError as error:
         raise ConfigFileError(f"{origin}: {path}: {error.strerror}") from None
     except yaml.YAMLError as error:

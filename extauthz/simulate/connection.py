@@ -14,7 +14,7 @@ from typing import Any
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
-from extauthz.kube.discovery import reading
+from extauthz.kube.lists import reading
 from extauthz.kube.reflector import INITIAL_EVENTS_END
 
 from .loop import VirtualLoop

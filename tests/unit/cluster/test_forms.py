@@ -25,7 +25,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.kube.connection import ApiError, Connection
-from extauthz.kube.discovery import loads, reading
+from extauthz.kube.lists import loads, reading
 from extauthz.kube.reflector import INITIAL_EVENTS_END, Reflector
 from tests.waiting import until
 
