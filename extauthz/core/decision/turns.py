@@ -72,7 +72,9 @@ def within(asked: Case, proposal: Proposal, fits: int | None) -> int | None:
         tried = _with_count(asked, count)
         return any(_holding(asked, tried, tree) for tree in trees)
 
-    return before + bisect_right(range(before + 1, fits + 1), False, key=is_held)
+    if not is_held(fits):
+        return fits
+    return before + bisect_right(range(before + 1, fits), False, key=is_held)
 
 
 def answered(turns: Turns, decision: Decision, now_s: float) -> None:

@@ -636,15 +636,6 @@ class Accounts:
                 if need > 0:
                     yield node, key, need
 
-    def has_room(self, node: QuotaNode, needs: Amounts) -> bool:
-        """Whether a quota has room for so much, beside what guarantees keep of it."""
-        account = self._of(node)
-        return all(
-            account.available(key, node.hard[key]) - account.kept.get(key, 0) >= need
-            for key, need in needs.items()
-            if key in node.hard
-        )
-
     def _beyond(self, step: Step) -> tuple[list[tuple[QuotaNode, Amounts]], Mapping[tuple[QuotaNode, str], int]]:
         risen = rise(step.before.envelope, step.after.envelope)
         above = rise(step.observed_only.envelope, step.this_write_only.envelope)

@@ -5,8 +5,9 @@ smaller share; who asked first. Of every quota that refused somebody, what the f
 from those that come after it in the order, whether they stand in the line or not. So the first of all is held by
 nobody, and no two can hold each other.
 
-Three things end a place: a grant, or a write that asks for less; silence; and that the workload is gone. Who was first
-for ``turnSeconds`` goes to the end. Whoever was asked nothing keeps no place: only answered writes come here.
+Three things end a place: a grant, or a write that asks for less; silence for two of its client's intervals; and that
+the workload is gone. Who was first for ``turnSeconds`` goes to the end. Whoever was asked nothing keeps no place: only
+answered writes come here.
 
 Where gates share a ledger, each has the lines of all. A gate knows of its own clients how often they ask, so it judges
 their silence alone. Times are on the clock that gates share, in milliseconds, so that all have the same order.
@@ -37,7 +38,7 @@ LEAST_S, MOST_S, AT_FIRST_S = 2.0, 60.0, 30.0
 HPA every 15 s."""
 
 SILENT_S: Final = 600.0
-"""Who has not asked for so long leaves, whatever the reason."""
+"""Who asks another gate leaves here if that has not said for so long that it goes on asking."""
 
 SAID_AGAIN_S: Final = 300.0
 """How old the time of its last ask may be in the ledger object, so that other gates do not take it for silent."""
@@ -69,8 +70,6 @@ class Waiter:
     interval_s: float = AT_FIRST_S
     first_ms: int | None = None
     """Since when it is the first of some quota; ``None``: it is not."""
-    fits_ms: int | None = None
-    """Since when there is room for what it needs; ``None``: there is not."""
     said_ms: int = 0
     """``asked_ms`` as other gates know it."""
     news: int = 0
@@ -290,32 +289,27 @@ class Turns:
                 self._tick(line, now_ms)
 
     def _tick(self, line: Line, now_ms: int) -> None:
-        for one in [one for one in line.waiters.values() if self._is_gone(one, now_ms)]:
+        for one in [one for one in line.waiters.values() if self._has_left(one, now_ms)]:
             self.leave(one.ref)
         first = {id(one) for one in self._firsts(line)}
         for one in list(line.waiters.values()):
             if one.is_here and now_ms - one.said_ms >= SAID_AGAIN_S * 1000 and one.asked_ms > one.said_ms:
                 one.said_ms, one.news, self.has_news = one.asked_ms, one.news + 1, True
             if id(one) not in first:
-                one.first_ms = one.fits_ms = None
+                one.first_ms = None
                 continue
             one.first_ms = one.first_ms if one.first_ms is not None else now_ms
-            if not self._fits(line, one):
-                one.fits_ms = None
-            elif one.fits_ms is None:
-                one.fits_ms = now_ms
-            elif one.is_here and now_ms - max(one.fits_ms, one.asked_ms) > 2000 * max(one.interval_s, LEAST_S):
-                self.leave(one.ref)
-                continue
             assert line.root.turn_s is not None
             if now_ms - one.first_ms > line.root.turn_s * 1000:
                 one.to_the_end(now_ms)
                 line.changed()
                 self.has_news = True
 
-    def _is_gone(self, one: Waiter, now_ms: int) -> bool:
-        entry = self._workloads.get(one.ref)
-        return entry is None or entry.observed is None or now_ms - one.asked_ms > SILENT_S * 1000
+    def _has_left(self, one: Waiter, now_ms: int) -> bool:
+        """It is gone, or silent. How often it asks is known of what asks this gate."""
+        entry, silent_s = self._workloads.get(one.ref), (now_ms - one.asked_ms) / 1000
+        is_silent = silent_s > (2 * one.interval_s if one.is_here else SILENT_S)
+        return is_silent or entry is None or entry.observed is None
 
     def _firsts(self, line: Line) -> Iterable[Waiter]:
         """Those for which some quota keeps what they need."""
@@ -324,10 +318,6 @@ class Turns:
             for quota in one.needs:
                 found.setdefault(quota, one)
         return found.values()
-
-    def _fits(self, line: Line, one: Waiter) -> bool:
-        has_room = self._usage.accounts.has_room
-        return all(has_room(line.nodes[quota], needs) for quota, needs in one.needs.items() if quota in line.nodes)
 
     # What is shown.
 
