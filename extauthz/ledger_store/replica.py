@@ -151,7 +151,7 @@ class Replica:
         turns = self._ledger.turns
         try:
             if payload.line is not None:
-                turns.taken(payload.line, self._places if is_ours else None)
+                turns.taken(payload.line, self._clock(), self._places if is_ours else None)
             elif turns.lines:
                 turns.untold()
         except ValueError as error:  # who waits may have to ask once more
@@ -216,6 +216,8 @@ class Replica:
             self._ledger.pending.learn(told)
         else:
             self._ledger.adopt(ref, told)
+            if told.replicas is not None and self._ledger.turns.lines:
+                self._ledger.turns.granted(ref, told.replicas)
         self._set_line(told.id, self._line(ref, told)._replace(text=text))
 
     def abandon(self, pending_id: str) -> None:

@@ -96,6 +96,10 @@ class Waiter:
             )
             self.news += 1
 
+    def is_silent(self, now_ms: int) -> bool:
+        """It has not asked for two of its intervals. How often it asks is known of what asks this gate."""
+        return (now_ms - self.asked_ms) / 1000 > (2 * self.interval_s if self.is_here else SILENT_S)
+
     def to_the_end(self, now_ms: int) -> None:
         """Its turn has passed."""
         self.laps, self.since_ms, self.first_ms = self.laps + 1, now_ms, None
@@ -179,6 +183,8 @@ class Turns:
                 nodes = {node.quota.name: node for node in tree.below(root)}
                 self.lines[root.quota.name] = Line(root, nodes, old.waiters if old is not None else {})
         self._learn(key for key in self._said if key.partition("/")[0] not in before)
+        self._left = self._left if self.lines else {}
+        self._look_for_news()
 
     # Who comes first.
 
@@ -281,6 +287,11 @@ class Turns:
                 self.has_news = True
             line.changed()
 
+    def granted(self, ref: WorkloadRef, replicas: int) -> None:
+        """Another gate has granted a count."""
+        if any((one := line.waiters.get(ref)) and replicas >= one.replicas for line in self.lines.values()):
+            self.leave(ref)
+
     def tick(self, now_s: float) -> None:
         """Let time pass: who is gone or silent leaves, and who was first for too long goes to the end."""
         now_ms = self.clock(now_s)
@@ -306,10 +317,9 @@ class Turns:
                 self.has_news = True
 
     def _has_left(self, one: Waiter, now_ms: int) -> bool:
-        """It is gone, or silent. How often it asks is known of what asks this gate."""
-        entry, silent_s = self._workloads.get(one.ref), (now_ms - one.asked_ms) / 1000
-        is_silent = silent_s > (2 * one.interval_s if one.is_here else SILENT_S)
-        return is_silent or entry is None or entry.observed is None
+        """It is gone, or silent."""
+        entry = self._workloads.get(one.ref)
+        return one.is_silent(now_ms) or entry is None or entry.observed is None
 
     def _firsts(self, line: Line) -> Iterable[Waiter]:
         """Those for which some quota keeps what they need."""
@@ -346,8 +356,9 @@ class Turns:
         self._sent = frozenset(news)
         return self._number, news
 
-    def taken(self, texts: Mapping[str, str], sent: tuple[int, Mapping[str, int]] | None = None) -> None:
-        """Take the places as they are for all gates. What is new here stays, until it was written.
+    def taken(self, texts: Mapping[str, str], now_s: float, sent: tuple[int, Mapping[str, int]] | None = None) -> None:
+        """Take the places as they are for all gates. What is new here stays, until it was written. So does what still
+        asks this gate: another one may only not have heard of it for a while.
 
         Args:
             sent: what this gate had said when it wrote them; ``None``: another gate has written them.
@@ -359,16 +370,23 @@ class Turns:
         for key in changed:
             _parsed(key, texts[key])  # all or nothing
         number, news = sent if sent is not None else (0, {})
-        self._said = texts
+        self._said, now_ms = texts, self.clock(now_s)
         self._left = {key: at for key, at in self._left.items() if key in texts and at > number}
         for tree, line in self.lines.items():
             for ref, one in list(line.waiters.items()):
                 key = _key(tree, ref)
                 one.told = max(one.told, news.get(key, 0))
-                if key not in texts and one.news <= one.told:
+                if key in texts or one.news > one.told:
+                    continue
+                if one.is_here and not one.is_silent(now_ms):
+                    one.news += 1
+                else:
                     del line.waiters[ref]  # another gate has ended its place
                     line.changed()
         self._learn(changed if sent is None else ())
+        self._look_for_news()
+
+    def _look_for_news(self) -> None:
         places = (one for line in self.lines.values() for one in line.waiters.values())
         self.has_news = bool(self._left) or any(one.news > one.told for one in places)
 

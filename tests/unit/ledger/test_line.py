@@ -446,8 +446,8 @@ def test_what_no_gate_wrote_is_refused(record: object):
 def told(one: House, other: House) -> None:
     """One gate writes the object, and another sees it."""
     texts, sent = one.gate.ledger.turns.texts(), one.gate.ledger.turns.sent()
-    one.gate.ledger.turns.taken(texts, sent)
-    other.gate.ledger.turns.taken(texts)
+    one.gate.ledger.turns.taken(texts, one.ask.now_s, sent)
+    other.gate.ledger.turns.taken(texts, other.ask.now_s)
 
 
 def test_places_and_their_ends_reach_other_gates():
@@ -485,9 +485,9 @@ def test_a_place_that_ends_while_it_is_written_does_not_come_back():
     one.wants("b", 5)
     texts, sent = one.gate.ledger.turns.texts(), one.gate.ledger.turns.sent()
     one.wants("b", 0)
-    one.gate.ledger.turns.taken(texts, sent)
+    one.gate.ledger.turns.taken(texts, one.ask.now_s, sent)
     assert (one.line(), one.gate.ledger.turns.has_news) == ([], True)
-    other.gate.ledger.turns.taken(texts)
+    other.gate.ledger.turns.taken(texts, other.ask.now_s)
     told(one, other)
     assert (one.line(), other.line(), one.gate.ledger.turns.has_news) == ([], [], False)
 
@@ -524,13 +524,39 @@ def test_what_asks_another_gate_is_not_silent():
     assert other.line() == []
 
 
+def test_what_still_asks_here_stays_though_another_gate_takes_it_for_silent():
+    one, other = full(), full()
+    for house in (one, other):
+        house.wants("b", 5)
+    told(one, other)
+    told(other, one)
+    for _ in range(5):
+        one.passes(15)
+        other.passes(15)
+        one.wants("b", 5)
+    assert other.line() == []
+    told(other, one)
+    assert (one.line(), one.gate.ledger.turns.has_news) == (["b"], True)
+    told(one, other)
+    assert other.line() == ["b"]
+
+
+@pytest.mark.parametrize(("replicas", "line"), [(4, ["b"]), (5, [])])
+def test_what_another_gate_has_granted_leaves(replicas: int, line: list[str]):
+    house = full()
+    house.wants("b", 5)
+    house.gate.ledger.turns.granted(House.ref("b"), replicas)
+    house.gate.ledger.turns.granted(House.ref("c"), 9)
+    assert house.line() == line
+
+
 def test_where_nobody_knows_the_line_it_is_told_anew():
     one, other = full(), full()
     one.wants("b", 5)
     told(one, other)
     one.gate.ledger.turns.untold()
     assert one.gate.ledger.turns.has_news
-    one.gate.ledger.turns.taken({})
+    one.gate.ledger.turns.taken({}, 0.0)
     assert one.line() == ["b"]
 
 
@@ -538,7 +564,7 @@ def test_a_bad_text_changes_nothing():
     house = full()
     house.wants("b", 5)
     with pytest.raises(ValueError, match="not as gates write it"):
-        house.gate.ledger.turns.taken({"root/apps/deployments/c/c": "[]"})
+        house.gate.ledger.turns.taken({"root/apps/deployments/c/c": "[]"}, 0.0)
     assert house.line() == ["b"]
 
 
