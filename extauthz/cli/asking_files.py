@@ -66,6 +66,9 @@ class Files:
 
         return asyncio.run(self._answers.workloads(quota, sort, limit))
 
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._answers.line(quota)
+
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         return self._answers.headroom(ref)
 

@@ -64,6 +64,9 @@ class Server:
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
         return self._ask("items", f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
 
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._ask("items", f"/quotas/{_part(quota)}/line")
+
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         one = {key: _part(text) for key, text in named(ref).items()}
         path = f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom"

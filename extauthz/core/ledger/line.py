@@ -115,7 +115,9 @@ class Line:
     """Quotas of the tree by name."""
     waiters: dict[WorkloadRef, Waiter] = field(default_factory=dict)
     most: dict[tuple[str, str], int] | None = None
-    """(quota, key) to the most that somebody needs of it; ``None``: work it out anew."""
+    """(quota, key) to the most that somebody needs of it; ``None``: work it out anew. So is the next one."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """How many wait for a quota."""
     order: list[tuple[Order, Waiter]] | None = None
     """All, the first one first; ``None``: work it out anew."""
 
@@ -125,13 +127,22 @@ class Line:
 
     def highest(self, quota: str, key: str) -> int:
         """The most that somebody needs."""
+        return (self.most if self.most is not None else self._added_up()).get((quota, key), 0)
+
+    def number(self, quota: str) -> int:
+        """How many wait for a quota; for the root: in the whole tree."""
         if self.most is None:
-            self.most = {}
-            for one in self.waiters.values():
-                for name, needs in one.needs.items():
-                    for each, need in needs.items():
-                        self.most[name, each] = max(need, self.most.get((name, each), 0))
-        return self.most.get((quota, key), 0)
+            self._added_up()
+        return len(self.waiters) if quota == self.root.quota.name else self.numbers.get(quota, 0)
+
+    def _added_up(self) -> dict[tuple[str, str], int]:
+        self.most, self.numbers = {}, {}
+        for one in self.waiters.values():
+            for name, needs in one.needs.items():
+                self.numbers[name] = self.numbers.get(name, 0) + 1
+                for each, need in needs.items():
+                    self.most[name, each] = max(need, self.most.get((name, each), 0))
+        return self.most
 
 
 class Seen(NamedTuple):
@@ -331,8 +342,13 @@ class Turns:
 
     # What is shown.
 
+    def number(self, node: QuotaNode) -> int:
+        """How many wait for a quota; for a root: in its whole tree."""
+        line = self.lines.get(node.root)
+        return line.number(node.quota.name) if line is not None else 0
+
     def waiting(self, quota: str, now_s: float) -> list[Seen]:
-        """Who waits for room in a quota; of a root: in its whole tree."""
+        """Who waits for room in a quota; for a root: in its whole tree. The first one first."""
         line = next((line for line in self.lines.values() if quota in line.nodes), None)
         if line is None:
             return []
