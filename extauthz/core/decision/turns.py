@@ -21,26 +21,20 @@ from extauthz.core.quota.tree import QuotaNode
 
 def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether what it leaves of some quota is less than somebody needs who comes before it."""
-    turns, now_s = asked.state.ledger.turns, asked.question.now_s
-    for tree in _trees(asked, proposal):
-        holding = _holding(asked, proposal, tree)
-        if not holding:
-            continue
-        alone = all(node.quota.mode is Mode.CLAMP for node in holding)
-        needed = _one_more(asked, proposal) if alone else proposal
-        place = _place(asked, needed, tree, {node.quota.name for node in holding})
-        turn = Turn(
-            holding[0].quota.name,
-            1 + max(turns.before(node, place, asked.ref, now_s) for node in holding),
-            turns.again_s(tree, asked.ref),
-        )
-        places = (place,) if _may_stand(asked, needed, place) else ()
-        evidence = Evidence(audit=proposal.growth.audit, places=places, turn=turn)
-        replicas = None if asked.resizes else asked.pending_write.replicas
-        return asked.answer(
-            Verdict.DENY, NOT_ITS_TURN, sentences.not_its_turn(asked.write.ref, turn), replicas, evidence
-        )
-    return grounds
+    holding = _holding(asked, proposal)
+    if not holding:
+        return grounds
+    turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, holding[0].root
+    alone = all(node.quota.mode is Mode.CLAMP for node in holding)
+    needed = _one_more(asked, proposal) if alone else proposal
+    place = _place(asked, needed, tree, {node.quota.name for node in holding})
+    before = max(turns.before(node, place, asked.ref, now_s) for node in holding)
+    turn = Turn(holding[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
+    places = (place,) if _may_stand(asked, needed, place) else ()
+    evidence = Evidence(audit=proposal.growth.audit, places=places, turn=turn)
+    replicas = None if asked.resizes else asked.pending_write.replicas
+    sentence = sentences.not_its_turn(asked.write.ref, turn)
+    return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
 
 
 def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[Place, ...]:
@@ -64,13 +58,11 @@ def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[
 def within(asked: Case, proposal: Proposal, fits: int | None) -> int | None:
     """The largest count, of those up to ``fits``, that leaves what is kept for others who come first."""
     before = proposal.step.before.envelope.replicas
-    trees = [tree for tree in _trees(asked, proposal) if fits is not None and fits > before]
-    if fits is None or not trees:
+    if fits is None or fits <= before:
         return fits
 
     def is_held(count: int) -> bool:
-        tried = _with_count(asked, count)
-        return any(_holding(asked, tried, tree) for tree in trees)
+        return bool(_holding(asked, _with_count(asked, count)))
 
     if not is_held(fits):
         return fits
@@ -90,19 +82,15 @@ def answered(turns: Turns, decision: Decision, now_s: float) -> None:
         turns.leave(ref)
 
 
-def _trees(asked: Case, proposal: Proposal) -> list[str]:
-    """Names of the trees in which it grows, and somebody stands in line."""
-    lines = asked.state.ledger.turns.lines
-    names = dict.fromkeys(node.root for node in proposal.growth.grows)
-    return [name for name in names if name in lines and lines[name].waiters]
-
-
-def _holding(asked: Case, proposal: Proposal, tree: str) -> list[QuotaNode]:
-    """The quotas of a tree that keep for others what it would take, and bind who asks."""
-    turns, ref, now_s = asked.state.ledger.turns, asked.ref, asked.question.now_s
-    place = _place(asked, proposal, tree)
-    holding = turns.holding(proposal.step, place, ref, now_s)
-    return [node for node in holding if node.binds(asked.question.requester)]
+def _holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+    """The quotas of one tree that keep for others what it would take, and bind who asks."""
+    turns, requester = asked.state.ledger.turns, asked.question.requester
+    tight = [one for one in turns.tight(proposal.step) if one[0].binds(requester)]
+    for tree in dict.fromkeys(node.root for node, *_ in tight):
+        holding = turns.holding(tight, _place(asked, proposal, tree), asked.ref, asked.question.now_s)
+        if holding:
+            return holding
+    return []
 
 
 def _place(asked: Case, proposal: Proposal, tree: str, quotas: Iterable[str] | None = None) -> Place:

@@ -620,26 +620,27 @@ class Accounts:
         """What a step leaves to others, of quotas and keys that it raises by more than is kept for it."""
         growths, beyond = self._beyond(step)
         for node, growth in growths:
-            account = self._accounts.get(node, _UNTOUCHED)
-            for key in growth.keys() & node.hard.keys() if not node.audits else ():
-                is_within = key in node.promised and (node, key) not in beyond
-                if not is_within:
-                    left = account.available(key, node.hard[key]) - growth[key]
-                    yield node, key, left - beyond.get((node, key), 0)
+            hard, account = node.hard, self._accounts.get(node, _UNTOUCHED)
+            for key, more in growth.items() if not node.audits else ():
+                if key in hard and not (key in node.promised and (node, key) not in beyond):
+                    yield node, key, account.available(key, hard[key]) - more - beyond.get((node, key), 0)
 
     def needs_of(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """By how much a step raises quotas and keys beyond what is kept for it."""
         growths, beyond = self._beyond(step)
         for node, growth in growths:
-            for key in growth.keys() & node.hard.keys() if not node.audits else ():
-                need = growth[key] - self._of(node).kept.get(key, 0) + beyond.get((node, key), 0)
-                if need > 0:
+            kept = self._of(node).kept
+            for key, more in growth.items() if not node.audits else ():
+                need = more - kept.get(key, 0) + beyond.get((node, key), 0)
+                if need > 0 and key in node.hard:
                     yield node, key, need
 
     def _beyond(self, step: Step) -> tuple[list[tuple[QuotaNode, Amounts]], Mapping[tuple[QuotaNode, str], int]]:
-        risen = rise(step.before.envelope, step.after.envelope)
-        above = rise(step.observed_only.envelope, step.this_write_only.envelope)
-        growths = _risen(step, risen, above, stays=False)
+        before, after, observed_only, this_write_only, _ = step
+        risen = rise(before.envelope, after.envelope)
+        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
+        above = _NO_CHANGE if stays else rise(observed_only.envelope, this_write_only.envelope)
+        growths = _risen(step, risen, above, stays=stays)
         return growths, kept_beyond(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:

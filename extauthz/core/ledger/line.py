@@ -223,15 +223,27 @@ class Turns:
             line.order = sorted(((self._order_of(line, one), one) for one in line.waiters.values()), key=_by_order)
         return line.order
 
-    def holding(self, step: Step, place: Place, ref: WorkloadRef, now_s: float) -> list[QuotaNode]:
-        """The quotas of a tree of which a step leaves less than the first needs, if that comes before who asks.
+    def tight(self, step: Step) -> list[tuple[QuotaNode, str, int]]:
+        """What a step leaves of quotas and keys, where that is less than somebody needs."""
+        lines = self.lines
+        return [
+            (node, key, left)
+            for node, key, left in self._usage.accounts.left_by(step)
+            if node.root in lines and left < lines[node.root].highest(node.quota.name, key)
+        ]
+
+    def holding(
+        self, tight: Iterable[tuple[QuotaNode, str, int]], place: Place, ref: WorkloadRef, now_s: float
+    ) -> list[QuotaNode]:
+        """The quotas of a tree of which less is left than the first needs, if that comes before who asks.
 
         Args:
+            tight: where less is left than somebody needs.
             place: where who asks would stand in that tree.
         """
         line, found = self.lines[place.tree], dict[QuotaNode, None]()
-        for node, key, left in self._usage.accounts.left_by(step):
-            if node.root == place.tree and left < line.highest(node.quota.name, key):
+        for node, key, left in tight:
+            if node.root == place.tree:
                 first = next(self._before(line, node.quota.name, place, ref, now_s), None)
                 if first is not None and left < first.needs[node.quota.name].get(key, 0):
                     found[node] = None
