@@ -7,9 +7,10 @@ from .planting import replaced
 CAUGHT_BY = "the line is right"
 LEDGER = "kubernetes"
 GATES = 3
-FAULTS = "turns"
-OFTEN = {"scale": 40.0}
-PACE = (0.02, 0.1)
+FAULTS = "turns,lost"
+OFTEN = {"scale": 40.0, "turns": 0.0}
+PACE = (0.1, 0.3)
+STEPS = 50
 
 
 def planted():
