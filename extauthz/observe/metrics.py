@@ -274,6 +274,7 @@ class Metrics:
             "extauthz_clamps_total": dict(self._clamps),
             "extauthz_policy_answers_total": dict(self._policies),
             "extauthz_policy_level": dict(now.policies),
+            "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},

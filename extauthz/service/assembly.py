@@ -216,6 +216,8 @@ class Assembly:
             self.gate.epoch_s = self._around.wall() - now_s
             self.gate.turn(now_s)
             self.settlement.tick(now_s)
+            if self.gate.state_known:
+                self.gate.ledger.turns.tick(now_s)
             self.recent.tick()
             self._tell_limits()
             if connection is not None:

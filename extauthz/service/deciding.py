@@ -129,7 +129,7 @@ class Deciding:
         todo = decision.todo
         if (isinstance(todo, NeedsFetch) and todo.what in self._fetch) or self._must_commit(decision):
             return _Later(lambda: self._finished(asked, decision))
-        return self.tell(decision, asked)
+        return self._answered(decision, asked)
 
     def asked(self, question: Request | Question) -> Underway:
         """A question on its way, with an id of its own."""
@@ -154,6 +154,11 @@ class Deciding:
                 decision = await self._commit(asked.reading, asked.source, decision, asked.requester)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
+        return self._answered(decision, asked)
+
+    def _answered(self, decision: Decision, asked: Underway) -> Decision:
+        if self._gate.ledger.coverage.tree.has_turns:
+            self._gate.answered(decision, self.clock())
         return self.tell(decision, asked)
 
     async def fetched(self, answer: A, again: Callable[[], A]) -> A:

@@ -180,10 +180,10 @@ class Handover:
             self._stood_still(self._clock() - self._left_s)
         return taken
 
-    def leave(self, pending_writes: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
         """As in a file."""
         self._left_s = self._clock()
-        self._text = json.dumps(left(pending_writes, str(self._run)))
+        self._text = json.dumps(left(pending_writes, str(self._run), line))
 
 
 class Member:

@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 ROWS = (
     "decision, KPA PATCH",
     "decision, HPA PUT",
+    "decision, a grant with 256 in line, over one without turns",
+    "decision, a refusal with 256 in line, over one without turns",
     "headroom of a workload",
     "top, a quota printed",
     "top QUOTA, a workload printed",
