@@ -282,6 +282,21 @@ def test_a_stateful_set_of_a_pod_counts_by_itself_until_the_object_is_seen():
     assert world.used() == 8
 
 
+def test_what_leaves_for_pods_of_another_object_needs_room_for_both():
+    """The pod that is left makes another in its place."""
+    world = World({"requests.cpu": "6"})
+    lws = leader_worker_set(1, 4)
+    world.see(lws)
+    workers = stateful_set("lws-0", made_pod("lws-0", lws, {}), 3, 1)
+    world.see(workers)
+    assert world.used() == 4
+    elsewhere = stateful_set("lws-0", made_pod("other-0", lws, {}), 3, 1)
+    assert world.ask(elsewhere, workers).verdict is Verdict.DENY
+    again = stateful_set("lws-0", made_pod("lws-0", lws, {}, uid="a-later-one"), 3, 1)
+    again["metadata"]["ownerReferences"][0]["uid"] = "a-later-one"
+    assert world.ask(again, workers).verdict is Verdict.ALLOW
+
+
 def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     made = builders.gate([quota("acme", {"requests.cpu": "9"})])
     lws = leader_worker_set(1, 4)
@@ -363,7 +378,9 @@ def test_who_names_a_workload_as_the_owner_and_is_not_its_controller_needs_room(
     world = World({"requests.cpu": "3"})
     replica_set = builders.workload("web", 3, kind="ReplicaSet")
     world.see(replica_set)
-    assert world.ask(made_pod("fake", replica_set, {"cpu": "1"})).verdict is Verdict.DENY
+    fake = made_pod("fake", replica_set, {"cpu": "1"})
+    fake["metadata"]["labels"] = {"app": "web"}
+    assert world.ask(fake).verdict is Verdict.DENY
 
 
 def test_a_pod_of_an_owner_that_no_quota_knows_counts_by_itself():
