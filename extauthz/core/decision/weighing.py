@@ -58,7 +58,7 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
-    replicas = None if asked.resizes else pending_write.replicas
+    replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
     evidence = Evidence(short, proposal.growth.audit, fits, never)
     return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
@@ -182,9 +182,7 @@ MAX_SCALE_EXCEEDED = "exceeded-max-scale"
 def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether it exceeds what the service allows, or that is not known."""
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
-    if bounds is None or replicas is None or not asked.has_count:
-        return grounds
-    if replicas <= proposal.step.before.envelope.replicas:
+    if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
         return grounds  # its count is not above all that the workload may have already
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:

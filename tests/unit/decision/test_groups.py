@@ -15,6 +15,7 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.kube.discovery import scaled
+from extauthz.observe.episodes import outlook
 from extauthz.service.pod_groups import parse
 from extauthz.testing import builders
 from extauthz.testing.builders import admission, pod, quota
@@ -111,6 +112,7 @@ def test_an_update_is_weighed_as_the_sum_over_its_groups():
     assert world.used() == 4
     refused = world.ask(raycluster(worker("a", 3, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})), before)
     assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "exceeded-quota", None)
+    assert outlook(Queries(world.gate.ledger), lambda: True)(refused) is refused, "only who asks again can tell"
     assert refused.sentence == (
         'rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=7, '
         "used: requests.cpu=4, limited: requests.cpu=10"
