@@ -37,7 +37,8 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
     would = changes(scene, answer) if not arguments.at else []
     ref = explain_quota.workload(hpa["spec"]["scaleTargetRef"], scene.namespace)
     wanted = max(answer.desired, scene.target.asked + 1)
-    return explain_report.shown(scene, answer, would, explain_quota.said(arguments, objects, ref, wanted))
+    quota = explain_quota.said(arguments, objects, ref, wanted, hpa["spec"]["maxReplicas"])
+    return explain_report.shown(scene, answer, would, quota)
 
 
 def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:

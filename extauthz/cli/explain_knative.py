@@ -36,7 +36,8 @@ def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: 
     answer = decide(known, _values(known, arguments.at))
     wanted = max(answer.desired, known.replicas + 1)
     ref = explain_quota.workload(tree["spec"]["scaleTargetRef"], known.namespace)
-    return _shown(known, answer, explain_quota.said(arguments, objects, ref, wanted))
+    quota = explain_quota.said(arguments, objects, ref, wanted, known.rules.most or None)
+    return _shown(known, answer, quota)
 
 
 def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:

@@ -29,8 +29,14 @@ def workload(ref: Tree, namespace: str) -> WorkloadRef:
     return WorkloadRef(group, target.plural(ref.get("kind") or "Deployment"), namespace, ref["name"])
 
 
-def said(arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int) -> Json | None:
-    """What the gate says to this count; ``None``: it is not asked."""
+def said(
+    arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int, most: int | None
+) -> Json | None:
+    """What the gate says to this count; ``None``: it is not asked.
+
+    Args:
+        most: replicas that its autoscaler may ask for; ``None``: any number.
+    """
     if arguments.server is None and arguments.quotas is None:
         return None
     source: asking.Source = (
@@ -38,7 +44,7 @@ def said(arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, want
     )
     try:
         decision = source.decision(named(ref) | {"replicas": wanted})
-        return {"asked": wanted, "decision": decision, "headroom": source.headroom(ref)}
+        return {"asked": wanted, "decision": decision, "headroom": source.headroom(ref), "mayAskFor": most}
     except Problem as problem:
         raise ExplainError(f"what the quota says is not known: {problem}") from None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.problems import shown
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Standing
+from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.quota_status import Facts, Selected
 from extauthz.observe.serving import NOBODY_KNOWN, Serving
 
@@ -18,6 +20,18 @@ SLICE = 200
 """Quotas looked at in one go: about a millisecond, which is the most that a decision waits."""
 
 Item = TypeVar("Item")
+
+
+class Ahead(NamedTuple):
+    """What is told before anything is refused."""
+
+    near_percent: int = 0
+    """From what part of a limit on it is near; 0: never."""
+    never_fit: Mapping[str, Sequence[NeverFits]] = MappingProxyType({})
+    """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
+
+
+NOTHING_AHEAD = Ahead()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +49,7 @@ class Survey:
     """Namespaces of a quota that the webhook is not asked about."""
     unlowered: frozenset[str] = frozenset()
     """Quotas in mode Clamp that have a namespace where nothing lowers a count."""
+    ahead: Ahead = NOTHING_AHEAD
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -56,6 +71,8 @@ class Survey:
             promised=use.node.promised,
             override=use.node.override,
             next_override=use.node.next_override,
+            near_percent=self.ahead.near_percent,
+            never_fit=self.ahead.never_fit.get(name, ()),
         )
 
     def _selected(self, use: QuotaUse) -> Selected:
@@ -79,7 +96,12 @@ def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ..
     )
 
 
-async def survey(queries: Queries, receivers: frozenset[str] = frozenset(), serving: Serving | None = None) -> Survey:
+async def survey(
+    queries: Queries,
+    receivers: frozenset[str] = frozenset(),
+    serving: Serving | None = None,
+    ahead: Ahead = NOTHING_AHEAD,
+) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
     for warning in queries.tree_warnings():
@@ -97,6 +119,7 @@ async def survey(queries: Queries, receivers: frozenset[str] = frozenset(), serv
         unlowered=frozenset(
             quota.name for quota, there in selected if quota.mode is Mode.CLAMP and not served.lowers(there)
         ),
+        ahead=ahead,
     )
 
 

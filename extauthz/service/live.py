@@ -18,9 +18,12 @@ from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.resource import Resource
 from extauthz.ledger_store.replica import Progress
+from extauthz.observe.autoscalers import Autoscalers
+from extauthz.observe.ceilings import Ceilings
 from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.quota_status import Facts
 from extauthz.observe.serving import Serving
 from extauthz.observe.status import StatusWriter
@@ -79,6 +82,8 @@ class StatusWritten(NamedTuple):
     wrote: Iterable[StatusHandler]
     serving: Callable[[], Serving]
     """Who asks the gates."""
+    ahead: Callable[[], Ahead | None]
+    """What is told before anything is refused; ``None``: it is not known yet."""
 
 
 class LiveQuotaInput(QuotaInput):
@@ -115,6 +120,7 @@ class LiveQuotaInput(QuotaInput):
                 receivers=status.receivers,
                 wrote=status.wrote,
                 serving=status.serving,
+                ahead=status.ahead,
             )
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
@@ -196,6 +202,7 @@ class LiveStateInput(StateInput):
         *,
         templates: Mapping[str, Where],
         write_events: bool,
+        looks_ahead: bool,
     ) -> None:
         self._gate = gate
         self._watchdog = watchdog
@@ -212,6 +219,11 @@ class LiveStateInput(StateInput):
         if write_events:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
             self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
+        self.ceilings: Ceilings | None = None
+        """Autoscalers whose maximum never fits; ``None``: nobody would be told."""
+        if looks_ahead:
+            found = (self._events.never_fits,) if self._events is not None else ()
+            self.ceilings = Ceilings(Autoscalers(connection, clock), gate, clock=clock, tell=log.event, found=found)
         self.observers = (self._events.decided,) if self._events is not None else ()
         self.status_written = self._events.status_written if self._events is not None else None
 
@@ -228,6 +240,8 @@ class LiveStateInput(StateInput):
             group.create_task(self.reads.run())
             if self._events is not None:
                 group.create_task(self._events.run())
+            if self.ceilings is not None:
+                group.create_task(self.ceilings.run())
 
     def event_writes(self) -> Mapping[str, int]:
         """How many there were, by what became of them."""

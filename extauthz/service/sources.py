@@ -20,8 +20,10 @@ from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.kubernetes import KubernetesStore
 from extauthz.ledger_store.replica import Progress
 from extauthz.ledger_store.store import LedgerStore
+from extauthz.observe.ceilings import NeverFit
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.serving import Serving
 from extauthz.service import notifying
 from extauthz.service.http import ServiceQuotaInput
@@ -141,7 +143,10 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     watchdog = Watchdog(into.log, settings.stale_after_s)
     state = _state(settings, into, connection, watchdog)
     events = state.status_written if isinstance(state, LiveStateInput) else None
-    quotas = _quotas(settings, into, connection, watchdog, events)
+    ceilings = state.ceilings.by_quota if isinstance(state, LiveStateInput) and state.ceilings is not None else None
+    if into.notifying is not None and ceilings is not None:
+        into.notifying.notices.ceilings = ceilings
+    quotas = _quotas(settings, into, connection, watchdog, events, partial(_ahead, settings, ceilings))
     if settings.ledger != KUBERNETES:
         return Inputs(quotas, state, None)
     assert connection is not None
@@ -170,6 +175,7 @@ def _quotas(
     connection: Connection | None,
     watchdog: Watchdog,
     events: StatusHandler | None,
+    ahead: Callable[[], Ahead | None],
 ) -> QuotaInput:
     gate, log, metrics, clock, notices, serving = into
     known = notifying.names(settings)
@@ -185,12 +191,20 @@ def _quotas(
         assert connection is not None
         handlers = (notices.notices.status_written if notices is not None else None, events)
         wrote = [one for one in handlers if one is not None]
-        written = StatusWritten(known, wrote, serving) if settings.write_status else None
+        written = StatusWritten(known, wrote, serving, ahead) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, log, metrics)
+
+
+def _ahead(settings: Settings, ceilings: Callable[[], NeverFit | None] | None) -> Ahead | None:
+    """What is told before anything is refused; ``None``: it is not known yet."""
+    if ceilings is None:
+        return Ahead(settings.near_limit)
+    found = ceilings()
+    return Ahead(settings.near_limit, found) if found is not None else None
 
 
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
@@ -217,7 +231,15 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
     if settings.state == KUBERNETES:
         assert connection is not None
         return LiveStateInput(
-            connection, gate, watchdog, log, metrics, clock, templates=where, write_events=settings.write_events
+            connection,
+            gate,
+            watchdog,
+            log,
+            metrics,
+            clock,
+            templates=where,
+            write_events=settings.write_events,
+            looks_ahead=settings.write_events or settings.write_status or into.notifying is not None,
         )
     assert settings.state is not None
     parse = partial(state_file.parse, templates=where)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extauthz.core.model import Tree
+from extauthz.kube.clock import ClockCheck
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.kube.lists import reading
 
@@ -32,6 +33,7 @@ class SimulatedConnection(Connection):
         self._link = link
         self._loop = loop
         self.calls: Counter[str] = Counter()
+        self.clock = ClockCheck()
         self.ended = False
         self.taken = Taken()
         self._streams: list[Stream] = []

@@ -7,6 +7,7 @@ lists. ``tests/contract/test_status_writer.py`` and ``test_kube_events.py`` hold
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ Tree = Any
 
 MAX_NOTE_BYTES = 1024
 EVENTS = "/apis/events.k8s.io/v1/namespaces/"
+_NAMESPACE = re.compile(r"/namespaces/[^/]+")
 REQUIRED = ("action", "eventTime", "note", "reason", "regarding", "reportingController", "reportingInstance", "type")
 """Of an event (``ValidateEventCreate`` in ``pkg/apis/core/validation/events.go``); the note is ours to require."""
 
@@ -72,7 +74,7 @@ class ScriptedApi:
             raise fault
         match (method, content_type):
             case ("GET", _):
-                return self._list(path, int(dict(query).get("limit", "0")))
+                return self._list(path, int(dict(query).get("limit", "0")), int(dict(query).get("continue", "0")))
             case ("POST", "application/json") if path.startswith(EVENTS):
                 return self._create_event(path, body)
             case ("PATCH", "application/merge-patch+json") if path.startswith(EVENTS):
@@ -81,13 +83,18 @@ class ScriptedApi:
                 return self._apply_status(path.removesuffix("/status"), body)
         raise AssertionError(f"nobody expects {method} {path} in {content_type}")
 
-    def _list(self, path: str, limit: int) -> Tree:
-        if path not in self.collections:
+    def _list(self, path: str, limit: int, start: int) -> Tree:
+        """Those of a collection, or of all namespaces; from one on, and at most so many."""
+        known = {one for at in self.collections for one in (at, _NAMESPACE.sub("", at))}
+        if path not in known:
             raise ApiError(404, "NotFound", f"there is no {path}")
-        items = [one for at, one in sorted(self.objects.items()) if at.rpartition("/")[0] == path]
+        of = {at: at.rpartition("/")[0] for at in sorted(self.objects)}
+        items = [self.objects[at] for at, of_it in of.items() if path in (of_it, _NAMESPACE.sub("", of_it))]
         if not items and self.empty_lists_are_null:
             return {"items": None, "metadata": {}}
-        return {"items": copy.deepcopy(items[: limit or None]), "metadata": {}}
+        end = start + limit if limit else len(items)
+        more = {"continue": str(end)} if end < len(items) else {}
+        return {"items": copy.deepcopy(items[start:end]), "metadata": more}
 
     def _apply_status(self, path: str, body: Tree) -> Tree:
         there = self._existing(path)
