@@ -315,6 +315,16 @@ def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     assert made.ledger.drift() == {}
 
 
+def test_one_that_another_custom_resource_has_made_counts_by_itself():
+    world = World({"requests.cpu": "3"})
+    service = {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": "serve", "uid": "u"}}
+    ray = owned(raycluster(worker("a", 2, {"cpu": "1"})), service)
+    assert world.ask(ray).verdict is Verdict.ALLOW
+    world.see(ray)
+    assert (world.used(), world.gate.ledger.pending_writes) == (3, 0)
+    assert world.ask(owned(raycluster(name="other"), service)).verdict is Verdict.DENY
+
+
 def test_jobs_of_a_jobset_that_has_ended_count_no_more():
     world = World({"requests.cpu": "6"})
     world.see(jobset(2, 3))
