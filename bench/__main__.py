@@ -8,7 +8,20 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import bystanders, check, cluster, commands, decision, latency, neighbours, policies, report, sharing, webhook
+from . import (
+    bystanders,
+    check,
+    cluster,
+    commands,
+    decision,
+    latency,
+    neighbours,
+    policies,
+    report,
+    sharing,
+    turns,
+    webhook,
+)
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -69,6 +82,7 @@ def measure(*, quick: bool) -> list[Figure]:
     say = partial(_say, time.monotonic())
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
+        *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
         policies.measure(decision.QUICK if quick else decision.FULL),
         *commands.measure(commands.QUICK if quick else commands.FULL, say),
         *check.measure(check.QUICK if quick else check.FULL, say),

@@ -110,6 +110,7 @@ class ClusterState:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
         self.ledger.usage.set_tree(tree)
+        self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:
         """Put those amounts of overrides in force that hold now."""
