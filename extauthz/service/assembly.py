@@ -27,6 +27,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
 from extauthz.policies.live import Host
+from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
@@ -41,6 +42,7 @@ from extauthz.service.notifying import notifying
 from extauthz.service.policies import notes as notes_of_policies
 from extauthz.service.policies import policies
 from extauthz.service.policies import running as running_policies
+from extauthz.service.recording import Recording, recorder
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
@@ -72,6 +74,10 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
+    record: Sink | None = None
+    """Where the lines of its record go; ``None``: nothing is recorded."""
+    name: str = ""
+    """Its own, in the record."""
 
 
 class Assembly:
@@ -109,6 +115,10 @@ class Assembly:
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+        self.recording: Recording | None = None
+        """``None``: nothing is recorded."""
+        if around.record is not None:
+            self.recording = Recording(self.gate, recorder(self.gate, around.record, around.name, around.wall))
 
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
@@ -143,6 +153,9 @@ class Assembly:
                 try:
                     if await _known(inputs, stop):
                         self._holding.take_over()
+                        if self.recording is not None:
+                            await self.recording.begin()
+                            running.append(group.create_task(self.recording.run()))
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
                         try:
                             await serve(self._worded(deciding))
@@ -183,6 +196,7 @@ class Assembly:
             clock=clock,
             ids=self._around.ids,
             read=Reader(),
+            note=self.recording.recorder.decided if self.recording is not None else None,
         )
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
