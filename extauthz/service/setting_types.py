@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import field
@@ -105,6 +106,16 @@ def templates(text: str) -> dict[str, tuple[str, ...]]:
             raise ValueError(f"{part!r} names no template; write for example rollouts.argoproj.io=.spec.template")
         found[resource.strip()] = tuple(keys)
     return found
+
+
+def _pod_groups(given: object) -> object:
+    """As a mapping, or in a text; as a text."""
+    from extauthz.service import pod_groups
+
+    text = json.dumps(given) if isinstance(given, dict) else given
+    if isinstance(text, str):
+        pod_groups.parse(text)
+    return text
 
 
 def _receivers(given: object) -> object:
@@ -229,4 +240,5 @@ Receivers = Annotated[tuple[str, ...], Before(_receivers)]
 Policies = Annotated[tuple[str, ...], Before(_policies)]
 HostNames = Annotated[tuple[str, ...], Before(_hosts)]
 Mode = Annotated[str, After(_mode)]
+PodGroups = Annotated[str, Before(_pod_groups)]
 Templates = Annotated[str, After(_templates)]

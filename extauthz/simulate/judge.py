@@ -171,13 +171,15 @@ class View(NamedTuple):
         below: dict[str, list[Quota]] = {}
         for one in self.quotas.values():
             below.setdefault(one.parent, []).append(one)
-        return {(name, resource): self._kept(below, name, resource, charges) for name, resource in charges}
+        return {(name, resource): self._kept(below, [name], resource, charges) for name, resource in charges}
 
-    def _kept(self, below: Mapping[str, list[Quota]], name: str, resource: str, charges: Charges) -> int:
+    def _kept(self, below: Mapping[str, list[Quota]], path: list[str], resource: str, charges: Charges) -> int:
+        """Of the last of ``path``. Quotas may hang in a circle for a moment."""
         idle = 0
-        for child in below.get(name, ()):
-            unused = child.guaranteed.get(resource, 0) - charges.get((child.name, resource), 0)
-            idle += max(0, unused, self._kept(below, child.name, resource, charges))
+        for child in below.get(path[-1], ()):
+            if child.name not in path:
+                unused = child.guaranteed.get(resource, 0) - charges.get((child.name, resource), 0)
+                idle += max(0, unused, self._kept(below, [*path, child.name], resource, charges))
         return idle
 
 

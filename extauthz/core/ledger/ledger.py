@@ -141,8 +141,8 @@ class Ledger:
             base = before.settled
             return Step(before, after, base, after if base is before else base.with_count(count))
         pending = entry.live_pending_writes()
-        after = self._with(entry, (*pending, pending_write))
         leaves = self._left_by(entry, before, pending_write)
+        after = self._with(entry, (*pending, pending_write))
         if not pending:
             return Step(before, after, before, after, leaves)  # nothing else can land, so both pairs are the same
         # With other writes under way, it is also looked at without them: what they were granted is no licence for this

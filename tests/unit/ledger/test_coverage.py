@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Observed, WorkloadRef
+from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
-from extauthz.testing.builders import gate, owned_by, quota, workload
+from extauthz.testing.builders import Asker, gate, owned_by, patch, path, quota, scale, workload
 
 ACME = quota("acme", {"pods": "10"}, parent="corp")
 CORP = quota("corp", {"requests.cpu": "10"}, namespaces={"no": "where"})
@@ -63,3 +63,12 @@ def test_a_namespace_that_is_relabelled_brings_what_quotas_select_by_label_under
     assert covered(asked) == {"crowd": 0, "web": 1}
     asked.observe_namespace("team-a", {"workspace": "other"})
     assert covered(asked) == {"crowd": 1, "web": 0}
+
+
+def test_a_relabel_takes_nothing_anew_of_what_a_pending_count_has_reserved():
+    cpus = quota("cpus", {"requests.cpu": "4"}, namespaces={"workspace": "acme"})
+    night = quota("night", {"requests.cpu": "9"}, namespaces={"workspace": "acme"}, workloads={"night": "yes"})
+    ask = Asker(gate([cpus, night], workload()))
+    assert ask(scale(replicas=4)).verdict is Verdict.ALLOW
+    relabel = {"metadata": {"labels": {"night": "yes"}}, "spec": {"replicas": 4}}
+    assert ask(patch(path(), relabel)).verdict is Verdict.ALLOW, "its 4 are reserved already"
