@@ -45,6 +45,8 @@ class Files:
         self._clock = clock
         self._file: int | None = None
         self._lines: list[bytes] = []
+        self._count = 0
+        """Of lines that wait."""
         self._waiting = 0
         self._in_file = 0
         self._began_s = self._flushed_s = 0.0
@@ -75,17 +77,18 @@ class Files:
             return
         self._began_s = self._flushed_s = at_s
         for line in state:
-            self.put(at_s, line)
+            self.put(at_s, line, 1)
         self.flush(at_s)
         self._in_file = 0
 
-    def put(self, at_s: float, line: bytes) -> None:
-        """Take a line."""
+    def put(self, at_s: float, lines: bytes, count: int) -> None:
+        """Take so many lines."""
         if self._file is None:
-            self._lose(1, at_s)
+            self._lose(count, at_s)
             return
-        self._lines.append(line)
-        self._waiting += len(line)
+        self._lines.append(lines)
+        self._count += count
+        self._waiting += len(lines)
         if self._waiting >= MEMBER:
             self.flush(at_s)
 
@@ -99,6 +102,7 @@ class Files:
         if self._file is None or not self._lines:
             return
         lines, self._lines = self._lines, []
+        count, self._count = self._count, 0
         self._in_file += self._waiting
         self._waiting = 0
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
@@ -107,7 +111,7 @@ class Files:
             self.trouble = ""
         except OSError as error:
             self.trouble = str(error)
-            self._lose(len(lines), at_s)
+            self._lose(count, at_s)
             self._close()
 
     def close(self) -> None:
@@ -122,7 +126,7 @@ class Files:
         if self._file is not None:
             os.close(self._file)
         self._file = None
-        self._lines, self._waiting = [], 0
+        self._lines, self._waiting, self._count = [], 0, 0
 
     def _path(self, at_s: float) -> Path:
         self._made += 1

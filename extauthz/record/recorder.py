@@ -12,7 +12,7 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.record.files import Files
-from extauthz.record.scribe import Asked, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+from extauthz.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -56,7 +56,7 @@ class Recorder:
         self._clock = clock
         self._see = see
         self._price = price
-        self._notes: deque[Noted] = deque()
+        self._notes: deque[Noted | Count] = deque()
         self._lost = 0
         self._lost_since_s: float | None = None
         self.dropped = 0
@@ -69,13 +69,13 @@ class Recorder:
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Note what a workload costs now. What a grant reserves is left out: the line of its question tells."""
+        if after.used is before.used and after.pod is not None and after.envelope.replicas > before.envelope.replicas:
+            return  # nearly all: a count is granted
         if not self._began:
             return
-        if after.used == before.used and after.used_in is before.used_in:
-            if after.pod is not None and after.envelope.replicas > before.envelope.replicas:
-                return
-            if not rise(after.envelope, before.envelope):
-                return
+        is_reserve = after.used_in is before.used_in and after.used == before.used
+        if is_reserve and not rise(after.envelope, before.envelope):
+            return
         self._note(Counted(self._clock(), ref, after, *self._see(ref)))
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
@@ -112,17 +112,19 @@ class Recorder:
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None) -> None:
-        """Note a decision, in its order among all changes."""
-        if decision.ref is None or decision.dry_run:
+        """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
+        if type(reading) is Write and reading.object is None:
+            if len(self._notes) < MOST:
+                self._notes.append((self._clock(), decision, reading.replicas))
+                return
+            self._note(Asked(self._clock(), decision, reading.replicas))
             return
         brought: Object | None = None
         to = decision.replicas
-        if isinstance(reading, Write):
-            to = reading.replicas
-            made = reading.object
-            if made is not None:
-                pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
-                brought = Object(pod, made.labels)
+        if isinstance(reading, Write) and reading.object is not None:
+            to, made = reading.replicas, reading.object
+            pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
+            brought = Object(pod, made.labels)
         self._note(Asked(self._clock(), decision, to, brought, isinstance(reading, Resize)))
 
     def _note(self, noted: Noted) -> None:
@@ -139,13 +141,8 @@ class Recorder:
 
     def take(self, most: int) -> bool:
         """Make lines of some notes. True: there are more."""
-        for _ in range(most):
-            try:
-                noted = self._notes.popleft()
-            except IndexError:
-                return False
-            self._scribe.take(noted)
-        return True
+        self._scribe.take(self._notes, most)
+        return bool(self._notes)
 
     def flush(self) -> None:
         """Write what has come so far."""

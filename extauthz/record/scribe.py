@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
 
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
-from extauthz.core.model import Amounts, Decision, Labels, Lower, Verdict, WorkloadRef
+from extauthz.core.model import Amounts, Decision, Labels, Lower, Operation, Verdict, WorkloadRef
 from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.quota.dump import amounts as written
 from extauthz.core.quota.dump import dumped
@@ -54,8 +55,8 @@ class Asked(NamedTuple):
     at_s: float
     decision: Decision
     to: int | None
-    object: Object | None
-    resizes: bool
+    object: Object | None = None
+    resizes: bool = False
 
 
 class Limited(NamedTuple):
@@ -89,14 +90,18 @@ class Told(NamedTuple):
     """Since when."""
 
 
+Count: TypeAlias = tuple[float, Decision, int]
+"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
+be made."""
+
 Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
 
 
 class Sink(Protocol):
     """Takes lines."""
 
-    def put(self, at_s: float, line: bytes) -> None:
-        """Take a line."""
+    def put(self, at_s: float, lines: bytes, count: int) -> None:
+        """Take so many lines."""
 
     def begin(self, at_s: float, state: list[bytes]) -> None:
         """Begin a file with these lines."""
@@ -154,6 +159,8 @@ class Scribe:
         self._told: set[WorkloadRef | str] | None = None
         """Workloads and namespaces that were told since ``Telling``; ``None``: nobody is asked to."""
         self._folds: dict[WorkloadRef, _Fold] = {}
+        self._lines: list[str] = []
+        """Those of questions, to be encoded together."""
         self._began = False
         self._at_s = 0.0
         self._lost = 0
@@ -161,11 +168,50 @@ class Scribe:
         self.failed = 0
         """Lines that could not be written."""
 
-    def take(self, noted: Noted) -> None:
-        """Take a note."""
-        if self._going and noted.at_s > self._going_s + MOVES_S:
+    def take(self, notes: deque[Noted | Count], most: int) -> None:
+        """Take some notes, the first ones, and what another thread may add meanwhile."""
+        for _ in range(min(most, len(notes))):
+            noted = notes.popleft()
+            at_s = noted[0]
+            if self._going and at_s > self._going_s + MOVES_S:
+                self._gone()
+            if at_s > self._at_s:
+                self._at_s = at_s
+            if type(noted) is not tuple:
+                self._other(cast("Noted", noted))
+                continue
+            _, decision, to = cast("Count", noted)
+            folds = self._folds
+            if decision[1] is Verdict.ALLOW and not decision[7] and not (folds and decision[4] in folds):
+                self._granted_count(decision, to)
+            else:
+                self._asked(Asked(at_s, decision, to))
+        if self._lines:
+            self._put_all()
+
+    def _granted_count(self, decision: Decision, to: int) -> None:
+        """Nearly all of them: the shortest way to a line."""
+        name, verdict, reason, _, ref, operation, _, _, _, before, pending, would, _, todo = decision
+        if ref is None or todo.__class__ is Lower:
+            return
+        if self._going:
             self._gone()
-        self._at_s = max(self._at_s, noted.at_s)
+        if pending is not None:
+            self._granted.add(ref)
+        workload = self._names.get(ref) or self._name(ref)
+        tail = _TAILS.get((verdict, reason, would)) or _tail(verdict, reason, would)
+        from_ = f'"from":{before},' if before is not None else ""
+        self._lines.append(
+            f'{{"k":"ask","t":{self._at_s:.3f},"id":"{name}","workload":{workload},'
+            f'"operation":"{_OPERATIONS[operation]}",{from_}"to":{to}{tail}'
+        )
+
+    def _put_all(self) -> None:
+        lines, self._lines = self._lines, []
+        if self._began:
+            self._files.put(self._at_s, "".join(lines).encode(), len(lines))
+
+    def _other(self, noted: Noted) -> None:
         if isinstance(noted, Counted):
             self._counted(noted)
         elif isinstance(noted, Asked):
@@ -272,7 +318,7 @@ class Scribe:
     def _asked(self, noted: Asked) -> None:
         decision = noted.decision
         ref = decision.ref
-        if ref is None or isinstance(decision.todo, Lower):
+        if ref is None or decision.dry_run or isinstance(decision.todo, Lower):
             return
         if self._going:
             self._gone()
@@ -310,10 +356,7 @@ class Scribe:
             if noted.object.pod is not None:
                 text += f',"pod":{_amounts(noted.object.pod)}'
             text += f',"labels":{_labels(noted.object.labels)}'
-        text += f',"verdict":"{decision.verdict}","reason":"{decision.reason}"'
-        if decision.would is not None:
-            text += f',"would":"{decision.would}"'
-        return f"{text}}}\n".encode()
+        return (text + _tail(decision.verdict, decision.reason, decision.would)).encode()
 
     def _end(self, fold: _Fold) -> None:
         """Its next question begins anew."""
@@ -403,8 +446,22 @@ class Scribe:
             )
 
     def _put(self, line: bytes) -> None:
+        if self._lines:
+            self._put_all()  # they come first
         if self._began:
-            self._files.put(self._at_s, line)
+            self._files.put(self._at_s, line, 1)
+
+
+_OPERATIONS: dict[Operation | None, str] = {one: one.value for one in Operation}
+_OPERATIONS[None] = ""
+_TAILS: dict[tuple[Verdict, str, Verdict | None], str] = {}
+
+
+def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
+    """The end of the line of a question. Reasons are few."""
+    told = f',"would":"{would.value}"' if would is not None else ""
+    found = _TAILS[verdict, reason, would] = f',"verdict":"{verdict.value}","reason":"{reason}"{told}}}\n'
+    return found
 
 
 _TEXTS: dict[int, tuple[Amounts, str]] = {}

@@ -75,6 +75,9 @@ class Demand:
         if is_refused or ask.to is None or ask.operation == "resize":
             return
         one = self._of(ask.ref)
+        is_plain = one.is_there and ask.is_allowed and ask.labels is None and one.above < 0
+        if is_plain and ask.to <= max(one.replicas, one.pending):
+            return  # it asks for what is counted already
         if ask.is_allowed:
             one.above, one.pending = -1, max(one.pending, ask.to)
         else:
