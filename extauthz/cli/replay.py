@@ -141,26 +141,24 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def _rows(result: Result) -> Iterator[dict[str, Any]]:
-    for node in result.tree.nodes:
-        for key, hard in node.hard.items():
-            level = result.wanted.get((node.quota.name, key))
-            refused = result.refused.get((node.quota.name, key), Refused())
-            if level is None and not refused.asks:
-                continue
-            values = [level.percentile(part) if level is not None else 0 for part in PARTS]
-            shown = {f"p{round(p * 100)}": quantities.format(v, key) for p, v in zip(PARTS, values, strict=True)}
-            yield {
-                "quota": node.quota.name,
-                "resource": key,
-                "hard": quantities.format(hard, key),
-                **shown,
-                "peak": quantities.format(level.peak if level is not None else 0, key),
-                "refused": refused.asks,
-                "more": refused.more,
-                "workloads": len(refused.workloads),
-                "denied_minutes": round(refused.missed / 60.0, 3),
-                "longest_s": round(refused.longest_s, 3),
-            }
+    for (quota, key), hard in result.hard.items():
+        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), Refused())
+        if level is None and not refused.asks:
+            continue
+        values = [level.percentile(part) if level is not None else 0 for part in PARTS]
+        shown = {f"p{round(p * 100)}": quantities.format(v, key) for p, v in zip(PARTS, values, strict=True)}
+        yield {
+            "quota": quota,
+            "resource": key,
+            "hard": quantities.format(hard, key),
+            **shown,
+            "peak": quantities.format(level.peak if level is not None else 0, key),
+            "refused": refused.asks,
+            "more": refused.more,
+            "workloads": len(refused.workloads),
+            "denied_minutes": round(refused.missed / 60.0, 3),
+            "longest_s": round(refused.longest_s, 3),
+        }
 
 
 def _lasting(seconds: float) -> str:

@@ -71,6 +71,8 @@ class Result:
     wanted: dict[Row, Level] = field(default_factory=dict)
     """Used and reserved of what would be there had nothing been refused."""
     courses: dict[Row, Courses] = field(default_factory=dict)
+    hard: dict[Row, int] = field(default_factory=dict)
+    """Limits by quota and key, as they were last; of quotas that are gone too."""
     dearest: dict[Row, int] = field(default_factory=dict)
     """What one pod of the dearest workload takes, nano-units."""
     hours: Hours | None = None
@@ -205,6 +207,7 @@ class Replay:
         if tree is None:
             tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
         self._play.limit(tree)
+        self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
         self._demand.recount()
         if self._result.hours is not None:
             self._result.hours.recount(self._clock.counted_s)
