@@ -20,6 +20,7 @@ from . import (
     record,
     report,
     sharing,
+    turns,
     webhook,
 )
 from .figures import Figure
@@ -84,6 +85,7 @@ def measure(*, quick: bool) -> list[Figure]:
     say = partial(_say, time.monotonic())
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
+        *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
         policies.measure(decision.QUICK if quick else decision.FULL),
         *record.measure(decision.QUICK if quick else decision.FULL, say),
         *commands.measure(commands.QUICK if quick else commands.FULL, say),

@@ -23,7 +23,7 @@ def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: 
     namespace = tree["metadata"].get("namespace", "default")
     wants_more = answer.desired > answer.current
     ref = explain_quota.workload(tree["spec"]["scaleTargetRef"], namespace)
-    quota = explain_quota.said(arguments, objects, ref, max(answer.desired, answer.current + 1))
+    quota = explain_quota.said(arguments, objects, ref, max(answer.desired, answer.current + 1), scene.most)
     kind, name = keda.target(tree)
     return {
         "scaledObject": scene.name,

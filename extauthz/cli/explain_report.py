@@ -8,8 +8,7 @@ from typing import Any
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.explain.answer import Answer, Step
-from extauthz.explain.changes import Change
-from extauthz.explain.sentence import HOLDS, sentence
+from extauthz.explain.sentence import HOLDS, Change, sentence
 from extauthz.explain.specs import Scene
 
 Json = dict[str, Any]
@@ -81,13 +80,17 @@ def is_denied(quota: Json | None) -> bool:
 
 
 def of_quota(quota: Json | None, *, wants_more: bool) -> str:
-    """A sentence of its own, where more is wanted."""
-    if quota is None or not wants_more:
+    """A sentence of its own, where more is wanted, or where not all fits that it may ask for."""
+    if quota is None:
         return ""
+    most, asks = quota["headroom"]["replicas"], quota["mayAskFor"]
+    is_short = None not in (most, asks) and most < asks
+    share = f"{most} of the {asks} replicas that it may ask for would fit." if is_short else ""
+    if not wants_more:
+        return share and f" {share}"
     if not is_denied(quota):
-        return " The quota allows it."
-    most = quota["headroom"]["replicas"]
-    return " The quota does not allow it" + ("." if most is None else f": {replicas(most)} at most.")
+        return f" The quota allows it.{share and ' '}{share}"
+    return " The quota does not allow it" + ("." if most is None else f": {share or f'{replicas(most)} at most.'}")
 
 
 def replicas(count: int) -> str:

@@ -14,7 +14,7 @@ from extauthz.cli import exits, report
 from extauthz.core import quantities
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.core.times import stamp
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.record.reading import Record, RecordError
 from extauthz.replay import hours, page, suggest
 from extauthz.replay.play import NeverOverError

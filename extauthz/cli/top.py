@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from extauthz.cli import asking, report
+from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 
@@ -34,7 +35,8 @@ def _workloads_shown(arguments: argparse.Namespace, source: asking.Source) -> st
     quota = source.quota(arguments.quota)
     sort = arguments.sort or _fullest(quota)
     page = source.workloads(arguments.quota, sort, arguments.limit)
-    return _shown(arguments, page, _workloads(quota, sort, page))
+    line = source.line(arguments.quota) if quota.get("waiting") else {"items": []}
+    return _shown(arguments, page, _workloads(quota, sort, page) + _line(line["items"]))
 
 
 def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> str:
@@ -62,6 +64,16 @@ def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) ->
         rows.append((f"{one['resource']} {one['namespace']}/{one['name']}", f"{one['replicas']}{note}", *of))
     left = page["total"] - len(page["items"])
     return report.lines(rows) + ([f"and {left} more; --limit shows more"] if left else [])
+
+
+def _line(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Who waits, the first one first."""
+    rows: list[Sequence[str]] = [("IN LINE", "WORKLOAD", "WANTS", "WAITS", "ASKS AGAIN IN")]
+    for one in found:
+        name = f"{one['resource']} {one['namespace']}/{one['name']}"
+        times = f"{one['waitsSeconds']} s", f"{one['asksEverySeconds']} s"
+        rows.append((ordinal(one["place"]), name, str(one["replicas"]), *times))
+    return ["", *report.lines(rows)] if found else []
 
 
 def _both(used: str, reserved: str | None) -> str:

@@ -6,12 +6,13 @@ let decisions pass in between; what it then shows is of different moments.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.line import Seen
 from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Amounts, Observed, Shortage, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
@@ -30,6 +31,8 @@ class QuotaUse(NamedTuple):
     """Those among them whose cost is not known."""
     namespaces: tuple[str, ...]
     """Those that its own ``namespaceSelector`` selects."""
+    waiting: int | None = None
+    """How many wait in line for it; ``None``: its tree has no turns."""
 
     @property
     def selects_namespace(self) -> bool:
@@ -85,6 +88,19 @@ class WouldGrow(NamedTuple):
     """As of ``Headroom``."""
 
 
+class Ceiling(NamedTuple):
+    """What a count can never come to: by itself it takes more than a quota may ever give it."""
+
+    fits: int
+    """The most replicas that would fit if nothing else was used."""
+    quota: str
+    resource: str
+    needs: int
+    """What the count takes, nano-units."""
+    most: int
+    """The most that it may ever have of it, nano-units."""
+
+
 class Pending(NamedTuple):
     """An allowed write that may still land."""
 
@@ -121,9 +137,11 @@ class Queries:
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
+        turns = self._ledger.turns
         for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
-            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node))
+            waiting = turns.number(node) if node.root in turns.lines else None
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node), waiting)
 
     def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
         tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
@@ -265,6 +283,34 @@ class Queries:
         never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
         return WouldGrow(observed, short, fits, never_fits, is_certain)
 
+    def ceiling(self, ref: WorkloadRef, replicas: int) -> Ceiling | None:
+        """The tightest bound that a count can never get past, whatever others use; ``None``: there is none, as far as
+        can be told. Quotas that only audit, or that bind only some people, are left out.
+
+        Limits are those of the spec, of now and of the next override: the highest counts.
+        """
+        entry = self._ledger.get(ref)
+        if entry is None or entry.head is not None or (entry.observed and entry.observed.replicas > replicas):
+            return None  # it is not known, or it will shrink
+        step = self._propose(entry, replicas).step
+        needs, covering = step.this_write_only.envelope.amounts, step.after.envelope_in
+        binding = [node for node in covering if not node.audits and node.quota.requesters is None]
+        above = [
+            (node, key, most)
+            for node in binding
+            for key in node.hard.keys() & needs.keys()
+            if needs[key] > (most := _most(node, key, covering))
+        ]
+        if not above:
+            return None  # usually
+        with_one = self._propose(entry, replicas + 1).step.this_write_only.envelope.amounts
+        found = [
+            Ceiling(max(replicas + (most - needs[key]) // each, 0), node.quota.name, key, needs[key], most)
+            for node, key, most in above
+            if (each := with_one[key] - needs[key])
+        ]
+        return min(found, key=lambda one: (one.fits, one.resource), default=None)
+
     def _audited(self, entry: Entry, found: Headroom) -> Headroom:
         """With what quotas in mode Audit would say: the highest count that none of them has too little room for."""
         low = found.observed
@@ -307,6 +353,12 @@ class Queries:
                     pending_write.id, ref, pending_write.replicas, touches, pending_write.state, pending_write.expires_s
                 )
 
+    # Who waits.
+
+    def line(self, quota: str, now_s: float) -> list[Seen]:
+        """Who waits in line for a quota, the first one first; for a root: in its whole tree."""
+        return self._ledger.turns.waiting(quota, now_s)
+
     # How much there is.
 
     @property
@@ -320,6 +372,15 @@ class Queries:
     @property
     def pending_count(self) -> int:
         return len(self._ledger.pending)
+
+
+def _most(node: QuotaNode, key: str, covering: Sequence[QuotaNode]) -> int:
+    """What one that counts in these quotas may ever have of a key there: all that is not kept for others."""
+    limits = [node.hard, node.quota.hard]
+    limits += [node.next_override.hard] if node.next_override is not None else []
+    hard = max(amounts.get(key, 0) for amounts in limits)
+    own = sum(child.holds.get(key, 0) for child in covering if child.parent is node)
+    return max(hard - node.promised.get(key, 0) + own, min(hard, own))
 
 
 _NEVER: Final = float("inf")

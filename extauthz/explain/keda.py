@@ -18,6 +18,8 @@ from .objects import ExplainError, Objects, condition, moment
 KIND: Final = "ScaledObject"
 NOTES: Final = "autoscaling.keda.sh/"
 COOLDOWN_S: Final = 300
+DEFAULT_MAX: Final = 100
+"""``maxReplicaCount`` of a ScaledObject that gives none (``pkg/apis/keda/v1alpha1/scaledobject_types.go``)."""
 FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
@@ -53,6 +55,11 @@ class Scene:
     @property
     def least(self) -> int:
         return at(self.tree, "spec", "minReplicaCount") or 0
+
+    @property
+    def most(self) -> int:
+        found = at(self.tree, "spec", "maxReplicaCount")
+        return DEFAULT_MAX if found is None else int(found)
 
     def note(self, name: str) -> str | None:
         found: str | None = (at(self.tree, "metadata", "annotations") or {}).get(NOTES + name)

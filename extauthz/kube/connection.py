@@ -16,9 +16,9 @@ from yarl import URL
 
 from extauthz.core.model import Tree
 
-from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
+from .clock import ClockCheck
 from .lists import loads, members, reading
-from .session import Message, Session, Trust
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
 
@@ -51,8 +51,10 @@ class Unreachable(Exception):  # noqa: N818 (what it says of the server)
 class Connection:
     """One API server. Made by ``connect``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, clock: ClockCheck | None = None) -> None:
         self._session = session
+        self.clock = clock if clock is not None else ClockCheck()
+        """How far ours is off the server's."""
         self.calls: Counter[str] = Counter()
         """Requests sent so far, by HTTP method in lower case. Watches count as ``watch``."""
 
@@ -156,7 +158,7 @@ class Connection:
         """Send it. If its credentials are refused and there are newer ones, send it once more."""
         access = await self._session.current()
         try:
-            response = await access.send(message)
+            response = await self._timed(access, message)
             if response.status != 401:
                 return response
         except aiohttp.ClientConnectorCertificateError:
@@ -166,7 +168,13 @@ class Connection:
             if renewed is access:
                 return response
             response.close()
-        return await renewed.send(message)
+        return await self._timed(renewed, message)
+
+    async def _timed(self, access: Access, message: Message) -> aiohttp.ClientResponse:
+        began_s = self.clock.begin()
+        response = await access.send(message)
+        self.clock.answered(began_s, response.headers.get("Date"))
+        return response
 
 
 @asynccontextmanager
@@ -177,6 +185,7 @@ async def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
 ) -> AsyncIterator[Connection]:
     """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
 
@@ -187,7 +196,7 @@ async def connect(
     session = Session(source, user_agent, clock)
     await session.current()
     try:
-        yield Connection(session)
+        yield Connection(session, ClockCheck(wall, clock))
     finally:
         await session.close()
 

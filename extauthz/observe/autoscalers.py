@@ -1,13 +1,20 @@
-"""Finds the autoscalers' objects that name a workload: one bounded list of each kind in its namespace."""
+"""Finds autoscalers' objects: those that name a workload, by one bounded list of each kind in its namespace; or all,
+page by page, with the most replicas that each may ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from cachetools import TTLCache
 
-from extauthz.core.model import Tree
+from extauthz.core import quantities
+from extauthz.core.decision.sentences import subject
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.fields import MAX_REPLICAS, at
+from extauthz.core.queries import Ceiling
+from extauthz.explain.keda import DEFAULT_MAX
+from extauthz.explain.knative.rules import annotation, integer
 from extauthz.kube.connection import ApiError
 from extauthz.kube.resource import Calls, Resource
 
@@ -23,6 +30,12 @@ MOST_LISTED = 250
 
 MOST_FOUND = 4
 """KEDA makes an HPA of its own for each ScaledObject; more than that on one workload fight each other."""
+
+PAGE: Final = 250
+"""Autoscalers in one page of all."""
+
+MOST_OF_ALL: Final = 20_000
+"""Autoscalers of a kind. What one beyond that may ask for is not known."""
 
 KEPT_S = 30.0
 """How long a namespace's autoscalers are remembered. In a full quota many workloads are refused at once."""
@@ -52,10 +65,52 @@ class Subject(NamedTuple):
         }
 
 
-class _Autoscaler(NamedTuple):
+class Autoscaler(NamedTuple):
+    """One, of any kind."""
+
     subject: Subject
     target: tuple[str, str, str]
     """Group, kind and name, ``""`` for what it leaves out."""
+    most: int | None = None
+    """Replicas that it may ask for; ``None``: any number, as far as its object says, or it goes away."""
+    is_made: bool = False
+    """Another autoscaler has made it, and keeps it as it is."""
+
+    @property
+    def scales(self) -> tuple[str, str, str]:
+        """Group, kind and name of its workload. KEDA has defaults: a Deployment of ``apps``."""
+        group, kind, name = self.target
+        return group or "apps", kind or "Deployment", name
+
+
+class NeverFits(NamedTuple):
+    """An autoscaler may ask for more than a quota can ever give its workload."""
+
+    autoscaler: Subject
+    ref: WorkloadRef
+    asked: int
+    """The most replicas that it may ask for."""
+    ceiling: Ceiling
+
+    @property
+    def name(self) -> str:
+        """``HorizontalPodAutoscaler shop/web``."""
+        return f"{self.autoscaler.kind} {self.autoscaler.namespace}/{self.autoscaler.name}"
+
+    @property
+    def share(self) -> str:
+        """``12 of 24``."""
+        return f"{self.ceiling.fits} of {self.asked}"
+
+    @property
+    def sentence(self) -> str:
+        """For its owner, who knows which autoscaler it is."""
+        needs, most = (quantities.format(one, self.ceiling.resource) for one in self.ceiling[3:])
+        return (
+            f"{self.ceiling.fits} of the {self.asked} replicas that it may ask for would fit: {self.asked} of "
+            f"{subject(self.ref)} take {self.ceiling.resource}={needs}, and workspace quota {self.ceiling.quota} can "
+            f"give them {most}; lower its maximum to {self.ceiling.fits}, or have the limit raised"
+        )
 
 
 class Autoscalers:
@@ -67,7 +122,7 @@ class Autoscalers:
 
     def __init__(self, connection: Calls, clock: Callable[[], float]) -> None:
         self._connection = connection
-        self._kept: TTLCache[str, Sequence[_Autoscaler]] = TTLCache(256, KEPT_S, clock)
+        self._kept: TTLCache[str, Sequence[Autoscaler]] = TTLCache(256, KEPT_S, clock)
         self._absent: TTLCache[Resource, bool] = TTLCache(len(KINDS), ABSENT_S, clock)
 
     async def of(self, workload: Subject) -> list[Subject]:
@@ -80,31 +135,67 @@ class Autoscalers:
         known = self._kept.get(namespace)
         if known is None:
             known = self._kept[namespace] = [one for kind in KINDS for one in await self._listed(kind, namespace)]
-        return [one.subject for one in known if _names(one.target, workload)][:MOST_FOUND]
+        theirs = (workload.api_version.rpartition("/")[0] or "apps", workload.kind, workload.name)
+        return [one.subject for one in known if one.scales == theirs][:MOST_FOUND]
 
-    async def _listed(self, kind: Resource, namespace: str) -> list[_Autoscaler]:
+    async def all(self) -> AsyncIterator[list[Autoscaler]]:
+        """All of the cluster, in pages. Of a kind that changes meanwhile some may be missed until the next time.
+
+        Raises:
+            ApiError, Unreachable: the API server does not answer now.
+        """
+        for kind in KINDS:
+            more, found = "", 0
+            while found < MOST_OF_ALL:
+                page, more = await self._page(kind, None, PAGE, more)
+                found += len(page)
+                yield page
+                if not more:
+                    break
+
+    async def _listed(self, kind: Resource, namespace: str) -> list[Autoscaler]:
+        return (await self._page(kind, namespace, MOST_LISTED))[0]
+
+    async def _page(
+        self, kind: Resource, namespace: str | None, limit: int, more: str = ""
+    ) -> tuple[list[Autoscaler], str]:
+        """Those of a page, and what to ask for the next one by; empty: it is the last."""
         if kind in self._absent:
-            return []
+            return [], ""
+        query = [("limit", str(limit)), *([("continue", more)] if more else [])]
         try:
-            tree = await self._connection.call("GET", kind.collection(namespace), query=[("limit", str(MOST_LISTED))])
+            tree = await self._connection.call("GET", kind.collection(namespace), query=query)
         except ApiError as error:
+            if error.status == 410 and more:
+                return [], ""
             if error.status not in (403, 404):
                 raise
             self._absent[kind] = True
-            return []
-        return list(_read(kind, tree))
+            return [], ""
+        return list(_read(kind, tree)), str(at(tree, "metadata", "continue") or "")
 
 
-def _read(kind: Resource, tree: Tree) -> Iterator[_Autoscaler]:
+def _read(kind: Resource, tree: Tree) -> Iterator[Autoscaler]:
     for item in tree["items"] or ():  # Go writes an empty list as null where nobody took care
         metadata, target = item["metadata"], (item.get("spec") or {}).get("scaleTargetRef") or {}
         subject = Subject(kind.api_version, kind.kind, metadata["namespace"], metadata["name"], metadata["uid"])
         group = str(target.get("apiVersion", "")).rpartition("/")[0]
-        yield _Autoscaler(subject, (group, str(target.get("kind", "")), str(target.get("name", ""))))
+        owners = {str(one.get("kind")) for one in metadata.get("ownerReferences") or () if one.get("controller")}
+        is_made = not owners.isdisjoint(one.kind for one in KINDS)
+        named = (group, str(target.get("kind", "")), str(target.get("name", "")))
+        yield Autoscaler(subject, named, _most(kind.kind, item), is_made)
 
 
-def _names(target: tuple[str, str, str], workload: Subject) -> bool:
-    """KEDA has defaults: a Deployment of ``apps``."""
-    group, kind, name = target
-    theirs = (group or "apps", kind or "Deployment", name)
-    return theirs == (workload.api_version.rpartition("/")[0] or "apps", workload.kind, workload.name)
+def _most(kind: str, item: Tree) -> int | None:
+    """Replicas that it may ask for. A revision of Knative that nothing leads to only shrinks."""
+    spec = item.get("spec") or {}
+    if kind == "ScaledObject":
+        return _count(spec.get("maxReplicaCount", DEFAULT_MAX))
+    if kind == "HorizontalPodAutoscaler":
+        return _count(spec.get("maxReplicas"))
+    said = annotation(item["metadata"].get("annotations") or {}, "max-scale", "maxScale")
+    return _count(integer(said)) or None if spec.get("reachability") != "Unreachable" else None
+
+
+def _count(value: Tree) -> int | None:
+    return value if type(value) is int and 0 <= value <= MAX_REPLICAS else None

@@ -5,8 +5,8 @@ On the workload and on the autoscaler's object that names it, in ``events.k8s.io
 one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
 
 Wired by ``service``: ``KubeEvents(connection, gate, live.resources, instance=…, tell=log.event)``; its ``decision`` is
-called with each decision, ``status_written`` with each status that was written, and ``run()`` is one more task. Nothing
-waits for it: a decision costs it a look-up.
+called with each decision, ``status_written`` with each status that was written, ``never_fits`` by ``Ceilings``, and
+``run()`` is one more task. Nothing waits for it: a decision costs it a look-up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls, Resource
-from extauthz.observe.autoscalers import Autoscalers, Subject
+from extauthz.observe.autoscalers import Autoscalers, NeverFits, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell
 from extauthz.observe.observers import Told
@@ -42,10 +42,17 @@ BLOCKED = "WorkspaceQuotaExceeded"
 LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
 AUDITED = "WorkspaceQuotaWouldRefuse"
+NEVER = "WorkspaceQuotaNeverFits"
 NORMAL = (UNBLOCKED, AUDITED)
 ACTION = "Growing"
 ENFORCING = "Enforcing"
 """The action of events on quotas."""
+
+MOST_ONCE = 1000
+"""Autoscalers that wait for such an event."""
+
+SCALING = "Scaling"
+"""The action of events about what an autoscaler may ask for."""
 
 NO_NAMESPACE = "default"
 """Where the events of objects without a namespace are (``validateEvent`` in ``pkg/apis/core/validation/events.go``)."""
@@ -77,19 +84,21 @@ class Note:
     """Of the event; empty until it is written."""
 
 
-class _Fault(NamedTuple):
-    """A quota is not in force as it is written."""
+class _Once(NamedTuple):
+    """An event that is written once: a quota is not in force as it is written, or a maximum never fits."""
 
     about: Subject
-    generation: int
     reason: str
+    action: str
     message: str
+    generation: int = 0
+    """Of the object, where what is said is of that."""
 
     @property
     def event_name(self) -> str:
-        """Of several gates that write the same status at the same time, one writes the event."""
+        """Of several gates that tell the same, one writes the event."""
         told = f"{self.about.uid} {self.generation} {self.message}"
-        return f"{self.about.name[:_NAME_MAX]}.{sha256(told.encode()).hexdigest()[:16]}"
+        return f"{self.about.name[:_NAME_MAX].rstrip('-.')}.{sha256(told.encode()).hexdigest()[:16]}"
 
 
 class KubeEvents:
@@ -127,7 +136,8 @@ class KubeEvents:
         self._autoscalers = Autoscalers(connection, clock)
         self._episodes: Episodes[Note] = Episodes()
         self._audits: Episodes[Note] = Episodes(audits=True)
-        self._faults: dict[str, _Fault] = {}
+        self._once: dict[str, _Once] = {}
+        """By the uid of what it is about."""
         self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
@@ -153,8 +163,16 @@ class KubeEvents:
             "message"
         ):
             about = Subject(API_VERSION, KIND, "", facts.standing.name, facts.standing.uid)
-            self._faults[about.name] = _Fault(about, facts.standing.generation, ready["reason"], ready["message"])
+            generation = facts.standing.generation
+            self._once[about.uid] = _Once(about, ready["reason"], ENFORCING, ready["message"], generation)
             self._wake.set()
+
+    def never_fits(self, found: NeverFits) -> None:
+        """An autoscaler may ask for more than can ever fit. Does no I/O. Of very many some have no event."""
+        if len(self._once) >= MOST_ONCE:
+            return
+        self._once[found.autoscaler.uid] = _Once(found.autoscaler, NEVER, SCALING, found.sentence)
+        self._wake.set()
 
     async def run(self) -> None:
         """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
@@ -166,11 +184,6 @@ class KubeEvents:
 
     async def write(self) -> None:
         """Write all that is due, until something cannot be written: the rest is tried at the next tick."""
-        for name, fault in list(self._faults.items()):
-            if not await self._trying(self._tell_fault(fault)):
-                return
-            if self._faults.get(name) is fault:
-                del self._faults[name]
         for episodes in (self._episodes, self._audits):
             for episode in episodes.due(self._clock()):
                 count = episode.count
@@ -178,6 +191,11 @@ class KubeEvents:
                 episodes.told(episode, count, self._clock(), well=well)
                 if not well:
                     return
+        for uid, once in list(self._once.items()):
+            if not await self._trying(self._tell_once(once)):
+                return
+            if self._once.get(uid) is once:
+                del self._once[uid]
         self._audits.take_ended()  # nothing was held, and nothing goes on
         self._episodes.look(self._outlook)
         for ended in self._episodes.take_ended():
@@ -220,10 +238,10 @@ class KubeEvents:
             if ended.good_news:
                 await self._created(note.about, episode, UNBLOCKED, fitted(ended.good_news))
 
-    async def _tell_fault(self, fault: _Fault) -> None:
-        more = {"note": cut(fault.message, MAX_NOTE), "action": ENFORCING}
+    async def _tell_once(self, once: _Once) -> None:
+        more = {"note": cut(once.message, MAX_NOTE), "action": once.action}
         try:
-            await self._post(fault.about, fault.event_name, fault.reason, more)
+            await self._post(once.about, once.event_name, once.reason, more)
         except ApiError as error:
             if error.status != 409:
                 raise

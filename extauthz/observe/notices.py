@@ -11,7 +11,7 @@ import json
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -22,17 +22,26 @@ from cachetools import LRUCache
 from extauthz.core import quantities, texts
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Lower, Observed, Tree, Verdict, WorkloadRef
-from extauthz.core.queries import Queries
+from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
 from extauthz.core.times import stamp
 from extauthz.notify.notice import Kind, Notice
 from extauthz.notify.receivers import Receiver
+from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell, shortage
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_facts import in_slices
-from extauthz.observe.quota_status import WITHIN_HARD, Facts
+from extauthz.observe.quota_status import (
+    HAS_HEADROOM,
+    MOST_NEVER_FIT,
+    NEAR_LIMIT,
+    NEVER_FITS,
+    WITHIN_HARD,
+    Facts,
+    near,
+)
 
 # What a notice says: pure functions of decisions, episodes and usage. docs/notices.md has the schema of the data.
 
@@ -138,6 +147,47 @@ def over(name: str, path: str, rows: Iterable[UsageRow], anchor: str, now_s: flo
     return Notice(_id(Kind.OVER, subject, anchor), Kind.OVER, subject, now_s, data)
 
 
+def near_limit(
+    name: str, path: str, rows: Iterable[UsageRow], shares: Mapping[str, str], anchor: str, now_s: float
+) -> Notice:
+    """A quota of whose limits little is left.
+
+    Args:
+        shares: of each key that is near its limit, how much is used or reserved of it.
+        anchor: tells this time from others of the same quota.
+    """
+    found = [row for row in rows if row.resource in shares][:MOST_ROWS]
+    amounts = [
+        {"resource": row.resource, "share": shares[row.resource]}
+        | _texts(row, used=row.used, reserved=row.reserved, hard=row.hard)
+        for row in found
+    ]
+    said = ", ".join(f"{one['resource']}: {one['share']} of {one['hard']}" for one in amounts)
+    data: Tree = {
+        "sentence": texts.cut(
+            f"workspace quota {path} is near its limits, used or reserved: {said}", texts.MAX_SENTENCE
+        ),
+        "workspaces": [texts.cut(name, texts.MAX_NAME)],
+        "amounts": amounts,
+    }
+    subject = f"workspacequotas.{GROUP}/{name}"
+    return Notice(_id(Kind.NEAR_LIMIT, subject, anchor), Kind.NEAR_LIMIT, subject, now_s, data)
+
+
+def never_fits(found: NeverFits, workspaces: Sequence[str], now_s: float) -> Notice:
+    """An autoscaler may ask for more than a quota can ever give its workload."""
+    scaler, ceiling = found.autoscaler, found.ceiling
+    needs, most = (quantities.format(one, ceiling.resource) for one in (ceiling.needs, ceiling.most))
+    short = {"quota": ceiling.quota, "resource": ceiling.resource, "requested": needs, "hard": most}
+    data = _of_workload(found.ref, f"{found.name}: {found.sentence}", workspaces) | {
+        "autoscaler": {"kind": scaler.kind, "name": texts.cut(scaler.name, texts.MAX_NAME)},
+        "replicas": {"asked": found.asked, "fits": ceiling.fits},
+        "shortages": [short | {"used": "0", "reserved": "0"}],
+    }
+    which = _id(Kind.NEVER_FITS, scaler.uid, found.share, ceiling.quota, ceiling.resource)
+    return Notice(which, Kind.NEVER_FITS, _subject(found.ref), now_s, data)
+
+
 def _of_workload(ref: WorkloadRef, sentence: str, workspaces: Sequence[str]) -> Tree:
     named = {"resource": ref.group_resource, "namespace": ref.namespace, "name": ref.name}
     return {
@@ -193,11 +243,6 @@ class _Grant(NamedTuple):
     at_s: float
 
 
-class _Over(NamedTuple):
-    facts: Facts
-    anchor: str
-
-
 class Notices:
     """Makes notices.
 
@@ -205,7 +250,9 @@ class Notices:
         receivers: all that the configuration names.
         put: queues a notice for receivers of these names. Does no I/O.
         is_known: whether quotas and usage are known and current.
-        sweeps: looks by itself which quotas are over. If not, whoever writes their status tells (``status_written``).
+        sweeps: looks by itself which quotas are over or near a limit. If not, whoever writes their status tells
+            (``status_written``).
+        near_percent: from what part of a limit on it is near; 0: never. For ``sweeps``.
         clock: seconds since the epoch.
     """
 
@@ -218,6 +265,7 @@ class Notices:
         tell: Tell,
         is_known: Callable[[], bool],
         sweeps: bool,
+        near_percent: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queries = queries
@@ -235,10 +283,17 @@ class Notices:
         self._grants: deque[_Grant] = deque()
         self._granted: LRUCache[tuple[str, ...], bool] = LRUCache(MOST_GRANTS)
         """Keys of grants that were told, or wait to be."""
+        self.ceilings: Callable[[], Mapping[str, Sequence[NeverFits]] | None] = lambda: None
+        """Autoscalers whose maximum never fits, by quota. Whoever knows them sets it."""
+        self._near_percent = near_percent
         self._over: set[str] = set()
         """Quotas that were over at the last look."""
-        self._over_written: deque[_Over] = deque()
-        """Quotas whose status says so since a moment ago; at most one each."""
+        self._near: dict[str, Mapping[str, str]] = {}
+        """The same of quotas that were near a limit, with the keys."""
+        self._never: dict[str, str] = {}
+        """The same of autoscalers whose maximum never fits, with how much of it would."""
+        self._written: deque[Callable[[], None]] = deque()
+        """What statuses say since a moment ago; each writes little."""
         self._grants_dropped = self._dropped_told = 0
         self._wake = asyncio.Event()
 
@@ -273,10 +328,23 @@ class Notices:
         self._wake.set()
 
     def status_written(self, facts: Facts, status: Tree) -> None:
-        """A quota's status was written. The gate that writes that a quota is over is the one that tells."""
-        now = _within_hard(status)
-        if now.get("status") == "False" and _within_hard(json.loads(facts.standing.status)).get("status") != "False":
-            self._over_written.append(_Over(facts, f"{facts.standing.uid} {now['lastTransitionTime']}"))
+        """A quota's status was written. The gate that writes it is the one that tells what is new in it."""
+        before, name = json.loads(facts.standing.status), facts.standing.name
+        now = _condition(status, WITHIN_HARD)
+        if now.get("status") == "False" and _condition(before, WITHIN_HARD).get("status") != "False":
+            anchor = f"{facts.standing.uid} {now['lastTransitionTime']}"
+            self._written.append(partial(self._tell_over, name, facts.rows, anchor))
+        shares = status.get(NEAR_LIMIT, {})
+        fresh = sorted(shares.keys() - before.get(NEAR_LIMIT, {}).keys())
+        if fresh:
+            since = _condition(status, HAS_HEADROOM).get("lastTransitionTime")
+            anchor = " ".join((facts.standing.uid, str(since), *fresh))
+            self._written.append(partial(self._tell_near, name, facts.rows, shares, anchor))
+        told = before.get(NEVER_FITS, {})
+        for one in facts.never_fit[:MOST_NEVER_FIT]:
+            if told.get(one.name) != one.share:
+                self._written.append(partial(self._tell_never, one))
+        if self._written:
             self._wake.set()
 
     # What is told.
@@ -324,9 +392,8 @@ class Notices:
                 yield partial(self._ended, end)
         while self._grants:
             yield partial(self._tell_grant, self._grants.popleft())
-        while self._over_written:
-            one = self._over_written.popleft()
-            yield partial(self._tell_over, one.facts.standing.name, one.facts.rows, one.anchor)
+        while self._written:
+            yield self._written.popleft()
 
     def _safely(self, make: Callable[[], None]) -> None:
         try:
@@ -360,6 +427,16 @@ class Notices:
             path = "/".join(use.node.path)
             self._send(over(name, path, rows, anchor, self._clock()), [use.node])
 
+    def _tell_near(self, name: str, rows: Sequence[UsageRow], shares: Mapping[str, str], anchor: str) -> None:
+        use = self._queries.quota(name)
+        if use is not None:
+            path = "/".join(use.node.path)
+            self._send(near_limit(name, path, rows, shares, anchor, self._clock()), [use.node])
+
+    def _tell_never(self, found: NeverFits) -> None:
+        nodes = self._queries.workspaces(found.ref)
+        self._send(never_fits(found, _names(nodes), self._clock()), nodes)
+
     def _send(self, notice: Notice, nodes: Iterable[QuotaNode]) -> None:
         names = self._whom(nodes)
         self._put(notice, sorted(names & self._wants_grants if notice.kind is Kind.GRANTED else names))
@@ -370,15 +447,40 @@ class Notices:
         return {name for names in said for name in names if name in self._receivers}
 
     async def look(self) -> None:
-        """Find quotas that are over and were not at the last look."""
+        """Find quotas that are over, near a limit, or too small for an autoscaler, and were not at the last look."""
         if not self._is_known():
             return
-        found = [use for use in await in_slices(self._queries.quotas()) if any(row.used > row.hard for row in use.rows)]
+        uses = await in_slices(self._queries.quotas())
+        for make in [*self._newly_over(uses), *self._newly_near(uses), *self._newly_never()]:
+            self._safely(make)
+            await asyncio.sleep(0)
+
+    def _newly_over(self, uses: Sequence[QuotaUse]) -> Iterator[Callable[[], None]]:
+        found = [use for use in uses if any(row.used > row.hard for row in use.rows)]
         before, self._over = self._over, {use.node.quota.name for use in found}
         for use in found:
             if use.node.quota.name not in before:
-                self._safely(partial(self._tell_over, use.node.quota.name, use.rows, stamp(self._clock())))
-                await asyncio.sleep(0)
+                yield partial(self._tell_over, use.node.quota.name, use.rows, stamp(self._clock()))
+
+    def _newly_near(self, uses: Sequence[QuotaUse]) -> Iterator[Callable[[], None]]:
+        before, self._near = self._near, {}
+        for use in uses if self._near_percent else ():
+            name = use.node.quota.name
+            was = before.get(name, {})
+            found = near(use.rows, self._near_percent, was)
+            self._near[name] = found
+            if found.keys() - was.keys():
+                yield partial(self._tell_near, name, use.rows, found, stamp(self._clock()))
+
+    def _newly_never(self) -> Iterator[Callable[[], None]]:
+        seen = self.ceilings()
+        if seen is None:
+            return
+        found = [one for each in seen.values() for one in each]
+        before, self._never = self._never, {one.name: one.share for one in found}
+        for one in found:
+            if before.get(one.name) != one.share:
+                yield partial(self._tell_never, one)
 
 
 def _grows(decision: Decision) -> bool:
@@ -399,6 +501,6 @@ def _names(nodes: Iterable[QuotaNode]) -> list[str]:
     return [node.quota.name for node in nodes]
 
 
-def _within_hard(status: Tree) -> Tree:
-    """That condition of a status; empty: it is not there."""
-    return next((one for one in status.get("conditions", ()) if one.get("type") == WITHIN_HARD), {})
+def _condition(status: Tree, kind: str) -> Tree:
+    """A condition of a status; empty: it is not there."""
+    return next((one for one in status.get("conditions", ()) if one.get("type") == kind), {})

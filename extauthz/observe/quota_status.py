@@ -7,7 +7,7 @@ polarity: where all are True, nobody needs to look. ``docs/status.md`` is render
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,7 +18,8 @@ from extauthz.core.model import Amounts, Tree
 from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
-from extauthz.observe.serving import Serving, in_force, named
+from extauthz.observe.autoscalers import NeverFits
+from extauthz.observe.observers import Serving, in_force, named
 
 MAX_MESSAGE = 4096
 """Characters of a condition's message. ``metav1.Condition`` allows 32,768; a person reads a few lines."""
@@ -29,6 +30,21 @@ MAX_SUMMARY = 256
 
 READY = "Ready"
 """The condition that says whether a quota is in force as it is written."""
+
+HAS_HEADROOM = "HasHeadroom"
+"""The condition that says whether a refusal is near."""
+
+NEAR_LIMIT, NEVER_FITS = "nearLimit", "neverFits"
+"""Fields of a status: keys that are near their limit, and autoscalers whose maximum never fits."""
+
+MOST_NEVER_FIT = 16
+"""Autoscalers that a status names."""
+
+MOST_SENTENCES = 4
+"""The same of those of which it has the sentence."""
+
+PASSED_PERCENT = 5
+"""By so much less a key is not near its limit any more: one that goes up and down beside that is told once."""
 
 WITHIN_HARD = "WithinHard"
 """The condition that says whether a quota is over a limit."""
@@ -73,6 +89,10 @@ class Facts(NamedTuple):
     """Other amounts that are in force."""
     next_override: Override | None = None
     """Those that begin next."""
+    near_percent: int = 0
+    """From what part of a limit on it is near; 0: never."""
+    never_fit: Sequence[NeverFits] = ()
+    """Autoscalers that may ask for more than it can ever give."""
 
 
 class Finding(NamedTuple):
@@ -159,6 +179,39 @@ def _within_hard(facts: Facts) -> Finding:
     if facts.mode is Mode.AUDIT:
         return Finding("False", "OverLimit", f"{amounts}; its mode is Audit, so that growth is not refused")
     return Finding("False", "OverLimit", f"{amounts}; nothing that needs more of it may grow, shrinking may always")
+
+
+def near(rows: Sequence[UsageRow], percent: int, before: Container[str]) -> dict[str, str]:
+    """Keys that are near their limit, each with how much is used or reserved of it: ``92%``.
+
+    Args:
+        percent: from how much on; 0: none ever is.
+        before: those that were near. They are until they are ``PASSED_PERCENT`` below.
+    """
+    found = {}
+    for row in rows if percent else ():
+        taken = 100 * (row.used + row.reserved)
+        least = percent - (PASSED_PERCENT if row.resource in before else 0)
+        if taken and taken >= least * row.hard:
+            found[row.resource] = f"{taken // row.hard}%" if row.hard else "over"
+    return found
+
+
+def _near(facts: Facts) -> dict[str, str]:
+    before = json.loads(facts.standing.status).get(NEAR_LIMIT, {}) if facts.near_percent else ()
+    return near(facts.rows, facts.near_percent, before)
+
+
+def _has_headroom(facts: Facts) -> Finding:
+    if facts.never_fit:
+        said = "; ".join(f"{one.name}: {one.sentence}" for one in facts.never_fit[:MOST_SENTENCES])
+        more = len(facts.never_fit) - MOST_SENTENCES
+        return Finding("False", "NeverFits", said + (f"; and {more} more" if more > 0 else ""))
+    found = _near(facts)
+    if found:
+        amounts = ", ".join(f"{key}: {share}" for key, share in found.items())
+        return Finding("False", "NearLimit", f"used or reserved of its limits: {amounts}")
+    return Finding("True", "Headroom", "no limit is near, and no autoscaler is known whose maximum never fits")
 
 
 def _guarantees_kept(facts: Facts) -> Finding:
@@ -282,6 +335,15 @@ TABLE: tuple[Condition, ...] = (
         _within_hard,
     ),
     Condition(
+        HAS_HEADROOM,
+        {
+            "Headroom": "No limit is near (setting `near-limit`), and each maximum of an autoscaler fits by itself.",
+            "NeverFits": "An autoscaler may ask for more than can ever fit; the message says how much would.",
+            "NearLimit": "As much of a limit is used or reserved as `near-limit` says; `status.nearLimit` has which.",
+        },
+        _has_headroom,
+    ),
+    Condition(
         "GuaranteesKept",
         {
             "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
@@ -358,6 +420,8 @@ def status_of(facts: Facts, now: str) -> Tree:
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
         **_shares(facts.rows),
         **_overrides(facts),
+        NEAR_LIMIT: _near(facts),
+        NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
         "summary": _summary(facts.rows),
         "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
     }
@@ -392,6 +456,8 @@ def same(status: Tree, seen: bytes) -> bool:
         **_shares(()),
         "override": {},
         "nextOverride": {},
+        NEAR_LIMIT: {},
+        NEVER_FITS: {},
         "summary": {},
     }  # what is empty may be left out
     return bool({**missing, **there} == status)

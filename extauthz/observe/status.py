@@ -21,9 +21,9 @@ from extauthz.core.quota.standing import Standing, compact
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 from extauthz.observe.log import Tell
-from extauthz.observe.quota_facts import SLICE, survey
+from extauthz.observe.observers import Serving
+from extauthz.observe.quota_facts import SLICE, Ahead, survey
 from extauthz.observe.quota_status import TABLE, Facts, same, status_of
-from extauthz.observe.serving import Serving
 
 SWEEP_S = 5.0
 """How old a status may be, and the least time between two writes of one."""
@@ -58,6 +58,8 @@ class StatusWriter:
         receivers: names that ``spec.notify`` may have.
         wrote: each is told of each status that was written: what it was made from, and what it says.
         serving: who asks the gates.
+        ahead: what is told before anything is refused; ``None``: it is not known yet, and until then nothing is
+            written.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class StatusWriter:
         receivers: frozenset[str] = frozenset(),
         wrote: Iterable[Callable[[Facts, Tree], None]] = (),
         serving: Callable[[], Serving] = Serving,
+        ahead: Callable[[], Ahead | None] = Ahead,
     ) -> None:
         self._connection = connection
         self._gate = gate
@@ -85,6 +88,7 @@ class StatusWriter:
         self._receivers = receivers
         self._wrote = tuple(wrote)
         self._serving = serving
+        self._ahead = ahead
         self._said: dict[str, Facts] = {}
         """What each quota's status says, by name."""
         self._answers: dict[str, tuple[str, bytes]] = {}
@@ -109,9 +113,10 @@ class StatusWriter:
         With several gates, the first to notice a change writes it, and the others find it written. A gate whose watches
         are stalled writes nothing: it would write old numbers again and again.
         """
-        if not self._gate.synced or self._gate.is_stale:
+        ahead = self._ahead()
+        if ahead is None or not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers, self._serving())
+        seen = await survey(self._queries, self._receivers, self._serving(), ahead)
         standings = list(self._standings())
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))

@@ -5,8 +5,19 @@ What a plug-in is written with is here, by its public name.
 In: the text of an expression; the names of plug-ins. Out: programs and policies that the core asks.
 """
 
-from extauthz.core.model import Growth
+from extauthz.core.model import CycleState, Growth
 from extauthz.core.policies import Fate, GrowthPolicy, Limit, NotYet, Refused, UnknownError
-from extauthz.policies.live import Host, LivePolicy
+from extauthz.policies.plugins import Host, LivePolicy
 
-__all__ = ["Fate", "Growth", "GrowthPolicy", "Host", "Limit", "LivePolicy", "NotYet", "Refused", "UnknownError"]
+__all__ = [
+    "CycleState",
+    "Fate",
+    "Growth",
+    "GrowthPolicy",
+    "Host",
+    "Limit",
+    "LivePolicy",
+    "NotYet",
+    "Refused",
+    "UnknownError",
+]

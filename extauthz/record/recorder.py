@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
@@ -182,9 +183,12 @@ class RecordThread:
 
     def _run(self) -> None:
         while not self._ends.wait(EVERY_S):
-            while self._recorder.take(AT_ONCE):
-                time.sleep(0)  # decisions go first
-            self._flush()
+            try:
+                while self._recorder.take(AT_ONCE):
+                    time.sleep(0)  # decisions go first
+                self._flush()
+            except Exception:  # noqa: BLE001 (a bug of ours; decisions go on, and what comes next is recorded)
+                self._tell("error", "record-failed", traceback=traceback.format_exc())
         self._recorder.finish()
         self._files.close()
 

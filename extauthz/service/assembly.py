@@ -14,38 +14,39 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import Reader
+from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
+from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
-from extauthz.observe import serving
+from extauthz.observe import observers
 from extauthz.observe.episodes import outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
-from extauthz.policies.live import Host
+from extauthz.policies.plugins import Host
 from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
-from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.askers import Askers
-from extauthz.service.clamping import Clamping
-from extauthz.service.deciding import Deciding, briefly
+from extauthz.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.service.handover import Handover
-from extauthz.service.holding import Holding
+from extauthz.service.holding import Holding, Recounting
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
+from extauthz.service.live import Askers
 from extauthz.service.notifying import notifying
-from extauthz.service.policies import notes as notes_of_policies
-from extauthz.service.policies import policies
-from extauthz.service.policies import running as running_policies
 from extauthz.service.recording import Recording, recorder
-from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
-from extauthz.settlement.settlement import Settlement
+from extauthz.service.sources import notes as notes_of_policies
+from extauthz.service.sources import policies
+from extauthz.service.sources import running as running_policies
+from extauthz.settlement.answers import Settlement
+
+CLOCK_TOLD_S = 2.0
+"""By more than that off the API server's clock, it is told."""
 
 TICK_S = 1.0
 """How late a pending write may end. The landing window is much longer."""
@@ -105,6 +106,7 @@ class Assembly:
         """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
+        self._clock_off_s = 0.0
         self._limits = True
         """Some quota is in force, or it is not known yet."""
         self._settings = settings
@@ -143,7 +145,10 @@ class Assembly:
             refused: Exception | None = None
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
-                running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
+                running += [
+                    group.create_task(self._tick(inputs, connection)),
+                    group.create_task(self._recounting().run()),
+                ]
                 if connection is not None:
                     running.append(group.create_task(self.askers.run(connection)))
                 if self.notifying is not None:
@@ -217,7 +222,7 @@ class Assembly:
     def _recounting(self) -> Recounting:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
 
-    async def _tick(self, inputs: sources.Inputs) -> None:
+    async def _tick(self, inputs: sources.Inputs, connection: Connection | None) -> None:
         """Let time pass for the ledger, and check whether the inputs are still reliable."""
         while True:
             await asyncio.sleep(TICK_S)
@@ -225,9 +230,27 @@ class Assembly:
             self.gate.epoch_s = self._around.wall() - now_s
             self.gate.turn(now_s)
             self.settlement.tick(now_s)
+            if self.gate.state_known:
+                self.gate.ledger.turns.tick(now_s)
             self.recent.tick()
             self._tell_limits()
+            if connection is not None:
+                self._tell_clock(connection.clock.off_s)
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
+
+    def _tell_clock(self, off_s: float) -> None:
+        """Overrides allow for clocks that are ``MARGIN_S`` off. Of one that is further off, nobody knows what holds."""
+        before, self._clock_off_s = self._clock_off_s, off_s
+        self.gate.clock_why = self._off() if abs(off_s) > MARGIN_S else None
+        was, is_now = (_grade(each) for each in (before, off_s))
+        if is_now > was:
+            self._log.event(("warning", "error")[is_now - 1], "clock-off", why=self._off(), seconds=round(off_s, 1))
+        if was and not is_now:
+            self._log.event("info", "clock-right")
+
+    def _off(self) -> str:
+        way = "ahead of" if self._clock_off_s > 0 else "behind"
+        return f"its clock is at least {abs(self._clock_off_s):.1f} s {way} the API server's; have NTP keep both"
 
     def _tell_limits(self) -> None:
         before, self._limits = self._limits, not self.gate.quotas_known or bool(self.gate.ledger.coverage.tree.nodes)
@@ -261,18 +284,26 @@ class Assembly:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         notes += self.notes_of_installation() + notes_of_policies(self.gate.policies)
+        if _grade(self._clock_off_s):
+            growth = f"; growth under quotas with overrides: {self._settings.on_stale}" if self.gate.clock_why else ""
+            notes.append(self._off() + growth)
         if self.stale is not None:
             notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
         return notes
 
     def notes_of_installation(self) -> list[str]:
         """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
-        notes = serving.notes(self.queries, self.askers.serving())
+        notes = observers.notes(self.queries, self.askers.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:
             notes.append("leaves whole objects to the webhook, and serves none: another gate of this ledger must")
         return notes
+
+
+def _grade(off_s: float) -> int:
+    """Of a clock: 0 right, 1 so far off that it is told, 2 further off than overrides allow for."""
+    return (abs(off_s) > CLOCK_TOLD_S) + (abs(off_s) > MARGIN_S)
 
 
 async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:

@@ -9,9 +9,8 @@ from typing import Final
 from extauthz.core.decision.gate import Gate
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.notify.delivery import Delivery
 from extauthz.notify.receivers import Receiver, parse_all
-from extauthz.notify.sending import Sender
+from extauthz.notify.sending import Delivery, Sender
 from extauthz.observe.log import Log
 from extauthz.observe.notices import NOBODY, OVERFLOW, Notices
 from extauthz.observe.quota_facts import strangers
@@ -41,6 +40,7 @@ class Notifying:
             tell=log.event,
             is_known=lambda: gate.synced and not gate.is_stale,
             sweeps=not (settings.quotas == KUBERNETES and settings.write_status),
+            near_percent=settings.near_limit,
         )
 
     def results(self) -> Mapping[tuple[str, ...], int]:

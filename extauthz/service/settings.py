@@ -87,6 +87,13 @@ class Settings:
         description="Write a Kubernetes event about a refused workload and its autoscaler: one for each episode. "
         "Needs `state: kubernetes`.",
     )
+    near_limit: int = setting(
+        0,
+        ge=0,
+        le=100,
+        description="From how many percent of a limit on a quota is [near](status.md#before-a-refusal) it. 0: never, "
+        "as GPUs that are used are no alarm.",
+    )
     scaled_templates: Templates = setting(
         "",
         description="Where custom resources have their pod template, if it is not at `.spec.template`: "

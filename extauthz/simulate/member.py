@@ -28,11 +28,10 @@ from extauthz.service.loading import load
 from extauthz.service.settings import Settings
 
 from . import wire
-from .connection import SimulatedConnection
+from .connection import Link, SimulatedConnection
 from .lately import PENDING_PER_TREE
-from .link import Link
 from .loop import VirtualLoop
-from .policies import Odd, enlisted
+from .reference import Odd, enlisted
 from .server import ApiServer
 from .views import Horizon
 from .wire import Answer, Question
@@ -188,10 +187,10 @@ class Handover:
             self._stood_still(self._clock() - self._left_s)
         return taken
 
-    def leave(self, pending_writes: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
         """As in a file."""
         self._left_s = self._clock()
-        self._text = json.dumps(left(pending_writes, str(self._run)))
+        self._text = json.dumps(left(pending_writes, str(self._run), line))
 
 
 class Member:

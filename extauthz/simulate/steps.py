@@ -11,12 +11,11 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-from . import objects, restarts, spellings
+from . import drawing, objects, restarts
 from .judge import Key
-from .kinds import KINDS, kind_of
+from .objects import KINDS, kind_of
 from .plan import Step
-from .policies import written
-from .reference import CLAIMS, NAMESPACES, QUOTAS
+from .reference import CLAIMS, NAMESPACES, QUOTAS, written
 from .restarts import LEDGERS
 from .world import World
 
@@ -77,12 +76,12 @@ def _patch(world: World, step: Step, random: Random) -> None:
 
 
 def _copy(world: World, step: Step, random: Random) -> None:
-    sent = spellings.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    sent = drawing.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
     world.spawn(world.client.send(sent, step.how, random))
 
 
 def _directive(world: World, step: Step, random: Random) -> None:
-    sent = spellings.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    sent = drawing.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
     world.spawn(world.client.send(sent, step.how, random))
 
 
@@ -90,16 +89,16 @@ def _adopt(world: World, step: Step, random: Random) -> None:
     key, by = key_of(step.how["workload"]), key_of(step.how["owner"])
     owner = world.server.objects(kind_of(by).collection).get(by)
     if step.how["leaves"]:
-        sent = spellings.leaving(key, by, step.how["as"])
+        sent = drawing.leaving(key, by, step.how["as"])
     elif owner is not None:
-        sent = spellings.adopting(key, owner, step.how["as"])
+        sent = drawing.adopting(key, owner, step.how["as"])
     else:
         return
     world.spawn(world.client.send(sent, step.how, random))
 
 
 def _apply(world: World, step: Step, random: Random) -> None:
-    sent = spellings.applying(key_of(step.how["workload"]), step.how)
+    sent = drawing.applying(key_of(step.how["workload"]), step.how)
     world.spawn(world.client.send(sent, step.how, random))
 
 
@@ -212,6 +211,21 @@ def _override(world: World, step: Step, random: Random) -> None:
         world.loop.call_at(at_s, world.turned, tree["metadata"]["name"])
 
 
+def _turns(world: World, step: Step, random: Random) -> None:
+    """An operator gives a root turns, or takes them from it; a child gets a weight."""
+    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    if not held:
+        return
+    tree, for_s = held[step.how["quota"] % len(held)], step.how["for_s"]
+    if "parent" in tree["spec"]:
+        _put_spec(world, tree, weight=step.how["weight"])
+    elif for_s:
+        _put_spec(world, tree, turns="Share", turnSeconds=for_s)
+    else:
+        _put_spec(world, tree, turns="FirstCome", turnSeconds=None)
+    world.tell(f"{tree['metadata']['name']} has turns of {for_s} s, or a weight")
+
+
 def _part(amount: str, of_it: float) -> str:
     number = _number(amount)
     return f"{int(number * of_it)}{amount.removeprefix(str(number))}"
@@ -238,7 +252,7 @@ def _move(world: World, step: Step, random: Random) -> None:
         return
     spec = {key: value for key, value in held[name]["spec"].items() if key != "parent"}
     if parent := parents[step.how["to"] % len(parents)]:
-        spec["parent"] = parent
+        spec |= {"parent": parent, "turns": None, "turnSeconds": None}
     metadata = {**held[name]["metadata"], "generation": held[name]["metadata"]["generation"] + 1}
     world.server.request("PUT", f"{QUOTAS}/{name}", {}, {**held[name], "metadata": metadata, "spec": spec})
     world.tell(f"{name} is under {parent or 'no other quota'}")
@@ -337,4 +351,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "policy": _policy,
     "guarantee": _guarantee,
     "override": _override,
+    "turns": _turns,
 }

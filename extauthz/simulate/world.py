@@ -16,15 +16,14 @@ from .admission import Admission, Around
 from .asking import Asking
 from .checks import FAILURE, Checks
 from .clients import W_S, Client
+from .connection import Link, Odds
 from .controllers import Controllers
 from .judge import Key
-from .kinds import REPLICA_SET, workload_of
-from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
+from .objects import REPLICA_SET, workload_of
 from .plan import Plan
-from .policies import Odd
-from .reference import QUOTAS, ReferenceModel, owner
+from .reference import NAMESPACES, QUOTAS, Odd, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
@@ -84,6 +83,7 @@ class World:
         self.peace = asyncio.Event()
         """Set once no faults happen any more."""
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
+        self._turning = asking.turning
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
         admission = Admission(around, plan.faults, asks=plan.entrances != "envoy", clamps=plan.clamps)
         self.client = Client(self.loop, self.reference, self, asking, admission, plan.entrances)
@@ -141,6 +141,8 @@ class World:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
+        if after is None or collection in (QUOTAS, NAMESPACES):
+            self._turning.changed()
         if collection == REPLICA_SET.collection:
             owners = {owner(one) for one in (before, after) if one is not None} - {None, workload_of(key)[1]}
             for name in owners:

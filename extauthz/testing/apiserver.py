@@ -11,7 +11,9 @@ import copy
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterable
+from email.utils import formatdate
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -22,8 +24,7 @@ from aiohttp import WSMsgType, web
 from extauthz.kube.connection import ApiError
 
 from .certs import Pair
-from .objects import Key, Objects, Tree, patched, scale_of
-from .reading import Options, Reading
+from .reading import Key, Objects, Options, Reading, Tree, patched, scale_of
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As the real one (``k8s.io/apiserver/pkg/server/config.go``)."""
@@ -58,6 +59,9 @@ class Where(NamedTuple):
 
 class ApiServer:
     """Serves https on a free port of 127.0.0.1 from a thread of its own. A context manager."""
+
+    date_off_s = 0.0
+    """By how much its clock is ahead, as its answers have it."""
 
     def __init__(self, certificate: Pair, items: Iterable[Tree] = ()) -> None:
         self.objects = Objects(items)
@@ -100,6 +104,7 @@ class ApiServer:
     async def _start(self) -> None:
         app = web.Application(client_max_size=0)
         app.router.add_route("*", "/{anything:.*}", self._handle)
+        app.on_response_prepare.append(self._date)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -128,6 +133,9 @@ class ApiServer:
             return await self._answer(request, body)
         except ApiError as error:
             return _json(error.status, _status(error))
+
+    async def _date(self, _: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers["Date"] = formatdate(time.time() + self.date_off_s, usegmt=True)
 
     async def _answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")

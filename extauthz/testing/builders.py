@@ -10,7 +10,7 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import (
     Amounts,
     Decision,
@@ -27,7 +27,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import reviews
+from extauthz.testing import kubecalls
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -50,6 +50,8 @@ def quota(
     notify: Sequence[str] | None = None,
     policies: Sequence[Mapping[str, Any]] | None = None,
     guaranteed: Mapping[str, str] | None = None,
+    turn_s: int | None = None,
+    weight: int | None = None,
     compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
@@ -60,6 +62,10 @@ def quota(
     spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
     if guaranteed is not None:
         spec["guaranteed"] = dict(guaranteed)
+    if turn_s is not None:
+        spec |= {"turns": "Share", "turnSeconds": turn_s}
+    if weight is not None:
+        spec["weight"] = weight
     if on_unknown is not None:
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:
@@ -197,7 +203,7 @@ def shown(asked: Gate, request: Request) -> Reading:
     shows to its webhook."""
     found = read(request)
     entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
-    return reviews.reading(request, entry.observed if entry is not None else None)
+    return kubecalls.reading(request, entry.observed if entry is not None else None)
 
 
 def admission(

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from extauthz.cluster.live import DEPLOYMENTS
-from extauthz.core.model import Verdict
+from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.queries import Ceiling
 from extauthz.core.quota.standing import Fault, Standing, compact
 from extauthz.kube.connection import Unreachable, connect
-from extauthz.observe.autoscalers import KINDS
+from extauthz.observe import kube_events
+from extauthz.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject
+from extauthz.observe.ceilings import Ceilings
 from extauthz.observe.episodes import UPDATE_S
-from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
+from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_status import Facts, status_of
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
@@ -259,6 +262,43 @@ async def test_an_event_on_a_quota_that_cannot_be_written_is_tried_again():
     assert len(await cluster.server.events("default")) == 1
     await cluster.events.write()
     assert cluster.events.results == {"failed": 1, "created": 1}
+
+
+async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: Any):
+    """Of a cluster with autoscalers in other namespaces too, of two gates, and after a restart."""
+    cluster, namespace = await Cluster(server).start(), server.namespace
+    made = await server.create(HPAS, hpa(namespace))
+    for name in ("extauthz-0", "extauthz-1"):
+        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        scalers = Autoscalers(server.connection, lambda: cluster.now_s)
+        lines = list[str]()
+        ceilings = Ceilings(
+            scalers,
+            cluster.gate,
+            clock=lambda: cluster.now_s,
+            tell=lambda _, event, **__: lines.append(event),  # noqa: B023 (it is called in this round)
+            found=[events.never_fits],
+        )
+        await ceilings.look()
+        await events.write()
+        assert lines == ["never-fits"]
+    (event,) = await server.events()
+    assert (event["type"], event["reason"], event["regarding"]["uid"]) == ("Warning", NEVER, made["metadata"]["uid"])
+    assert event["note"] == (
+        '2 of the 10 replicas that it may ask for would fit: 10 of deployments.apps "web" take requests.cpu=10, and '
+        "workspace quota acme can give them 2; lower its maximum to 2, or have the limit raised"
+    )
+
+
+async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kube_events, "MOST_ONCE", 2)
+    cluster = await Cluster(StandIn()).start()
+    ceiling = Ceiling(2, "acme", "requests.cpu", 10**10, 2 * 10**9)
+    for number in range(3):
+        about = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"w{number}", f"u{number}")
+        cluster.events.never_fits(NeverFits(about, WorkloadRef("apps", "deployments", "shop", "web"), 10, ceiling))
+    await cluster.events.write()
+    assert len(await cluster.server.events()) == 2
 
 
 async def test_of_two_gates_that_write_the_same_status_one_writes_the_event(server: Any):

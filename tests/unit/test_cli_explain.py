@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from extauthz.cli import main
+from extauthz.cli.explain_report import of_quota
 from extauthz.explain.sentence import REASONS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "explain.md").read_text()
 REFERENCE = (DOCS / "internals" / "explain.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = (DOCS / "explain.md").read_text() + REFERENCE
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL)
 EXAMPLE = next(text for language, text in BLOCKS if language == "yaml" and "kind: HorizontalPodAutoscaler" in text)
 
 QUOTA = """\
@@ -91,9 +92,30 @@ def test_what_if(ask, words, code, desired):
 def test_the_quota_has_the_last_word(ask):
     _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", "--quotas", "quotas.yaml", "--at", "cpu=90")
     found = json.loads(out)
-    assert found["sentence"].endswith("The quota does not allow it: 14 replicas at most.")
+    assert found["sentence"].endswith(
+        "The quota does not allow it: 14 of the 40 replicas that it may ask for would fit."
+    )
     assert found["quota"]["decision"]["verdict"] == "deny"
     assert found["quota"]["headroom"]["replicas"] == 14
+
+
+def test_what_it_may_ask_for_and_would_not_get_is_told_before_it_asks(ask):
+    words = ("hpa/web", "-n", "shop", "-o", "json", "--quotas", "quotas.yaml")
+    calm = json.loads(ask(*words, "--at", "cpu=75")[1])
+    assert calm["sentence"].endswith(" 14 of the 40 replicas that it may ask for would fit.")
+    assert (calm["desiredReplicas"], calm["held"], calm["quota"]["mayAskFor"]) == (12, False, 40)
+    allowed = json.loads(ask(*words, "--at", "cpu=83")[1])
+    assert allowed["sentence"].endswith("The quota allows it. 14 of the 40 replicas that it may ask for would fit.")
+
+
+@pytest.mark.parametrize(
+    ("most", "asks", "ahead"), [(4, 4, ""), (4, None, ""), (None, 9, ""), (4, 9, " 4 of the 9 replicas that it may")]
+)
+def test_nothing_is_told_ahead_where_all_fits(most, asks, ahead):
+    quota = {"headroom": {"replicas": most}, "mayAskFor": asks, "decision": {"verdict": "deny"}}
+    assert of_quota(quota, wants_more=False).startswith(ahead)
+    assert bool(of_quota(quota, wants_more=False)) == bool(ahead)
+    assert of_quota(quota, wants_more=True).startswith(" The quota does not allow it")
 
 
 def test_the_json_has_every_field_of_the_page(ask):

@@ -147,7 +147,9 @@ def test_the_quota_has_the_last_word(ask):
     code, out, _ = ask(*words, *state, "-o", "json", change=wider)
     found = json.loads(out)
     assert (code, found["desiredReplicas"], found["quota"]["asked"]) == (1, 8, 8)
-    assert found["sentence"].endswith("The quota does not allow it: 7 replicas at most.")
+    assert found["sentence"].endswith(
+        "The quota does not allow it: 7 of the 20 replicas that it may ask for would fit."
+    )
     assert "what the quota says to 8 replicas" in ask(*words, *state, change=wider)[1]
     assert json.loads(ask(*words, "--at", "stable=450", *state, "-o", "json", change=wider)[1])["held"] is True
     words = ("kpa/hello-00001", "--at", "concurrency=450", "--quotas", "quotas.yaml")
@@ -164,7 +166,7 @@ def test_the_quota_is_asked_for_what_keda_wants(ask):
     code, out, _ = ask(*words, "-o", "json", change=starved)
     found = json.loads(out)
     assert (code, found["desiredReplicas"], found["quota"]["asked"], found["hpa"]) == (1, 9, 9, None)
-    assert "The quota does not allow it: 4 replicas at most." in found["sentence"]
+    assert "The quota does not allow it: 4 of the 20 replicas that it may ask for would fit." in found["sentence"]
 
 
 def test_a_pause_is_told_first(ask):

@@ -10,10 +10,13 @@ import re
 import time
 from asyncio.selector_events import _SelectorSocketTransport
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import grpc
 import pytest
 
+from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import (
     COMMIT,
     Decision,
@@ -31,13 +34,14 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.quota.requesters import by_name
+from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Observer, Observers, Told
 from extauthz.servers.ext_authz import SERVICE, Checks
+from extauthz.service import assembly
 from extauthz.service.assembly import Assembly, Decide, Surroundings
-from extauthz.service.deciding import Deciding, briefly
-from extauthz.service.ids import new_id
+from extauthz.service.deciding import Deciding, briefly, new_id
 from extauthz.service.loading import load
 from tests.servers.listening import listening
 
@@ -51,6 +55,8 @@ def reads(request: Request) -> Reading:
 
 
 class AllowAll:
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         assert charge
         assert now_s > 0
@@ -58,6 +64,8 @@ class AllowAll:
 
 
 class Broken:
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         raise AssertionError("usage is negative")
 
@@ -124,6 +132,8 @@ WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCAL
 class Holds:
     """A policy does not let the write go."""
 
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, *args: object, **how: object) -> Decision:
         growth = Growth(decision_id, WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
         return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, todo=Held(growth))
@@ -142,6 +152,8 @@ async def test_what_is_held_is_not_in_what_observers_keep() -> None:
 
 class Knowing:
     """Knows a workload once it was looked at."""
+
+    ledger = Ledger()
 
     def __init__(self, needs: NeedsFetch | None = WORKLOAD) -> None:
         self.seen = False
@@ -259,6 +271,8 @@ async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
 
 class Asking:
     """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
+
+    ledger = Ledger()
 
     def __init__(self, *, seen: bool = True) -> None:
         self.seen, self.learnt, self.uncovered = seen, False, False
@@ -390,6 +404,52 @@ async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) ->
     assert seen == [requester]
     expected = requester.user if requester is not None else None
     assert json.loads(stream.getvalue()).get("user") == expected
+
+
+class WithClock:
+    """A connection that knows how far the clock is off."""
+
+    def __init__(self) -> None:
+        self.clock = SimpleNamespace(off_s=0.0)
+
+
+async def test_a_clock_that_is_off_is_told_and_one_that_is_far_off_ends_growth_under_overrides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "TICK_S", 0.001)
+    for name in ("quotas", "state"):
+        (tmp_path / f"{name}.yaml").write_text("{apiVersion: v1, kind: List, items: []}")
+    words = {name: str(tmp_path / f"{name}.yaml") for name in ("quotas", "state")}
+    stream, connection = io.StringIO(), WithClock()
+    log, metrics = Log(stream), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    gate = Assembly(load(words, {}, None), Surroundings(log, metrics, time.monotonic, lambda: "d"))
+    told: list[tuple[float, str, str | None]] = []
+
+    async def serve(_: Decide) -> None:
+        for off_s in (2.0, 2.5, 5.0, -5.5, -3.0, 0.0):
+            connection.clock.off_s = off_s
+            await asyncio.sleep(0.05)
+            notes = [note for note in gate.notes() if "clock" in note]
+            told.append((off_s, "".join(notes), gate.gate.clock_why))
+
+    await gate.run(cast("Connection", connection), asyncio.Event(), serve)
+    log.close()
+    behind = "its clock is at least 5.5 s behind the API server's; have NTP keep both"
+    assert [why for *_, why in told] == [None, None, None, behind, None, None]
+    assert [note for _, note, _ in told] == [
+        "",
+        "its clock is at least 2.5 s ahead of the API server's; have NTP keep both",
+        "its clock is at least 5.0 s ahead of the API server's; have NTP keep both",
+        f"{behind}; growth under quotas with overrides: deny",
+        "its clock is at least 3.0 s behind the API server's; have NTP keep both",
+        "",
+    ]
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["level"], one.get("seconds")) for one in lines if one["event"].startswith("clock-")] == [
+        ("warning", 2.5),
+        ("error", -5.5),
+        ("info", None),
+    ]
 
 
 async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
 from extauthz.observe.observers import Told
-from extauthz.observe.workspaces import Waiting
+from extauthz.observe.quota_facts import Waiting
 from extauthz.testing.builders import quota
 
 NANOS = 10**9
@@ -29,7 +29,7 @@ def metrics() -> Metrics:
     row = UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
     watches = [("deployments.apps", 12.5, 3)]
     levels = Levels(
-        [QuotaUse(node, (row,), 1, 0, ("shop",))],
+        [QuotaUse(node, (row,), 1, 0, ("shop",), waiting=3)],
         quotas=7,
         left_out=6,
         pending_writes=2,

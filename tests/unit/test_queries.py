@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,8 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import State
 from extauthz.core.model import OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.core.queries import Headroom, Queries
+from extauthz.core.queries import Ceiling, Headroom, Queries
+from extauthz.core.quota.spec import API_VERSION, KIND, parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
     Asker,
@@ -405,3 +407,86 @@ class TestWorkspaces:
     def test_what_is_not_known_has_none(self):
         _, queries = asker()
         assert queries.workspaces(WEB) == []
+
+
+class TestCeilings:
+    """How many replicas a workload may ever have, whatever others use."""
+
+    LONE = workload("web", 1, {"cpu": "2"})
+
+    def test_the_tightest_of_all_limits_above_it_is_told(self):
+        _, queries = asker(self.LONE, workload("api", 4))
+        assert queries.ceiling(WEB, 5) is None
+        assert queries.ceiling(WEB, 24) == Ceiling(5, "acme", "requests.cpu", 48 * CPU, 10 * CPU)
+
+    @pytest.mark.parametrize("hard", ["1", "2", "3", "7", "8"])
+    def test_so_many_are_granted_to_one_that_is_alone_and_no_more(self, hard: str):
+        one = workload("web", 0, {"cpu": "2"})
+        ask, queries = asker(one, quotas=[quota("acme", {"requests.cpu": hard})])
+        found = queries.ceiling(WEB, 9)
+        assert ask(put_scale("web", found.fits + 1)).verdict is Verdict.DENY
+        assert ask(put_scale("web", found.fits)).verdict is Verdict.ALLOW
+
+    def test_quotas_that_refuse_nobody_or_only_some_are_left_out(self):
+        some = {"include": {"users": ["jane"]}}
+        audits = quota("acme", {"requests.cpu": "3"}, mode="Audit")
+        binds = quota("some", {"requests.cpu": "2"}, namespaces={"workspace": "acme"}, requesters=some)
+        _, queries = asker(self.LONE, quotas=[audits, binds])
+        assert queries.ceiling(WEB, 24) is None
+
+    def test_what_is_kept_for_siblings_is_out_of_reach_and_what_is_guaranteed_is_not(self):
+        tree = [
+            quota("root", {"requests.cpu": "8"}, namespaces={"workspace": "nobody"}),
+            quota("acme", {"requests.cpu": "8"}, parent="root", guaranteed={"requests.cpu": "2"}),
+            quota("other", {"requests.cpu": "8"}, parent="root", guaranteed={"requests.cpu": "4"}),
+        ]
+        ask, queries = asker(workload("web", 0), quotas=tree)
+        assert queries.ceiling(WEB, 4) is None
+        assert queries.ceiling(WEB, 5) == Ceiling(4, "root", "requests.cpu", 5 * CPU, 4 * CPU)
+        assert ask(put_scale("web", 5)).verdict is Verdict.DENY
+        assert ask(put_scale("web", 4)).verdict is Verdict.ALLOW
+
+    def test_where_too_much_is_guaranteed_ones_own_is_within_reach(self):
+        tree = [
+            quota("root", {"requests.cpu": "8"}, namespaces={"workspace": "nobody"}),
+            quota("acme", {"requests.cpu": "8"}, parent="root", guaranteed={"requests.cpu": "6"}),
+            quota("other", {"requests.cpu": "8"}, parent="root", guaranteed={"requests.cpu": "6"}),
+        ]
+        ask, queries = asker(workload("web", 0), quotas=tree)
+        assert queries.ceiling(WEB, 9).fits == 6
+        assert ask(put_scale("web", 6)).verdict is Verdict.ALLOW
+
+    def test_a_higher_limit_that_comes_next_or_comes_back_counts(self):
+        override = {"name": "launch", "from": "2027-02-01T00:00:00Z", "until": "2027-03-01T00:00:00Z"}
+        spec = {
+            "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
+            "hard": {"requests.cpu": "10"},
+            "overrides": [override | {"hard": {"requests.cpu": "20"}}],
+        }
+        made = parse({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "acme"}, "spec": spec})
+        ask, queries = asker(self.LONE, quotas=[made])
+        assert queries.ceiling(WEB, 10) is None
+        assert queries.ceiling(WEB, 11).fits == 10
+        low = replace(made, overrides=(made.overrides[0]._replace(hard={"requests.cpu": 2 * CPU}),))
+        ask.gate.load_quotas(QuotaTree.build([low]), low.overrides[0].from_s + 60.0)
+        assert queries.ceiling(WEB, 5) is None
+        assert queries.ceiling(WEB, 6).fits == 5
+
+    def test_where_it_cannot_be_told_nothing_is(self):
+        _, queries = asker(
+            self.LONE, workload("web", 1, kind="ReplicaSet", uid="uid-set", ownerReferences=owned_by("web"))
+        )
+        assert queries.ceiling(WEB._replace(name="gone"), 24) is None
+        assert queries.ceiling(WEB._replace(resource="replicasets"), 24) is None
+        assert queries.ceiling(WEB, 0) is None  # it will shrink
+
+    def test_what_may_still_land_counts_and_what_does_not_grow_with_the_count_is_no_bound(self):
+        ask, queries = asker(self.LONE, quotas=[quota("acme", {"requests.cpu": "10", "count/deployments.apps": "0"})])
+        assert queries.ceiling(WEB, 24) == Ceiling(5, "acme", "requests.cpu", 48 * CPU, 10 * CPU)
+        assert queries.ceiling(WEB, 5) is None
+        assert ask(patch(path(), {"spec": {"template": pod({"cpu": "3"})}})).verdict is Verdict.ALLOW
+        assert queries.ceiling(WEB, 24) == Ceiling(3, "acme", "requests.cpu", 72 * CPU, 10 * CPU)
+
+    def test_what_costs_nothing_of_a_key_is_not_bound_by_it(self):
+        _, queries = asker(self.LONE, quotas=[quota("acme", {GPU: "0"})])
+        assert queries.ceiling(WEB, 24) is None

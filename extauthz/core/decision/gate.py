@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.decision import known, policing, sentences, unknowns, weighing
+from extauthz.core.decision import known, policing, sentences, turns, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
@@ -136,6 +136,11 @@ class Gate(ClusterState):
         else:
             decision = unknowns.unreadable(self, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
+
+    def answered(self, decision: Decision, now_s: float) -> None:
+        """Note that a decision was given as the answer to a write: its workload may stand in line from now on, or no
+        more (``spec.turns``)."""
+        turns.answered(self.ledger.turns, decision, now_s)
 
     def _looks_at(self, now_s: float) -> None:
         """The time is ``now_s``: the last report about the sources may be too old."""
@@ -272,6 +277,8 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     state, step, growth = asked.state, proposal.step, proposal.growth
     has_policies = state.policies.all or state.ledger.coverage.tree.has_policies
     is_certain = state.hold_until_s is None and state.stale_why is None
+    if state.clock_why is not None:
+        is_certain = is_certain and not any(node.timed for node in growth.grows)
     judges: list[Judge] = []
     if proposal.joins is not None:
         judges.append(unknowns.unseen_owner)  # it names an owner that the gate does not know
@@ -283,6 +290,8 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(policing.let_grow)  # a policy does not let it grow, or not so far
     if growth.shortages:
         judges.append(weighing.exceeded)  # it grows past a quota
+    if state.ledger.coverage.tree.has_turns and growth.grows:
+        judges.append(turns.kept)  # what is left is kept for somebody who comes before it
     if state.bounds is not None and not asked.resizes:
         judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
     judges.append(full)  # too many writes are under way

@@ -145,6 +145,7 @@ def _growth(asked: Case, proposal: Proposal) -> Growth | None:
         question.now_s,
         question.now_s + asked.state.epoch_s,
         _kept(asked),
+        {},
     )
 
 

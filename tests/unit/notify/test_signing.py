@@ -1,4 +1,4 @@
-"""Signatures of notices: Standard Webhooks, and the example of docs/notices.md."""
+"""Signatures of notices: Standard Webhooks, and the example of docs/internals/notices.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from extauthz.notify.receivers import ReceiverError
 from extauthz.notify.sending import headers, read_keys
 
-PAGE = Path(__file__).parents[3] / "docs" / "notices.md"
+PAGE = Path(__file__).parents[3] / "docs" / "internals" / "notices.md"
 NOW_S = 1_795_000_000.9
 
 KNOWN = {

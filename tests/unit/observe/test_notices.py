@@ -15,12 +15,13 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import COMMIT, Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
-from extauthz.core.queries import Queries
+from extauthz.core.queries import Ceiling, Queries
 from extauthz.core.quota.standing import Standing, compact
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.notify.notice import Notice
 from extauthz.notify.receivers import Receiver
 from extauthz.observe import notices as module
+from extauthz.observe.autoscalers import NeverFits, Subject
 from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
 from extauthz.observe.notices import Notices
 from extauthz.observe.observers import Told
@@ -77,7 +78,9 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 class Desk:
     """A gate with ``web`` in ``acme`` below ``corp``, and what is told."""
 
-    def __init__(self, *quotas: Any, receivers: Iterable[Receiver] = (OPS, TEAM, ALL), version: str = "1") -> None:
+    def __init__(
+        self, *quotas: Any, receivers: Iterable[Receiver] = (OPS, TEAM, ALL), version: str = "1", near_percent: int = 0
+    ) -> None:
         self.now_s = 1_795_000_000.0
         self.put: list[tuple[Notice, tuple[str, ...]]] = []
         self.lines: list[dict[str, Any]] = []
@@ -96,6 +99,7 @@ class Desk:
             tell=lambda level, event, **fields: self.lines.append({"event": event, **fields}),
             is_known=lambda: self.is_known,
             sweeps=True,
+            near_percent=near_percent,
             clock=lambda: self.now_s,
         )
 
@@ -401,6 +405,95 @@ async def test_the_gate_that_writes_that_a_quota_is_over_tells_it():
 async def test_a_quota_that_is_gone_by_then_is_not_told():
     desk = Desk()
     desk.notices.status_written(facts(5), status_of(facts(5), "2026-11-22T09:30:00Z"))
+    desk.gate.load_quotas(QuotaTree.build([]), 0.0)
+    assert await desk.told() == []
+
+
+# Before anything is refused.
+
+
+NEVER = NeverFits(
+    Subject("autoscaling/v2", "HorizontalPodAutoscaler", "team-a", "web", "u7"),
+    WEB,
+    24,
+    Ceiling(4, "acme", "requests.cpu", 24 * NANO, 4 * NANO),
+)
+
+
+def ahead(used: int, status: Any = None, *never: NeverFits) -> tuple[Facts, Any]:
+    found = facts(used, status)._replace(near_percent=75, never_fit=never)
+    return found, status_of(found, "2026-11-22T09:30:00Z")
+
+
+async def test_the_gate_that_writes_that_a_limit_is_near_tells_it_once():
+    desk = Desk()
+    first, calm = ahead(2)
+    begins, near = ahead(3, calm)
+    desk.notices.status_written(first, calm)
+    desk.notices.status_written(begins, near)
+    desk.notices.status_written(*ahead(4, near))
+    assert [kind for kind, _ in await desk.told()] == ["near-limit"]
+    assert desk.last.subject == "workspacequotas.extauthz.dev/acme"
+    assert desk.last.data == {
+        "sentence": "workspace quota corp/acme is near its limits, used or reserved: pods: 75% of 4",
+        "workspaces": ["acme"],
+        "amounts": [{"resource": "pods", "share": "75%", "used": "3", "reserved": "0", "hard": "4"}],
+    }
+
+
+async def test_the_gate_that_writes_that_a_maximum_never_fits_tells_it_once_until_the_numbers_are_others():
+    desk = Desk()
+    begins, told = ahead(1, None, NEVER)
+    desk.notices.status_written(begins, told)
+    desk.notices.status_written(*ahead(2, told, NEVER))
+    assert await desk.told() == [("never-fits", ("all", "ops"))]
+    assert desk.last.subject == "deployments.apps/team-a/web"
+    assert desk.last.data == {
+        "sentence": f"HorizontalPodAutoscaler team-a/web: {NEVER.sentence}",
+        "workspaces": ["acme"],
+        "workload": {"resource": "deployments.apps", "namespace": "team-a", "name": "web"},
+        "autoscaler": {"kind": "HorizontalPodAutoscaler", "name": "web"},
+        "replicas": {"asked": 24, "fits": 4},
+        "shortages": [
+            {
+                "quota": "acme",
+                "resource": "requests.cpu",
+                "requested": "24",
+                "used": "0",
+                "reserved": "0",
+                "hard": "4",
+            }
+        ],
+    }
+    desk.notices.status_written(*ahead(2, told, NEVER._replace(asked=30)))
+    await desk.told()
+    assert len({notice.id for notice, _ in desk.put}) == 2
+    there = Desk()
+    there.notices.status_written(begins, told)
+    await there.told()
+    assert there.last.id == desk.put[0][0].id, "a gate that wrote at the same moment has the same id for it"
+
+
+async def test_where_nobody_writes_statuses_a_look_tells_it_once():
+    desk = Desk(near_percent=90)
+    await desk.notices.look()
+    assert desk.put == [], "nobody knows yet what autoscalers may ask for"
+    desk.notices.ceilings = lambda: {"acme": (NEVER,)}
+    for cpu in ("2", "2200m", "2300m", "3", "2"):
+        over(desk, cpu)
+        desk.now_s += 1
+        await desk.notices.look()
+    assert [notice.kind.value for notice, _ in desk.put] == ["near-limit", "never-fits", "near-limit"]
+    desk.notices.ceilings = dict
+    await desk.notices.look()
+    desk.notices.ceilings = lambda: {"acme": (NEVER,)}
+    await desk.notices.look()
+    assert desk.last.kind.value == "never-fits"
+
+
+async def test_a_quota_that_is_gone_is_near_nothing():
+    desk = Desk()
+    desk.notices.status_written(*ahead(3))
     desk.gate.load_quotas(QuotaTree.build([]), 0.0)
     assert await desk.told() == []
 

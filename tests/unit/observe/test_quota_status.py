@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Ceiling
 from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing, compact
 from extauthz.kube.webhooks import Webhooks
+from extauthz.observe.autoscalers import NeverFits, Subject
+from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import strangers
 from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
-from extauthz.observe.serving import Serving
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
 NANOS = 10**9
@@ -34,6 +37,17 @@ ROWS = (row("requests.cpu", 3, 10, 2), row("requests.memory", 12 * GIB, 64 * GIB
 
 
 LENT = UsageRow("acme", "pods", 4 * NANOS, 1 * NANOS, 8 * NANOS, kept=4 * NANOS)
+
+
+NEVER = tuple(
+    NeverFits(
+        Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"web{number}", "u"),
+        WorkloadRef("apps", "deployments", "shop", "web"),
+        24,
+        Ceiling(12, "acme", "pods", 24 * NANOS, 12 * NANOS),
+    )
+    for number in range(20)
+)
 
 
 def conditions(facts: Facts) -> dict[str, tuple[str, str]]:
@@ -78,6 +92,30 @@ def test_guarantees_are_shown_where_there_are_any():
     assert [plain[field] for field in ("guaranteed", "kept", "borrowed")] == [{}, {}, {}]
     left_out = {field: value for field, value in plain.items() if field not in ("guaranteed", "kept", "borrowed")}
     assert same(plain, compact(left_out)), "an API server, or a definition of before, leaves out what is empty"
+
+
+def test_a_key_is_near_its_limit_from_the_share_on_and_until_it_is_well_below():
+    def shown(used: int, before: Any = None, percent: int = 90) -> Any:
+        rows = (row("pods", used, 100, reserved=2), row("requests.cpu", 0, 0))
+        return status_of(Facts(standing(before), rows, near_percent=percent), NOW)
+
+    assert shown(87)["nearLimit"] == {}
+    near = shown(88)
+    assert near["nearLimit"] == {"pods": "90%"}
+    assert shown(83, near)["nearLimit"] == {"pods": "85%"}, "up and down beside the share it is told once"
+    assert shown(82, near)["nearLimit"] == {}
+    assert shown(100, near, percent=0)["nearLimit"] == {}
+    over = status_of(Facts(standing(), (row("pods", 1, 0),), near_percent=90), NOW)
+    assert over["nearLimit"] == {"pods": "over"}
+
+
+def test_of_very_many_autoscalers_some_are_named():
+    facts = Facts(standing(), ROWS, never_fit=NEVER)
+    assert status_of(facts, NOW)["neverFits"] == {
+        f"HorizontalPodAutoscaler shop/web{number}": "12 of 24" for number in range(16)
+    }
+    assert message(facts, "HasHeadroom").endswith("; and 16 more")
+    assert "more" not in message(facts._replace(never_fit=NEVER[:4]), "HasHeadroom")
 
 
 def test_all_conditions_are_true_where_nobody_needs_to_look():
@@ -148,6 +186,20 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "pods: guaranteed below 9, hard 8; lower some of these, or raise the limit",
         ),
         (
+            Facts(standing(), ROWS, never_fit=NEVER[:1]),
+            "HasHeadroom",
+            "NeverFits",
+            "HorizontalPodAutoscaler shop/web0: 12 of the 24 replicas that it may ask for would fit: 24 of "
+            'deployments.apps "web" take pods=24, and workspace quota acme can give them 12; lower its maximum to 12, '
+            "or have the limit raised",
+        ),
+        (
+            Facts(standing(), ROWS, near_percent=50),
+            "HasHeadroom",
+            "NearLimit",
+            "used or reserved of its limits: requests.cpu: 50%",
+        ),
+        (
             Facts(standing(), (row("pods", 12, 10),), Mode.AUDIT),
             "WithinHard",
             "OverLimit",
@@ -200,8 +252,8 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
     ],
     ids=[
         "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over", "lent",
-        "overpromised", "over in audit", "not asked", "no webhook", "not lowered", "auditing gates", "unpriced",
-        "stranger",
+        "overpromised", "never fits", "near", "over in audit", "not asked", "no webhook", "not lowered",
+        "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -265,6 +317,8 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
         Facts(standing(), (LENT,)),
         Facts(standing(), (LENT,), promised={"pods": 9 * NANOS}),
+        Facts(standing(), ROWS, near_percent=10),
+        Facts(standing(), ROWS, never_fit=NEVER),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

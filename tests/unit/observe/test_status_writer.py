@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Ceiling
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.autoscalers import NeverFits, Subject
+from extauthz.observe.observers import Serving
+from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.quota_status import Facts
-from extauthz.observe.serving import Serving
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload
@@ -42,6 +46,7 @@ class Cluster:
 
     def __init__(self, *faults: ApiError | Unreachable, writes_per_s: float = 1e6) -> None:
         self.serving = Serving()
+        self.ahead: Ahead | None = Ahead()
         self.api = ScriptedApi()
         self.api.faults = list(faults)
         self.gate = gate([], workload("web", 3))
@@ -59,6 +64,7 @@ class Cluster:
             writes_per_s=writes_per_s,
             wrote=[self._wrote],
             serving=lambda: self.serving,
+            ahead=lambda: self.ahead,
         )
 
     def _wrote(self, facts: Facts, status: Any) -> None:
@@ -152,6 +158,26 @@ async def test_what_was_said_of_a_quota_that_has_gone_is_forgotten():
     assert cluster.writer.results == Counter(written=6)
 
 
+async def test_before_it_is_known_what_autoscalers_may_ask_for_nothing_is_written():
+    """A gate that begins would say that all is well, and 30 s later that it is not."""
+    cluster = Cluster()
+    cluster.ahead = None
+    assert await cluster.writer.sweep()
+    assert cluster.written == []
+    scaler = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "team-a", "web", "u")
+    ceiling = Ceiling(10, "b", "requests.cpu", 24 * 10**9, 10 * 10**9)
+    found = NeverFits(scaler, WorkloadRef("apps", "deployments", "team-a", "web"), 24, ceiling)
+    cluster.ahead = Ahead(30, {"b": (found,)})
+    await cluster.writer.sweep()
+    told = {name: cluster.api.objects[f"{COLLECTION}/{name}"]["status"] for name in NAMES}
+    assert [one.get("neverFits") for one in told.values()] == [
+        None,
+        {"HorizontalPodAutoscaler team-a/web": "10 of 24"},
+        None,
+    ]
+    assert [one["nearLimit"] for one in told.values()] == [{"requests.cpu": "30%"}] * 3
+
+
 async def test_run_goes_on_through_failures_until_it_is_cancelled():
     cluster = Cluster(DOWN, DOWN, DOWN)
     running = asyncio.create_task(cluster.writer.run())
@@ -181,6 +207,7 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
         "GuaranteesKept": "Kept",
         "SelectsWorkloads": reason,
         "WithinHard": "WithinHard",
+        "HasHeadroom": "Headroom",
         "UsageKnown": "Priced",
         "ReceiversKnown": "Known",
         "Asked": "Asked",

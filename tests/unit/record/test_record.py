@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,22 @@ def test_mode_audit_says_what_it_would_have_refused(tmp_path: Path):
     gate.close()
     (ask,) = of_kind(tmp_path, "ask")
     assert (ask["verdict"], ask["would"]) == ("allow", "deny")
+
+
+def test_the_thread_goes_on_after_a_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recorders, "EVERY_S", 0.01)
+    gate = Recorded(tmp_path, [FIVE], web(2))
+    gate.recorder._notes.append(None)  # type: ignore[arg-type]
+    told: list[str] = []
+    failed = threading.Event()
+
+    def tell(level: str, event: str, **_: object) -> None:
+        told.append(event)
+        failed.set()
+
+    thread = recorders.RecordThread(gate.recorder, gate.files, tell)
+    assert failed.wait(10)
+    gate.ask(scale("web", 3))
+    thread.close()
+    assert told == ["record-failed"]
+    assert len(of_kind(tmp_path, "ask")) == 1
