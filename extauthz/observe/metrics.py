@@ -135,6 +135,8 @@ class Levels(NamedTuple):
     """What policies measure: by policy, what, and of what."""
     policy_names: frozenset[str] = frozenset()
     """Those that there are. Others have no series any more."""
+    record_dropped: int = 0
+    """Lines of the record."""
 
 
 class Metrics:
@@ -304,6 +306,7 @@ class Metrics:
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
             "extauthz_ready": {(): int(now.ready)},
             "extauthz_log_dropped_total": {(): now.log_dropped},
+            "extauthz_record_dropped_total": {(): now.record_dropped},
         }
         times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
         return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

@@ -92,6 +92,7 @@ class Deciding:
         clock: seconds, monotonic.
         ids: makes an id for each decision.
         read: what a request means.
+        note: takes a decision and what the request means at once, in the order of all changes; ``None``: nobody does.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Deciding:
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = new_id,
         read: Callable[[Request], Reading] = read,
+        note: Callable[[Decision, Reading | None], None] | None = None,
     ) -> None:
         self._gate = gate
         self._observers = observers
@@ -116,6 +118,7 @@ class Deciding:
         self.clock = clock
         self._new_id = ids
         self._read = read
+        self._note = note
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -196,6 +199,8 @@ class Deciding:
         held = None
         if isinstance(decision.todo, Held):
             held, decision = decision.todo.growth, decision._replace(todo=None)
+        if self._note is not None:
+            self._note(decision, asked.reading)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -61,9 +62,14 @@ SEEN_S = 3.0
 
 
 class World:
-    """Everything there is, for one run."""
+    """Everything there is, for one run.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        plan: what happens.
+        record: folder that its gates record to; ``None``: nothing is recorded.
+    """
+
+    def __init__(self, plan: Plan, record: Path | None = None) -> None:
         self.plan = plan
         self.loop = VirtualLoop(self.random("order"))
         self.server = ApiServer()
@@ -98,6 +104,7 @@ class World:
             self.tell,
             self._odd,
             self._ahead_s,
+            record,
         )
         in_memory = plan.ledger == "memory"
         self._handovers = [
