@@ -14,12 +14,11 @@ from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Tree, Verdict
 from extauthz.core.objects import metadata
 from extauthz.files import content
-from extauthz.files.content import Content
+from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.lines import steps
 from extauthz.files.objects import Placed, objects
-from extauthz.files.problems import FileProblem, FilesError
 from extauthz.servers.api.shown import Json
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 EXITS: Final = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 
@@ -52,6 +51,8 @@ def _line(decision: Json) -> str:
     resource = ".".join(filter(None, (one["resource"], one["group"])))
     was, wanted = ("?" if count[key] is None else count[key] for key in ("from", "to"))
     change = f"{was} → {wanted}" if count["from"] is not None else f"new, {wanted}"
+    if decision["verdict"] != Verdict.UNAVAILABLE and count["to"] is None:  # of its kind each object is one
+        change = "new" if count["from"] is None else "changed"
     why = decision["reason"] if decision["verdict"] == Verdict.ALLOW else decision["sentence"]
     return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
 

@@ -20,10 +20,10 @@ from prometheus_client.registry import Collector
 
 from extauthz.core.model import Decision, Lower
 from extauthz.core.queries import QuotaUse
-from extauthz.observe import workspaces
+from extauthz.observe import quota_facts
 from extauthz.observe.observers import Told
+from extauthz.observe.quota_facts import Level, Waiting, auditing, refusing
 from extauthz.observe.table import TABLE, Family
-from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
 
 # Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
 
@@ -76,7 +76,7 @@ PROCESS = _process()
 
 
 def _ours(snapshot: Snapshot) -> Iterable[Metric]:
-    levels = {**snapshot.levels, **workspaces.levels(snapshot.quotas, snapshot.waiting)}
+    levels = {**snapshot.levels, **quota_facts.levels(snapshot.quotas, snapshot.waiting)}
     for family in TABLE:
         if family.kind == "histogram":
             yield _histogram(family, snapshot.times[family.name])
@@ -135,6 +135,8 @@ class Levels(NamedTuple):
     """What policies measure: by policy, what, and of what."""
     policy_names: frozenset[str] = frozenset()
     """Those that there are. Others have no series any more."""
+    record_dropped: int = 0
+    """Lines of the record."""
 
 
 class Metrics:
@@ -304,6 +306,7 @@ class Metrics:
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
             "extauthz_ready": {(): int(now.ready)},
             "extauthz_log_dropped_total": {(): now.log_dropped},
+            "extauthz_record_dropped_total": {(): now.record_dropped},
         }
         times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
         return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

@@ -191,6 +191,10 @@ TABLE = (
         "extauthz_log_dropped_total", "counter", "lines", (),
         "Log lines dropped because their reader was too slow or gone.",
     ),
+    Family(
+        "extauthz_record_dropped_total", "counter", "lines", (),
+        "Lines of the record that were dropped: they leave a gap.",
+    ),
 )  # fmt: skip
 
 BY_NAME = {family.name: family for family in TABLE}

@@ -14,37 +14,36 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import Reader
+from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
-from extauthz.observe import serving
+from extauthz.observe import observers
 from extauthz.observe.episodes import outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
-from extauthz.policies.live import Host
+from extauthz.policies.plugins import Host
+from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
-from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.askers import Askers
-from extauthz.service.clamping import Clamping
-from extauthz.service.deciding import Deciding, briefly
+from extauthz.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.service.handover import Handover
-from extauthz.service.holding import Holding
+from extauthz.service.holding import Holding, Recounting
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
+from extauthz.service.live import Askers
 from extauthz.service.notifying import notifying
-from extauthz.service.policies import notes as notes_of_policies
-from extauthz.service.policies import policies
-from extauthz.service.policies import running as running_policies
-from extauthz.service.recounting import Recounting
+from extauthz.service.recording import Recording, recorder
 from extauthz.service.settings import Settings, policy
-from extauthz.settlement.settlement import Settlement
+from extauthz.service.sources import notes as notes_of_policies
+from extauthz.service.sources import policies
+from extauthz.service.sources import running as running_policies
+from extauthz.settlement.answers import Settlement
 
 CLOCK_TOLD_S = 2.0
 """By more than that off the API server's clock, it is told."""
@@ -76,6 +75,10 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
+    record: Sink | None = None
+    """Where the lines of its record go; ``None``: nothing is recorded."""
+    name: str = ""
+    """Its own, in the record."""
 
 
 class Assembly:
@@ -114,6 +117,10 @@ class Assembly:
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+        self.recording: Recording | None = None
+        """``None``: nothing is recorded."""
+        if around.record is not None:
+            self.recording = Recording(self.gate, recorder(self.gate, around.record, around.name, around.wall))
 
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
@@ -151,6 +158,9 @@ class Assembly:
                 try:
                     if await _known(inputs, stop):
                         self._holding.take_over()
+                        if self.recording is not None:
+                            await self.recording.begin()
+                            running.append(group.create_task(self.recording.run()))
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
                         try:
                             await serve(self._worded(deciding))
@@ -191,6 +201,7 @@ class Assembly:
             clock=clock,
             ids=self._around.ids,
             read=Reader(),
+            note=self.recording.recorder.decided if self.recording is not None else None,
         )
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
@@ -282,7 +293,7 @@ class Assembly:
 
     def notes_of_installation(self) -> list[str]:
         """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
-        notes = serving.notes(self.queries, self.askers.serving())
+        notes = observers.notes(self.queries, self.askers.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.notify import receivers
-from extauthz.policies.names import AUDIT
+from extauthz.policies.plugins import AUDIT
 from extauthz.service import addresses
 
 if TYPE_CHECKING:
@@ -205,6 +205,31 @@ def _folder(path: Path) -> Path:
     return path
 
 
+def _size(text: str) -> str:
+    size_of(text)
+    return text
+
+
+def size_of(text: str) -> int:
+    """Bytes of a quantity such as ``500Mi``.
+
+    Raises:
+        ValueError: it is none, or none that holds a file.
+    """
+    from extauthz.core import quantities
+
+    try:
+        found = quantities.parse(text) // quantities.NANO
+    except quantities.QuantityError as error:
+        raise ValueError(f"{text!r} is no size: {error.why}; write for example 500Mi") from None
+    if found < LEAST_SIZE:
+        raise ValueError(f"{text!r} is less than 1Mi; write for example 500Mi")
+    return found
+
+
+LEAST_SIZE: Final = 1 << 20
+
+Size = Annotated[str, After(_size)]
 Url = Annotated[str, After(_is_url)]
 File = Annotated[Path, After(_file)]
 Folder = Annotated[Path, After(_folder)]
@@ -217,3 +242,11 @@ HostNames = Annotated[tuple[str, ...], Before(_hosts)]
 Mode = Annotated[str, After(_mode)]
 PodGroups = Annotated[str, Before(_pod_groups)]
 Templates = Annotated[str, After(_templates)]
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. The text is one line a problem: flag, variable or field, what is wrong, the cure."""
+
+
+class ConfigFileError(SettingsError):
+    """The settings file itself is at fault (bad data, not bad usage)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from extauthz.ledger_store.payload import Payload, encode
@@ -11,8 +12,8 @@ from extauthz.ledger_store.payload import Payload, encode
 from . import objects
 from .checks import Violation
 from .convergence import Convergence
-from .kinds import KINDS, kind_of
 from .loop import seeded
+from .objects import KINDS, kind_of
 from .plan import Plan
 from .reference import DEFINITIONS, NAMESPACES, QUOTAS
 from .restarts import LEDGER, LEDGERS
@@ -33,10 +34,14 @@ class Result:
     virtual_s: float
 
 
-def run(plan: Plan) -> Result:
-    """Run a plan to its end, or to the first rule that is broken."""
+def run(plan: Plan, record: Path | None = None) -> Result:
+    """Run a plan to its end, or to the first rule that is broken.
+
+    Args:
+        record: folder that its gates record to; ``None``: nothing is recorded.
+    """
     with seeded(plan.seed):
-        world = World(plan)
+        world = World(plan, record)
         world.loop.run(_live(world))
     if world.mistake is not None:
         raise world.mistake

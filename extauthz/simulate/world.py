@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,15 +16,14 @@ from .admission import Admission, Around
 from .asking import Asking
 from .checks import FAILURE, Checks
 from .clients import W_S, Client
+from .connection import Link, Odds
 from .controllers import Controllers
 from .judge import Key
-from .kinds import REPLICA_SET, workload_of
-from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
+from .objects import REPLICA_SET, workload_of
 from .plan import Plan
-from .policies import Odd
-from .reference import NAMESPACES, QUOTAS, ReferenceModel, owner
+from .reference import NAMESPACES, QUOTAS, Odd, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
@@ -61,9 +61,14 @@ SEEN_S = 3.0
 
 
 class World:
-    """Everything there is, for one run."""
+    """Everything there is, for one run.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        plan: what happens.
+        record: folder that its gates record to; ``None``: nothing is recorded.
+    """
+
+    def __init__(self, plan: Plan, record: Path | None = None) -> None:
         self.plan = plan
         self.loop = VirtualLoop(self.random("order"))
         self.server = ApiServer()
@@ -98,6 +103,7 @@ class World:
             self.tell,
             self._odd,
             self._ahead_s,
+            record,
         )
         in_memory = plan.ledger == "memory"
         self._handovers = [

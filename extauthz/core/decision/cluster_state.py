@@ -102,6 +102,8 @@ class ClusterState:
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
         self.written = tree
+        if self.ledger.usage.witness is not None:
+            self.ledger.usage.witness.limited(tree)
         self._put_in_force(now_s)
         self.quotas_known = True
         self.tick(now_s)

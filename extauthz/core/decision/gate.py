@@ -292,7 +292,7 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(weighing.exceeded)  # it grows past a quota
     if state.ledger.coverage.tree.has_turns and growth.grows:
         judges.append(turns.kept)  # what is left is kept for somebody who comes before it
-    if state.bounds is not None and not asked.resizes:
+    if state.bounds is not None and asked.has_count:
         judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
     judges.append(full)  # too many writes are under way
     if has_policies:
@@ -342,7 +342,7 @@ def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
         policies=grounds.policies,
         grows=bool(proposal.growth.grows) or asked.may_raise,
     )
-    replicas = None if asked.resizes else asked.pending_write.replicas
+    replicas = asked.pending_write.replicas if asked.has_count else None
     sentence = why + recorded.remark + grounds.remark
     return asked.answer(Verdict.ALLOW, reason, sentence, replicas, evidence, recorded.todo, recorded.id)
 

@@ -25,14 +25,14 @@ def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Ground
     if not holding:
         return grounds
     turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, holding[0].root
-    alone = all(node.quota.mode is Mode.CLAMP for node in holding)
+    alone = asked.has_count and all(node.quota.mode is Mode.CLAMP for node in holding)
     needed = _one_more(asked, proposal) if alone else proposal
     place = _place(asked, needed, tree, {node.quota.name for node in holding})
     before = max(turns.before(node, place, asked.ref, now_s) for node in holding)
     turn = Turn(holding[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
     places = (place,) if _may_stand(asked, needed, place) else ()
     evidence = Evidence(audit=proposal.growth.audit, places=places, turn=turn)
-    replicas = None if asked.resizes else asked.pending_write.replicas
+    replicas = asked.pending_write.replicas if asked.has_count else None
     sentence = sentences.not_its_turn(asked.write.ref, turn)
     return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
 
@@ -47,7 +47,7 @@ def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[
     found: list[Place] = []
     for tree in dict.fromkeys(row.path[0] for row in rows if row.path[0] in lines):
         quotas = {row.quota for row in rows if row.path[0] == tree}
-        alone = all(nodes[name].quota.mode is Mode.CLAMP for name in quotas)
+        alone = asked.has_count and all(nodes[name].quota.mode is Mode.CLAMP for name in quotas)
         needed = _one_more(asked, proposal) if alone else proposal
         place = _place(asked, needed, tree, quotas)
         if _may_stand(asked, needed, place):

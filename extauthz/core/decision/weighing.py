@@ -60,7 +60,7 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
     has_turns = asked.state.ledger.coverage.tree.has_turns
     fits = turns.within(asked, proposal, fits) if has_turns else fits
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
-    replicas = None if asked.resizes else pending_write.replicas
+    replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
     places = turns.places(asked, proposal, short) if has_turns else ()
     evidence = Evidence(short, proposal.growth.audit, fits, never and not places, places=places)
@@ -185,9 +185,7 @@ MAX_SCALE_EXCEEDED = "exceeded-max-scale"
 def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether it exceeds what the service allows, or that is not known."""
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
-    if bounds is None or replicas is None or not asked.has_count:
-        return grounds
-    if replicas <= proposal.step.before.envelope.replicas:
+    if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
         return grounds  # its count is not above all that the workload may have already
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:

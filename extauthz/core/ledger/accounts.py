@@ -706,6 +706,10 @@ class Accounts:
         for key, hard in node.hard.items():
             yield UsageRow(node.quota.name, key, *account.of(key), hard, kept(key, 0), guaranteed(key, 0))
 
+    def level(self, node: QuotaNode, key: str) -> int:
+        """Used and reserved of a key of a quota, together."""
+        return sum(self._accounts.get(node, _UNTOUCHED).of(key))
+
     def _of(self, node: QuotaNode) -> Account:
         return self._accounts.get(node) or (Account(node) if node.holds else _UNTOUCHED)
 

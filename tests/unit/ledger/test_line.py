@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from extauthz.core.intake.read import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake.read import read
 from extauthz.core.ledger.line import MAX_IN_ALL, MAX_IN_CHILD, MAX_IN_TREE
 from extauthz.core.model import Lower, Place, Refusal, Requester, Verdict
 from extauthz.core.quota.spec import WorkspaceQuota

@@ -9,6 +9,8 @@ import time
 import zlib
 from dataclasses import replace
 
+from tests.unit.ledger_store.seats import TEN, Seat
+
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.memory import MemoryStore
@@ -17,7 +19,6 @@ from extauthz.ledger_store.replica import LINE_S
 from extauthz.ledger_store.store import Conflict, Stored
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members
-from tests.unit.ledger_store.seats import TEN, Seat
 from tests.waiting import until
 
 WEB, API = (WorkloadRef("apps", "deployments", "team-a", name) for name in ("web", "api"))
