@@ -151,7 +151,7 @@ async def test_gates_that_write_at_once_keep_everybody_in_line():
         for gate, name in zip(gates, ("web", "api", "web"), strict=True):
             await answered(gate, name, 10)
         await until(lambda: all(len(line(gate)) == 2 for gate in gates))
-        assert line(gates[0]) == line(gates[1]) == line(gates[2])
+        await until(lambda: line(gates[0]) == line(gates[1]) == line(gates[2]))
         first = line(gates[1])[0].name
         await answered(gates[1], first, 0)
         await until(lambda: all(len(line(gate)) == 1 for gate in gates))
