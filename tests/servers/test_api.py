@@ -125,6 +125,36 @@ async def test_one_quota_and_its_workloads_by_what_they_use(api: Api):
     assert [one["name"] for one in by_name["items"]] == ["web", "w0", "w1", "w2"]
 
 
+async def test_the_use_of_a_quota_is_added_up_by_kind_devices_first():
+    gpu, cards = "requests.nvidia.com/gpu", "a100.deviceclass.resource.k8s.io/devices"
+    limits = quota("acme", {"requests.cpu": "90", gpu: "40", cards: "8"})
+    ask = Asker(
+        gate(
+            [limits],
+            workload("web", 3, {"cpu": "2", "nvidia.com/gpu": "1"}),
+            workload("api", 2, {"cpu": "1"}),
+            workload("db", 2, {"nvidia.com/gpu": "4"}, kind="StatefulSet"),
+        )
+    )
+    assert ask(scale("web", 5)).verdict is Verdict.ALLOW
+    answers = Answers(Queries(ask.gate.ledger), lambda reading: None, lambda: 0.0)
+    page = await answers.workloads("acme", limit=1)
+    assert page["byKind"] == [
+        {"resource": gpu, "kind": "statefulsets.apps", "workloads": 1, "used": "8", "reserved": "0", "device": True},
+        {"resource": gpu, "kind": "deployments.apps", "workloads": 1, "used": "3", "reserved": "2", "device": True},
+        {
+            "resource": "requests.cpu",
+            "kind": "deployments.apps",
+            "workloads": 2,
+            "used": "8",
+            "reserved": "4",
+            "device": False,
+        },
+    ]
+    assert page["total"] == 3, "all count, and not those that are shown"
+    assert (await answers.workloads("acme", visible=set()))["byKind"] == []
+
+
 @pytest.mark.parametrize(("name", "total"), [("few", 0), ("all", 300)])
 async def test_workloads_are_looked_at_in_steps_also_those_that_do_not_count(
     name: str, total: int, monkeypatch: pytest.MonkeyPatch

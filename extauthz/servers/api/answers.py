@@ -14,6 +14,7 @@ from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.servers.api import questions, shown
 from extauthz.servers.api.history import History, Nothing, Remembers
+from extauthz.servers.api.kinds import Kinds
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.questions import Manifest
 from extauthz.servers.api.rights import ALL
@@ -114,21 +115,23 @@ class Answers:
         self, quota: str, sort: str | None = None, limit: int = MOST, visible: Container[str] = ALL
     ) -> Json:
         """Workloads that count in one quota, of namespaces that are ``visible``: those that use most of ``sort`` first,
-        or by name."""
+        or by name; and what all of them use, by kind."""
         import asyncio  # a command that asks files has no loop for most questions
 
-        self.quota(quota)
+        kinds = Kinds(self.quota(quota)["resources"])
         found: list[WorkloadUse] = []
         total = 0
         for number, use in enumerate(self._queries.scan(quota), 1):
             if use is not None and use.ref.namespace in visible:
                 found.append(use)
+                kinds.add(use)
                 total += 1
             if number % STEP == 0:
                 found = _first(found, sort, limit)
                 await asyncio.sleep(0)
         first = _first(found, sort, limit)
-        return shown.page("WorkloadList", map(shown.workload, first), None) | {"total": total}
+        more = {"total": total, "byKind": kinds.shown()}
+        return shown.page("WorkloadList", map(shown.workload, first), None) | more
 
     def workload(self, ref: WorkloadRef) -> Json:
         """What one workload uses."""
