@@ -14,8 +14,8 @@ from extauthz.core.queries import Queries
 from extauthz.servers.api import questions
 from extauthz.servers.api.answers import Answers
 from extauthz.service.ids import new_id
+from extauthz.service.pod_groups import declared
 from extauthz.service.setting_errors import SettingsError
-from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, policy
 from extauthz.sources import file as quota_file
 
@@ -43,7 +43,8 @@ def gate(arguments: argparse.Namespace) -> Gate:
     made = Gate(policy(settings))
     made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    made.load_state(state_file.load(arguments.state, templates(settings.scaled_templates)).state, 0.0)
+    where = declared(settings.scaled_templates, settings.pod_groups)
+    made.load_state(state_file.load(arguments.state, where).state, 0.0)
     return made
 
 

@@ -13,6 +13,11 @@ from extauthz.render.webhook import WebhookOptions
 
 def rendered(arguments: argparse.Namespace) -> str:
     """What is asked for. Raises ValueError."""
+    if arguments.pods and arguments.namespace_selector == DEFAULTS.namespace_selector:
+        raise ValueError(
+            "--webhook-pods needs --namespace-selector, such as workspace: while no gate lives such pods fail in all "
+            "namespaces that are asked about, so ask only where quotas are"
+        )
     name, namespace, port = arguments.service or (DEFAULTS.service, DEFAULTS.namespace, DEFAULTS.port)
     options = WebhookOptions(
         ca=_ca(arguments.ca),
@@ -26,6 +31,7 @@ def rendered(arguments: argparse.Namespace) -> str:
         conditions=tuple(arguments.match_condition),
         workload_labels=arguments.workload_labels,
         custom=tuple(arguments.custom),
+        pods=arguments.pods,
         clamp=arguments.clamp,
     )
     return FORMATS[arguments.output](webhook.parts(options))

@@ -1,4 +1,4 @@
-"""Readers of custom resources with a scale subresource, by their definition. A file and a watch use the same."""
+"""Readers of custom resources, by their definition. A file and a watch use the same."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from extauthz.cluster.object_readers import Workload
 from extauthz.cluster.selectors import parsed
 from extauthz.core.model import Tree
 from extauthz.core.objects import custom
-from extauthz.core.objects.custom import Keys, Shape
+from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import at, text
-from extauthz.core.objects.metadata import labels_text, observed
+from extauthz.core.objects.groups import Groups
+from extauthz.core.objects.metadata import EVERYTHING, labels_text, observed
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import ScaledKind
 
 
-def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
+def read(kind: ScaledKind, template: Where, root: Tree) -> Workload:
     """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
     group, plural = kind.resource.group, kind.resource.plural
     shape = Shape(kind.spec_replicas, template)
     ref, seen = observed(group, plural, root, custom.count(shape, root), custom.template(shape, root))
-    seen.selector = _plain(selector_of(kind, root))
+    seen.selector = EVERYTHING if isinstance(template, Groups) else _plain(selector_of(kind, root))
     return ref, seen
 
 
-def shapes(kind: ScaledKind, template: Keys) -> dict[str, Shape]:
+def shapes(kind: ScaledKind, template: Where) -> dict[str, Shape]:
     """By API version, where its objects have what counts."""
     return {version: Shape(replicas, template) for version, replicas in kind.counts}
 

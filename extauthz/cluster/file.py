@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from extauthz.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.core.errors import ObjectError
-from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.custom import Where
 from extauthz.core.resourcelists import FootprintError
 from extauthz.files import content, lines
 from extauthz.files.content import Content
@@ -27,7 +27,7 @@ class StateFile(NamedTuple):
     """Problems that leave something unknown, but not the file useless."""
 
 
-def load(path: Path, templates: Mapping[str, Keys] | None = None) -> StateFile:
+def load(path: Path, templates: Mapping[str, Where] | None = None) -> StateFile:
     """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
 
     Args:
@@ -39,7 +39,7 @@ def load(path: Path, templates: Mapping[str, Keys] | None = None) -> StateFile:
     return parse(content.read(path), templates)
 
 
-def parse(contents: Sequence[Content], templates: Mapping[str, Keys] | None = None) -> StateFile:
+def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = None) -> StateFile:
     """Read state files that were read already.
 
     Raises:

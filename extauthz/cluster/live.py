@@ -17,7 +17,8 @@ from extauthz.cluster.stateful import Revisions, StatefulSets
 from extauthz.core import kinds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
-from extauthz.core.objects.custom import TEMPLATE, Keys
+from extauthz.core.objects.custom import TEMPLATE, Where
+from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.metadata import version_of
 from extauthz.core.policies import KEEP
 from extauthz.kube.connection import Connection
@@ -144,7 +145,8 @@ class LiveCluster:
 
     Args:
         invalid: told of objects that cannot be read.
-        templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
+        templates: where custom resources have what their pods are made of, by ``resource.group``; others at
+            ``TEMPLATE``. Those with groups count without a scale subresource too.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class LiveCluster:
         gate: Gate,
         invalid: InvalidObjects,
         *,
-        templates: Mapping[str, Keys] | None = None,
+        templates: Mapping[str, Where] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
@@ -171,7 +173,8 @@ class LiveCluster:
         self._read: dict[str, int] = {}
         """The highest resourceVersion that consistent reads have brought, by kind."""
         self._group = asyncio.TaskGroup()
-        self._definitions = Listed(ScaledKinds(self._set_custom))
+        groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
+        self._definitions = Listed(ScaledKinds(self._set_custom, groups))
         self.synced = asyncio.Event()
         """All first lists have come."""
 

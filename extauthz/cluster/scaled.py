@@ -1,4 +1,4 @@
-"""Custom resources with a scale subresource: replicas, pods and cost, by their definition and their object."""
+"""Custom resources: replicas, pods and cost, by their definition and their object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
-from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.custom import Where
+from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.metadata import labels_dict, place_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import ScaledKind
@@ -125,14 +126,14 @@ class ScaledObjects(Workloads):
     """Feeds one kind of custom resource. One that declares no template is priced by its pods.
 
     Args:
-        template: where objects of this kind have their pod template.
+        template: where objects of this kind have what their pods are made of.
     """
 
     def __init__(
-        self, kind: ScaledKind, template: Keys, gate: Gate, invalid: InvalidObjects, prices: PodPrices
+        self, kind: ScaledKind, template: Where, gate: Gate, invalid: InvalidObjects, prices: PodPrices
     ) -> None:
         super().__init__(kind.resource, lambda tree: read(kind, template, tree), gate, invalid)
-        self.template = template
+        self.template = () if isinstance(template, Groups) else template
         self._kind = kind
         self._prices = prices
         self._without: set[WorkloadRef] = set()

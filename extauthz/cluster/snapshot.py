@@ -12,8 +12,9 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects.custom import TEMPLATE, Keys, Shape
+from extauthz.core.objects.custom import TEMPLATE, Shape, Where
 from extauthz.core.objects.fields import mapping
+from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.metadata import kind_of
 from extauthz.kube import discovery
 from extauthz.kube.discovery import ScaledKind
@@ -40,19 +41,20 @@ class Snapshot:
     not_counted: Mapping[str, int]
     """``Kind.group`` of objects that do not matter here, and how many there were."""
     kinds: Sequence[tuple[str, str, str, Mapping[str, Shape]]] = ()
-    """Of each definition with a scale: group, kind, plural, and by API version where its objects have what counts."""
+    """Of each definition that counts: group, kind, plural, and by API version where its objects have what counts."""
 
 
 class SnapshotBuilder:
     """Takes objects one by one, in any order, but definitions of custom resources before these.
 
     Args:
-        templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
+        templates: as of ``LiveCluster``.
     """
 
-    def __init__(self, templates: Mapping[str, Keys] | None = None) -> None:
+    def __init__(self, templates: Mapping[str, Where] | None = None) -> None:
         self._templates = templates or {}
-        self._customs: dict[tuple[str, str], tuple[ScaledKind, Keys]] = {}
+        self._groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
+        self._customs: dict[tuple[str, str], tuple[ScaledKind, Where]] = {}
         """By API group and kind."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._limit_ranges: dict[str, list[LimitRangeDefaults]] = {}
@@ -126,7 +128,7 @@ class SnapshotBuilder:
             self._revisions[ref] = observed
 
     def _take_definition(self, root: Tree) -> None:
-        kind = discovery.scaled(root)
+        kind = discovery.scaled(root, self._groups)
         if kind is not None and kind.resource.namespaced:
             template = self._templates.get(kind.resource.group_resource, TEMPLATE)
             self._customs[kind.resource.group, kind.resource.kind] = kind, template

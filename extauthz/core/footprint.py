@@ -134,6 +134,8 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     for CPU. Raises FootprintError.
     """
     tree = mapping(template, "")
+    if "groups" in tree:
+        return _unspecified_in(tree["groups"], limit_ranges)
     if not tree.keys().isdisjoint({"claim", "devices", "resize"}):
         return {}
     path = "template.spec"
@@ -146,6 +148,14 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
             if silent:
                 missing[key] = tuple(sorted(silent))
     return missing
+
+
+def _unspecified_in(groups: Iterable[Tree], limit_ranges: Sequence[LimitRangeDefaults]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for one in groups:
+        for key, names in unspecified(one, limit_ranges).items():
+            found.setdefault(key, set()).update(names)
+    return {key: tuple(sorted(found[key])) for key in sorted(found)}
 
 
 def per_claim(
@@ -351,8 +361,10 @@ _UNSEEN: Final[Tree] = {"devices": {}, "unknown": True}
 
 def unknown_devices(template: Tree, terms: DeviceTerms) -> list[str]:
     """The ResourceClaimTemplates of a pod of which it is not known what devices they take. Raises FootprintError."""
-    path = "template.spec"
-    spec = mapping(mapping(mapping(template, "").get("template"), "template").get("spec"), path)
+    path, tree = "template.spec", mapping(template, "")
+    if "groups" in tree:
+        return [name for one in tree["groups"] for name in unknown_devices(one, terms)]
+    spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
     made = _made_for_pods(spec, path)
     return [template for _, template in made if terms.claims.get(template, _UNSEEN).get("unknown")]
 

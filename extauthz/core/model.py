@@ -171,7 +171,8 @@ class Template:
 
     text: bytes
     """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}}``, or of a
-    volume claim ``{"claim": {...}}``; or what a pod that is resized takes besides, ``{"resize": {"requests.cpu": 1}}``,
+    volume claim ``{"claim": {...}}``; of several groups of pods (``objects.groups``) ``{"groups": [{"count": 2,
+    "template": {...}}]}``; or what a pod that is resized takes besides, ``{"resize": {"requests.cpu": 1}}``,
     in nano-units."""
 
 
@@ -206,7 +207,8 @@ class Observed:
     resource_version: str = ""
     owner: OwnerRef | None = None
     selector: Labels | None = None
-    """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions."""
+    """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions;
+    ``metadata.EVERYTHING`` of what makes groups of pods."""
     max_surge: int | str | None = None
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
     annotations: str = ""

@@ -1,8 +1,8 @@
-"""Finds the custom resources that autoscalers can scale: those whose definition has a scale subresource."""
+"""Finds the custom resources that count: those whose definition has a scale subresource, and those that are named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
@@ -16,14 +16,15 @@ DEFINITIONS = Resource(
 
 
 class ScaledKind(NamedTuple):
-    """A custom resource with a scale subresource, in the version to watch: the stored one if that can be scaled."""
+    """A custom resource, in the version to watch: the stored one if that can be scaled."""
 
     resource: Resource
     spec_replicas: Keys
+    """Where the object has its count; empty if it has no scale subresource."""
     selector: Keys
     """Where the object has its pods' label selector as a string; empty if the definition does not tell."""
     counts: tuple[tuple[str, Keys], ...]
-    """Each version that can be scaled, and where its objects have their count."""
+    """Each version that can be scaled, or is served where none can, and where its objects have their count."""
 
 
 class Definition(NamedTuple):
@@ -31,19 +32,24 @@ class Definition(NamedTuple):
 
     name: str
     scaled: ScaledKind | None
-    """``None``: it cannot be scaled, or is not served yet."""
+    """``None``: it does not count, or is not served yet."""
 
 
 class ScaledKinds:
-    """A reflector's event handler on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
+    """A reflector's event handler on ``DEFINITIONS``. It reports all kinds that count, first and after every change.
 
-    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None]) -> None:
+    Args:
+        named: those that count even without a scale subresource, as ``resource.group``.
+    """
+
+    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None], named: Collection[str] = ()) -> None:
         self._tell = tell
+        self._named = named
         self._told: frozenset[ScaledKind] | None = None
         self._definitions: dict[str, ScaledKind] = {}
 
     def convert(self, tree: Tree) -> Definition:
-        return Definition(tree["metadata"]["name"], scaled(tree))
+        return Definition(tree["metadata"]["name"], scaled(tree, self._named))
 
     async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
@@ -66,20 +72,30 @@ class ScaledKinds:
             self._tell(kinds)
 
 
-def scaled(definition: Tree) -> ScaledKind | None:
-    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it cannot be scaled yet."""
+def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
+    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it does not count yet.
+
+    Args:
+        named: as of ``ScaledKinds``.
+    """
     spec, status = definition["spec"], definition.get("status") or {}
-    scalable = [each for each in spec["versions"] if each["served"] and (each.get("subresources") or {}).get("scale")]
-    if not scalable or not _is_established(status):
+    served = [each for each in spec["versions"] if each["served"]]
+    found = [each for each in served if _scale(each)]
+    if not found and definition["metadata"]["name"] in named:
+        found = served
+    if not found or not _is_established(status):
         return None
-    version = next((each for each in scalable if each["storage"]), scalable[0])
-    scale, names = version["subresources"]["scale"], spec["names"]
+    version, names = next((each for each in found if each["storage"]), found[0]), spec["names"]
     return ScaledKind(
         Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
-        _keys(scale["specReplicasPath"]),
-        _keys(scale.get("labelSelectorPath") or ""),
-        tuple((each["name"], _keys(each["subresources"]["scale"]["specReplicasPath"])) for each in scalable),
+        _keys(_scale(version).get("specReplicasPath") or ""),
+        _keys(_scale(version).get("labelSelectorPath") or ""),
+        tuple((each["name"], _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
     )
+
+
+def _scale(version: Tree) -> Tree:
+    return (version.get("subresources") or {}).get("scale") or {}
 
 
 def _is_established(status: Tree) -> bool:

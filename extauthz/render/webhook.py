@@ -63,6 +63,8 @@ class WebhookOptions:
     """Keys of the labels that a workload is selected by. A change of another one is not asked about. ``None``: each
     label may be one."""
     custom: tuple[Custom, ...] = ()
+    pods: bool = False
+    """Creates of pods too, but those of controllers."""
     clamp: bool = True
     """Counts may be lowered (mode Clamp)."""
 
@@ -155,7 +157,7 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
         rules += [_rule([kind.key[0]], ["v1"], [kind.key[1]], operations) for kind in ADMITTED]
     rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
-    return rules
+    return [*rules, POD_RULE] if options.pods and "CREATE" in operations else rules
 
 
 def _moved_by_status() -> list[tuple[str, list[str]]]:
@@ -176,6 +178,8 @@ def _rule(groups: list[str], versions: list[str], resources: list[str], operatio
         "scope": "Namespaced",
     }
 
+
+POD_RULE = _rule([""], ["v1"], ["pods"], ["CREATE"])
 
 # What is asked about, as expressions. Each must hold. ``.?`` is a field that may be missing (Kubernetes 1.29).
 
@@ -277,6 +281,22 @@ NOT_BY_A_CONTROLLER = (
 """A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
 and not the owner that an object names: anybody can write that."""
 
+POD_MAKERS = (
+    *(
+        f"system:serviceaccount:kube-system:{name}-controller"
+        for name in ("replicaset", "statefulset", "replication", "job", "daemon-set")
+    ),
+    "system:kube-controller-manager",
+)
+"""Who makes the pods of workloads, which were decided upon; and those of DaemonSets, which are seen afterwards."""
+
+POD_OF_NO_WORKLOAD = (
+    "request.resource.resource != 'pods' || request.operation != 'CREATE'"
+    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in POD_MAKERS)}]"
+    " || 'system:nodes' in request.userInfo.?groups.orValue([]))"
+)
+"""A kubelet makes nothing but mirrors of static pods, which run whatever is said."""
+
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
@@ -291,7 +311,7 @@ BY_WHOM: tuple[Condition, ...] = (
 
 def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
     """All that must hold for a write to be decided upon."""
-    return (*BY_WHOM, ("may-grow", may_grow(labels)))
+    return (*BY_WHOM, ("no-pod-of-a-workload", POD_OF_NO_WORKLOAD), ("may-grow", may_grow(labels)))
 
 
 CLAMP_CONDITIONS: tuple[Condition, ...] = (

@@ -13,7 +13,7 @@ from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.custom import Where
 from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.resource import Resource
@@ -200,7 +200,7 @@ class LiveStateInput(StateInput):
         metrics: Metrics,
         clock: Clock,
         *,
-        templates: Mapping[str, Keys],
+        templates: Mapping[str, Where],
         write_events: bool,
         looks_ahead: bool,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import field
@@ -107,6 +108,16 @@ def templates(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _pod_groups(given: object) -> object:
+    """As a mapping, or in a text; as a text."""
+    from extauthz.service import pod_groups
+
+    text = json.dumps(given) if isinstance(given, dict) else given
+    if isinstance(text, str):
+        pod_groups.parse(text)
+    return text
+
+
 def _receivers(given: object) -> object:
     """A list, or one text; both with several where white space is between."""
     texts = [given] if isinstance(given, str) else given
@@ -204,4 +215,5 @@ Receivers = Annotated[tuple[str, ...], Before(_receivers)]
 Policies = Annotated[tuple[str, ...], Before(_policies)]
 HostNames = Annotated[tuple[str, ...], Before(_hosts)]
 Mode = Annotated[str, After(_mode)]
+PodGroups = Annotated[str, Before(_pod_groups)]
 Templates = Annotated[str, After(_templates)]

@@ -22,6 +22,7 @@ from extauthz.service.setting_types import (
     ListenOrOff,
     Mode,
     NamespacedName,
+    PodGroups,
     Policies,
     Receivers,
     Templates,
@@ -97,6 +98,11 @@ class Settings:
         description="Where custom resources have their pod template, if it is not at `.spec.template`: "
         "`rollouts.argoproj.io=.spec.workload.template`, more after commas. A resource without template there is "
         "priced by the pods that its scale selects.",
+    )
+    pod_groups: PodGroups = setting(
+        "",
+        description="Where custom resources have several pod templates, and counts: YAML "
+        "([internals/counting.md](internals/counting.md#objects-with-several-pod-templates)).",
     )
     quotas_every_s: float = setting(
         10.0,

@@ -30,7 +30,7 @@ from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
 from extauthz.service.notifying import Notifying
-from extauthz.service.setting_types import templates
+from extauthz.service.pod_groups import declared
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.sources import file as quota_file
 
@@ -227,7 +227,7 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
         }
         return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
-    declared = templates(settings.scaled_templates)
+    where = declared(settings.scaled_templates, settings.pod_groups)
     if settings.state == KUBERNETES:
         assert connection is not None
         return LiveStateInput(
@@ -237,10 +237,10 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             log,
             metrics,
             clock,
-            templates=declared,
+            templates=where,
             write_events=settings.write_events,
             looks_ahead=settings.write_events or settings.write_status or into.notifying is not None,
         )
     assert settings.state is not None
-    parse = partial(state_file.parse, templates=declared)
+    parse = partial(state_file.parse, templates=where)
     return StateFileInput(Watched(settings.state, parse), from_file, log, metrics)

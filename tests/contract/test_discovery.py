@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -70,7 +70,9 @@ async def define(connection: Connection, tree: Tree) -> None:
 
 
 @asynccontextmanager
-async def following(connection: Connection, group: str) -> AsyncIterator[list[set[ScaledKind]]]:
+async def following(
+    connection: Connection, group: str, named: Collection[str] = ()
+) -> AsyncIterator[list[set[ScaledKind]]]:
     """What is told of one group, each time that it is something else."""
     told: list[set[ScaledKind]] = []
 
@@ -79,7 +81,7 @@ async def following(connection: Connection, group: str) -> AsyncIterator[list[se
         if not told or told[-1] != ours:
             told.append(ours)
 
-    task = asyncio.create_task(Reflector(connection, DEFINITIONS, ScaledKinds(tell)).run())
+    task = asyncio.create_task(Reflector(connection, DEFINITIONS, ScaledKinds(tell, named)).run())
     try:
         await until(lambda: told or task.done())
         yield told
@@ -141,3 +143,18 @@ async def test_what_a_definition_does_not_tell_stays_empty(connection: Connectio
     (kind,) = told[-1]
     assert (kind.selector, kind.resource.namespaced) == ((), False)
     assert kind.resource.object(None, "a b") == f"/apis/{group}/v1/crews/a%20b"
+
+
+async def test_a_kind_that_is_named_is_told_without_a_scale(connection: Connection, group: str):
+    await define(connection, definition(group, version("v1"), version("v2", stored=True)))
+    await define(connection, definition(group, version("v1", stored=True), plural="rocks"))
+    async with following(connection, group, [f"crews.{group}"]) as told:
+        await until(lambda: told[-1])
+    assert told[-1] == {ScaledKind(Resource(group, "v2", "crews", "Crew"), (), (), (("v1", ()), ("v2", ())))}
+
+
+async def test_of_a_named_kind_those_versions_count_that_can_be_scaled(connection: Connection, group: str):
+    await define(connection, definition(group, version("v1", scale=SCALE), version("v2", stored=True)))
+    async with following(connection, group, [f"crews.{group}"]) as told:
+        await until(lambda: told[-1])
+    assert told[-1] == {crews(group)}

@@ -276,6 +276,49 @@ def test_a_replica_set_passes_where_the_deployment_controller_writes_it_and_not_
     assert ASKED in lone.stderr, "whoever it is, a Deployment is asked about"
 
 
+@pytest.fixture(scope="module")
+def with_pods(guarded: Plane) -> Iterator[Plane]:
+    """The same, which is also asked about pods where a label says so."""
+    selector = LabelSelector((("workspace", "acme"),))
+    made = webhook.configuration(replace(DEAD, pods=True, namespace_selector=selector))
+    guarded.api.create(made | {"metadata": {"name": "pods"}})
+    labels = {"workspace": "acme"}
+    guarded.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme", "labels": labels}})
+    eventually(lambda: said_of_a_pod(guarded, "acme") != "")
+    yield guarded
+    guarded.kubectl("delete", "validatingwebhookconfiguration", "pods")
+
+
+def said_of_a_pod(plane: Plane, namespace: str, user: str = "", group: str = "system:masters", owner: str = "") -> str:
+    """What is said against a new pod; empty: it is made."""
+    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u", "controller": True}] if owner else []
+    metadata = {"name": "one", "namespace": namespace, "ownerReferences": owners}
+    tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod()["spec"]}
+    groups = {group, "system:masters"}
+    who = [f"--as={user}", *(f"--as-group={one}" for one in groups)] if user else []
+    done = plane.kubectl.run("create", "--filename=-", "--dry-run=server", *who, stdin=json.dumps(tree))
+    return done.stderr
+
+
+def test_a_pod_is_asked_about_where_quotas_are_and_no_controller_makes_it(with_pods: Plane):
+    """What stops while no gate lives."""
+    assert ASKED in said_of_a_pod(with_pods, "acme")
+    assert ASKED in said_of_a_pod(with_pods, "acme", owner="ReplicaSet")
+    assert ASKED in said_of_a_pod(with_pods, "acme", "system:serviceaccount:ray-system:kuberay-operator")
+    for name in ("shop", "spared", "kube-system"):
+        assert ASKED not in said_of_a_pod(with_pods, name)
+
+
+@pytest.mark.parametrize("user", webhook.POD_MAKERS)
+def test_a_pod_of_a_workload_passes_where_its_controller_makes_it(with_pods: Plane, user: str):
+    assert ASKED not in said_of_a_pod(with_pods, "acme", user, owner="ReplicaSet")
+    assert ASKED in said_of_a_pod(with_pods, "acme", f"{user}-x", owner="ReplicaSet")
+
+
+def test_a_mirror_of_a_static_pod_passes(with_pods: Plane):
+    assert ASKED not in said_of_a_pod(with_pods, "acme", "system:node:n1", "system:nodes")
+
+
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.render.options import Profile
+from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
@@ -19,7 +20,7 @@ from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
-from tests.e2e.webhooked import DENIED, WebhookWorld
+from tests.e2e.webhooked import DENIED, WebhookWorld, rendered
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
@@ -31,12 +32,12 @@ _NUMBERS = itertools.count(1)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
-        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM) as running,
+        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM, (f"--pod-groups={RAY}",)) as running,
     ):
         yield running
 
 
-CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev")
+CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev", "--custom=rayclusters.ray.io")
 
 
 def scale(acme: Workspace, name: str, replicas: int, *more: str) -> str:
@@ -146,14 +147,14 @@ def test_a_cron_job_says_that_its_job_was_refused(world, workspace):
 @pytest.fixture(scope="module")
 def customs(world: WebhookWorld) -> None:
     assert world.manager.running, "it aggregates the roles"
-    for definition in (ROLLOUTS, GADGETS):
+    for definition in (ROLLOUTS, GADGETS, RAY_CLUSTERS):
         world.api.create(definition)
         world.api.create(may_see(definition))
-    for kind in (ROLLOUT, GADGET):
+    for kind in (ROLLOUT, GADGET, RAY_CLUSTER):
         eventually(lambda kind=kind: world.api.serves(kind))
 
 
-ROLLOUT, GADGET = "Rollout.argoproj.io/v1", "Gadget.e2e.extauthz.dev/v1"
+ROLLOUT, GADGET, RAY_CLUSTER = "Rollout.argoproj.io/v1", "Gadget.e2e.extauthz.dev/v1", "RayCluster.ray.io/v1"
 
 
 @pytest.mark.usefixtures("customs")
@@ -190,6 +191,90 @@ def test_the_count_of_a_custom_resource_is_lowered_where_its_object_has_it(world
     eventually(lambda: acme.used() == 3, acme.used)
     acme.api.patch(kind, "web", acme.namespace, {"spec": {count: 8}})
     assert acme.api.get(kind, "web", acme.namespace)["spec"][count] == 5
+
+
+def operate(acme: Workspace, name: str) -> None:
+    """What an operator does: pods as the object says, each owned by it."""
+    found = acme.api.get(RAY_CLUSTER, name, acme.namespace)
+    owner = {key: found[key] for key in ("apiVersion", "kind")} | {"name": name, "uid": found["metadata"]["uid"]}
+    wanted = {f"{name}-head": found["spec"]["headGroupSpec"]["template"]}
+    for group in found["spec"]["workerGroupSpecs"]:
+        wanted |= {f"{name}-{group['groupName']}-{at}": group["template"] for at in range(group["replicas"])}
+    there = {one["metadata"]["name"] for one in acme.api.list("Pod", acme.namespace)}
+    for one in wanted.keys() - there:
+        metadata = {"name": one, "ownerReferences": [owner | {"controller": True}]}
+        acme.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": wanted[one]["spec"]})
+    for one in there - wanted.keys():
+        acme.api.call("DELETE", f"/api/v1/namespaces/{acme.namespace}/pods/{one}?gracePeriodSeconds=0")
+
+
+def ray(*workers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    made: dict[str, Any] = raycluster(*workers, **spec)
+    return made | {"metadata": {"name": "ray"}}
+
+
+@pytest.mark.usefixtures("customs")
+def test_an_object_with_several_templates_is_decided_whole_and_charged_for_what_its_operator_makes(world, workspace):
+    acme = workspace({"requests.cpu": "8", "pods": "20"})
+
+    def patch(**spec: Any) -> None:
+        acme.api.patch(RAY_CLUSTER, "ray", acme.namespace, {"spec": spec})
+
+    acme.create(ray(worker("a", 2, {"cpu": "2"}), worker("b", 1, {"cpu": "1"})))
+    eventually(lambda: (acme.used(), acme.charged()) == (6, 6), acme.used)
+    operate(acme, "ray")
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: (acme.used(), acme.charged()) == (7, 7), acme.used)
+    said = refused(lambda: patch(workerGroupSpecs=[worker("a", 2, {"cpu": "2"}), worker("b", 3, {"cpu": "1"})]))
+    assert f'{DENIED}rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: {acme.name}' in said
+    assert "requested: requests.cpu=2, used: requests.cpu=7, limited: requests.cpu=8" in said
+    assert "largest allowed" not in said
+    patch(workerGroupSpecs=[worker("a", 1, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})])
+    operate(acme, "ray")
+    eventually(lambda: (acme.used(), acme.charged()) == (8, 8), acme.used)
+    assert "exceeded workspace quota" in refused(lambda: acme.create(ray() | {"metadata": {"name": "other"}}))
+    patch(suspend=True)
+    for one in acme.api.list("Pod", acme.namespace):
+        if one["metadata"]["name"].startswith("ray-"):
+            acme.api.call("DELETE", f"/api/v1/namespaces/{acme.namespace}/pods/{one['metadata']['name']}")
+    eventually(lambda: (acme.used(), acme.charged()) == (1, 1), acme.used)
+
+
+@pytest.mark.usefixtures("customs")
+def test_pods_by_themselves_are_gated_and_those_of_an_owner_that_is_charged_take_no_room(world, workspace):
+    acme = workspace({"requests.cpu": "6"})
+    selector = f"kubernetes.io/metadata.name={acme.namespace}"
+    more = ("--webhook-pods", f"--namespace-selector={selector}", "--no-clamp")
+    (tree,) = rendered(str(world.plane.ca), world.webhook_url, more=more)
+    acme.api.create(tree | {"metadata": {"name": "pods"}})
+
+    def bare(name: str, cpu: str) -> dict[str, Any]:
+        made: dict[str, Any] = workload("x", 1, {"cpu": cpu})["spec"]["template"]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": made["spec"]}
+
+    def try_bare(name: str, cpu: str) -> str:
+        try:
+            acme.create(bare(name, cpu))
+        except RefusedError as error:
+            return str(error)
+        acme.api.call("DELETE", f"/api/v1/namespaces/{acme.namespace}/pods/{name}?gracePeriodSeconds=0")
+        return ""
+
+    eventually(lambda: "exceeded workspace quota" in try_bare("big", "7"))
+    acme.create(ray(worker("a", 2, {"cpu": "2"})))
+    eventually(lambda: acme.used() == 5, acme.used)
+    operate(acme, "ray")
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: len(acme.api.list("Pod", acme.namespace)) == 4, lambda: acme.api.list("Pod", acme.namespace))
+    eventually(lambda: (acme.used(), acme.charged()) == (6, 6), acme.used)
+    said = try_bare("one", "1")
+    assert f'{DENIED}pods "one" is forbidden: exceeded workspace quota: {acme.name}' in said
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "controller": True}
+    owner["uid"] = acme.api.get(RAY_CLUSTER, "ray", acme.namespace)["metadata"]["uid"]
+    fake = bare("fake", "1")
+    fake["metadata"]["ownerReferences"] = [owner]
+    assert "exceeded workspace quota" in refused(lambda: acme.create(fake)), "it asks for no more pods"
+    world.kubectl("delete", "validatingwebhookconfiguration", "pods")
 
 
 def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:

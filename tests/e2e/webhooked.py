@@ -44,21 +44,28 @@ class WebhookWorld(World):
 
     Args:
         more: flags of ``render webhook``.
+        settings: flags of the gate.
     """
 
-    def __init__(self, plane: Plane, folder: Path, more: tuple[str, ...] = ()) -> None:
+    def __init__(self, plane: Plane, folder: Path, more: tuple[str, ...] = (), settings: tuple[str, ...] = ()) -> None:
         self._more = more
         (self._port,) = free_ports(1)
         server = {name: plane.folder / f"server.{name}" for name in ("crt", "key")}
         address = f"--webhook=127.0.0.1:{self._port}"
-        super().__init__(plane, folder, [address, f"--webhook-cert={server['crt']}", f"--webhook-key={server['key']}"])
+        tls = [f"--webhook-cert={server['crt']}", f"--webhook-key={server['key']}"]
+        super().__init__(plane, folder, [address, *tls, *settings])
 
     def __enter__(self) -> Self:
         entered = super().__enter__()
-        for tree in rendered(str(self.plane.ca), f"https://127.0.0.1:{self._port}", more=self._more):
+        for tree in rendered(str(self.plane.ca), self.webhook_url, more=self._more):
             self.api.create(tree)
         self._await_in_force()
         return entered
+
+    @property
+    def webhook_url(self) -> str:
+        """Where the API server asks."""
+        return f"https://127.0.0.1:{self._port}"
 
     def configured(self, tree: dict[str, Any], port: int) -> dict[str, Any]:
         """With where the webhook is, and who vouches for it."""

@@ -21,6 +21,7 @@ from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import admission, scale_object, workload
 from extauthz.testing.certs import Authority, Pair
+from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.servers.running import QUOTAS, STATE, Running
 from tests.servers.test_serve import start, within
 
@@ -97,6 +98,23 @@ def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> N
         assert post(connection, scaled(4, dryRun=True))["allowed"]
         assert not post(connection, scaled(5, dryRun=True))["allowed"]
         assert "\nextauthz_intents 0.0\n" in gate.get("/metrics")[1]
+
+
+def test_an_object_with_several_templates_is_decided_whole(tmp_path: Path, authority: Authority) -> None:
+    def ray(workers: int) -> dict[str, Any]:
+        made = raycluster(worker("a", workers, {"cpu": "1"}))
+        return {**made, "metadata": made["metadata"] | {"namespace": "shop"}}
+
+    (tmp_path / "quotas.yaml").write_text(QUOTAS % 8)
+    (tmp_path / "state.json").write_text(json.dumps({**STATE, "items": [*STATE["items"], RAY_CLUSTERS, ray(2)]}))
+    resource = {"group": "ray.io", "version": "v1", "resource": "rayclusters"}
+    with Running(tmp_path, *flags(authority.issue("gate")), "--pod-groups", RAY) as gate:
+        refused = ask(gate, authority, admission(ray(5), ray(2), resource=resource))
+        assert refused["status"]["message"] == (
+            'rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: acme, requested: pods=3, used: pods=6, '
+            "limited: pods=8"
+        )
+        assert ask(gate, authority, admission(ray(4), ray(2), resource=resource))["allowed"]
 
 
 def test_a_long_review_is_read_beside_the_others(tmp_path: Path, authority: Authority) -> None:

@@ -54,6 +54,22 @@ def test_every_kind_that_envoy_asks_about_is_in_the_rules_with_its_scale(capsys)
     }
 
 
+def test_new_pods_are_asked_about_on_request_and_only_where_labels_say(capsys):
+    rules = rendered(capsys, "--namespace-selector", "workspace", "--webhook-pods")["rules"]
+    assert rules[-1] == {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+        "operations": ["CREATE"],
+        "scope": "Namespaced",
+    }
+    assert main(["render", "webhook", "--webhook-pods"]) == 64
+    assert "--webhook-pods needs --namespace-selector, such as workspace: while" in capsys.readouterr().err
+    assert main(["render", "webhook", "--namespace-selector", "workspace", "--webhook-pods"]) == 0
+    _, mutating = yaml.safe_load_all(capsys.readouterr().out)
+    assert "pods" not in [resource for rule in mutating["webhooks"][0]["rules"] for resource in rule["resources"]]
+
+
 def test_the_authority_the_place_and_namespaces_are_as_told(capsys, tmp_path: Path):
     ca = Authority(tmp_path).ca
     webhook = rendered(capsys, "--ca", str(ca), "--service", "gate.infra:8443", "--except-namespace", "monitoring")

@@ -132,7 +132,7 @@ args:
   - --log-level={{ .Values.logLevel }}
 {{- end }}
 {{- range $name, $value := .Values.settings }}
-  - {{ printf "--%s=%v" $name $value | quote }}
+  - {{ printf "--%s=%v" $name (kindIs "map" $value | ternary (toJson $value) $value) | quote }}
 {{- end }}
 # The first lists of a large cluster take a while; until then the gate lives, and is not ready.
 livenessProbe:

@@ -16,7 +16,7 @@ PLACE: Final = "extauthz-system/extauthz"
 
 SETTINGS = (
     "on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unknown_policy",
-    "on_unsynced", "scaled_templates",
+    "on_unsynced", "scaled_templates", "pod_groups",
 )  # fmt: skip
 
 

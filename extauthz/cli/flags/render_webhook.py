@@ -19,6 +19,7 @@ examples:
   extauthz render webhook --ca ca.crt | kubectl apply -f -
   extauthz render webhook --ca ca.crt --custom rollouts.argoproj.io --except-namespace monitoring
   extauthz render webhook --ca ca.crt --namespace-selector workspace | kubectl apply -f -
+  extauthz render webhook --ca ca.crt --namespace-selector workspace --webhook-pods
   extauthz render webhook --ca ca.crt --match-condition "not-by-ci=request.userInfo.username != 'ci'"
   extauthz render webhook --ca ca.crt --url https://127.0.0.1:9443     # beside the API server
 
@@ -59,6 +60,12 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="Ask about this custom resource and its scale too, such as rollouts.argoproj.io. May be repeated.",
     )
     _add_scope(parser)
+    add(
+        "--webhook-pods",
+        dest="pods",
+        action="store_true",
+        help="Ask about new Pods too, but those that controllers make for workloads. Needs --namespace-selector.",
+    )
     add(
         "--clamp",
         action=argparse.BooleanOptionalAction,

@@ -12,6 +12,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, Template, WorkloadRef
 from extauthz.core.objects.custom import Customs, Shape
+from extauthz.core.objects.groups import Groups
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
@@ -181,11 +182,13 @@ class ClusterState:
         return self.stale_why is not None
 
     def observe_kind(self, group: str, kind: str, resource: str, shapes: Mapping[str, Shape] | None = None) -> None:
-        """Note a kind of custom resource with a scale subresource. It covers what it has created.
+        """Note a kind of custom resource that counts. It covers what it has created.
 
         Args:
             shapes: by API version, where its objects have what counts.
         """
-        self.ledger.observations.observe_kind(group, kind, resource)
+        where = [one.template for one in (shapes or {}).values()]
+        through_pods = any(isinstance(one, Groups) and one.through_pods for one in where)
+        self.ledger.observations.observe_kind(group, kind, resource, through_pods=through_pods)
         self.shapes[group, resource] = shapes or {}
         self._plurals[group, kind] = resource

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.kinds import RESIZES
+from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts
@@ -88,6 +88,12 @@ class Case(NamedTuple):
     def is_known(self) -> bool:
         """There is an object, or the write creates it."""
         return self.creates or (self.entry is not None and self.entry.is_known)
+
+    @property
+    def has_count(self) -> bool:
+        """A smaller count may be asked for: it is no pod, and its kind has a scale."""
+        shapes = self.state.shapes.get(self.ref[:2], {})
+        return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
 
     @property
     def alters(self) -> bool:

@@ -53,7 +53,7 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
             reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not"
         )
     pending_write, fits, surge = asked.pending_write, None, 0
-    if not asked.resizes:
+    if asked.has_count:
         fits = _largest(asked, proposal, free)
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)
@@ -182,7 +182,9 @@ MAX_SCALE_EXCEEDED = "exceeded-max-scale"
 def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether it exceeds what the service allows, or that is not known."""
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
-    if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
+    if bounds is None or replicas is None or not asked.has_count:
+        return grounds
+    if replicas <= proposal.step.before.envelope.replicas:
         return grounds  # its count is not above all that the workload may have already
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:

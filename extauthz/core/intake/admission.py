@@ -31,7 +31,7 @@ from extauthz.core.model import (
 from extauthz.core.objects import custom, jobs, metadata
 from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
-from extauthz.core.objects.workloads import described, interned, pod_template
+from extauthz.core.objects.workloads import described, described_pod, interned, pod_template
 from extauthz.core.wire import gojson
 
 API_VERSION = "admission.k8s.io/v1"
@@ -182,7 +182,7 @@ def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shap
         return found, None
     ref, scale = found
     try:
-        if ref[:2] == PODS:
+        if ref[:2] == PODS and request.get("subResource"):
             return _resize(request, ref), None
         shape = None
         if not scale and ref[:2] in shapes:
@@ -224,7 +224,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
     if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
         parts["subresource"] = ""
     kind = parts["group"], parts["resource"]
-    if not parts["subresource"] and (kind == JOBS or kind in shapes):
+    is_new_pod = kind == PODS and operation == "CREATE"
+    if not parts["subresource"] and (kind == JOBS or is_new_pod or kind in shapes):
         return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False
     return routes.workload(**parts)
 
@@ -265,6 +266,8 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None)
     """What of an object counts. Raises BodyError, ObjectError."""
     if shape is not None:
         found = custom.described(shape, given)
+    elif ref[:2] == PODS:
+        found = described_pod(given)
     else:
         found = jobs.described(given) if ref[:2] == JOBS else described(ref.resource, given)
     size = len(found.template.text) if found.template is not None else 0

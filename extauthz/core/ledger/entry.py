@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims
 from extauthz.core.ledger.rollouts import LeftTemplates
-from extauthz.core.model import Kind, Labels, Observed, Template, WorkloadRef
+from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
+
+
+def is_named(ref: WorkloadRef, observed: Observed, owner: OwnerRef) -> bool:
+    """Whether a reference to an owner means this very object, or a pod of its own that StatefulSets have made.
+
+    Anybody can write either. What is above the owner's amount counts by itself (``envelope._excess``).
+    """
+    return owner.uid == observed.uid or (owner[:2] == _POD and owner.name.rpartition("-")[0] == ref.name)
+
+
+_POD: Final = ("", "Pod")
 
 
 class Entry:
@@ -41,7 +53,7 @@ class Entry:
         """Those of ReplicaSets that it may take up."""
         self.pending_writes: dict[str, PendingWrite] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
-        """Workloads and revisions that it covers."""
+        """Workloads and revisions that it covers, and pods that may come."""
         self.pods: dict[WorkloadRef, Entry] | None = None
         """Groups of pods that it covers."""
         self.claims: Claims | None = None
@@ -164,8 +176,9 @@ class Entry:
     def leaves(self, pending_write: PendingWrite) -> bool:
         """Whether it may remove this from ``head``."""
         owner = self.head.observed if self.head is not None else None
+        assert self.head is not None, "it has one"
         assert owner is not None, "only a live owner covers"
-        if pending_write.owner is not None and pending_write.owner.uid != owner.uid:
+        if pending_write.owner is not None and not is_named(self.head.ref, owner, pending_write.owner):
             return True
         made_of_nobody = pending_write.creates and pending_write.owner is None and self.observed is None
         return (

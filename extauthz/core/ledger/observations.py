@@ -57,6 +57,8 @@ class Observations:
         """Templates that were left, and may still run."""
         self._resized: dict[WorkloadRef, str] = {}
         """Pods with resizes that pend, and the version of them that came."""
+        self._came: dict[WorkloadRef, Observed] = {}
+        """Pods of somebody that were to come, and have."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
         self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
@@ -150,13 +152,18 @@ class Observations:
         self._usage.change(entry.root, change)
         self._ownership.forget_gone(entry)
 
-    def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Note a custom resource with a scale subresource. It covers what it has created."""
-        if not self._ownership.know(group, kind, resource):
+    def observe_kind(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> None:
+        """Note a custom resource that counts. It covers what it has created.
+
+        Args:
+            through_pods: as ``Groups``.
+        """
+        if not self._ownership.know(group, kind, resource, through_pods=through_pods):
             return
+        makers = {(group, kind), ("", "Pod")} if through_pods else {(group, kind)}
         for entry in list(self._workloads):
             owner = entry.observed.owner if entry.observed is not None else None
-            if owner is not None and owner[:2] == (group, kind):
+            if owner is not None and owner[:2] in makers:
                 self._move(entry, entry.observed)
 
     def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
@@ -169,6 +176,8 @@ class Observations:
             resize = self._workloads.get(ref._replace(resource=RESIZES[1]))
             if resize is not None:
                 self._resized[resize.ref] = observed.resource_version if observed is not None else version
+            if observed is not None and observed.owner is not None and self._workloads.get(ref) is not None:
+                self._came[ref] = observed
             self._take_claims(ref, observed)
             self._pods.put(ref, observed)
             observed = observed if observed is None or observed.owner is None else None
@@ -206,6 +215,9 @@ class Observations:
         resized, self._resized = self._resized, {}
         for ref, version in resized.items():  # once what they hold counts
             self._settle_resizes(ref, version)
+        came, self._came = self._came, {}
+        for ref, one in came.items():
+            self._settle_creates(ref, one)
         claiming, self._claiming = self._claiming, {}
         for claim, (pod, volume) in claiming.items():
             self._ownership.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
@@ -224,6 +236,15 @@ class Observations:
             one.on(Event.PRECONDITION_PASSED)
         if passed:
             self._pending.end(entry, passed)
+
+    def _settle_creates(self, ref: WorkloadRef, pod: Observed) -> None:
+        """It counts in its group now."""
+        entry = self._workloads.get(ref)
+        landed = [one for one in entry.live_pending_writes() if one.passed_by(None, pod)] if entry is not None else []
+        for one in landed:
+            one.on(Event.PRECONDITION_PASSED)
+        if entry is not None and landed:
+            self._pending.end(entry, landed)
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
         entry = self._workloads.get(ref) or Entry(ref)

@@ -23,13 +23,15 @@ from extauthz.core.kinds import (
     REVISIONS,
     STATEFUL_SETS,
 )
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, Workloads, is_named
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
-from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, Template, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Kind, Observed, OwnerRef, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
 _CLAIMS = (CLAIMS, DEVICE_CLAIMS)
+
+_POD: Final = ("", "Pod")
 
 _MADE: Final = "pod-template-hash="
 """The label that a Deployment's controller gives to what it makes, and by nobody else."""
@@ -41,7 +43,9 @@ class Ownership:
     def __init__(self, workloads: Workloads) -> None:
         self._workloads = workloads
         self._custom: dict[tuple[str, str], str] = {}
-        """Custom resources with a scale subresource, as they become known: (group, kind) to the plural."""
+        """Custom resources that count, as they become known: (group, kind) to the plural."""
+        self._through_pods: Kind | None = None
+        """The one whose pods own StatefulSets of its own."""
         self._children: dict[WorkloadRef, dict[WorkloadRef, Entry]] = {}
         """Owner named by a child, to the children that name it, covered or not; likewise stem to claims."""
         self._owners: dict[WorkloadRef, WorkloadRef] = {}
@@ -55,10 +59,16 @@ class Ownership:
         self._left: dict[str, dict[WorkloadRef, Entry]] = {}
         """By namespace: ReplicaSets that a Deployment has made and left."""
 
-    def know(self, group: str, kind: str, resource: str) -> bool:
-        """Note a custom resource with a scale subresource. True if it was not known."""
+    def know(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> bool:
+        """Note a custom resource that counts. True if it was not known.
+
+        Args:
+            through_pods: as ``Groups``. Of one kind at most.
+        """
         is_new = (group, kind) not in self._custom
         self._custom[group, kind] = resource
+        if through_pods:
+            self._through_pods = group, resource
         return is_new
 
     def touched(self, entry: Entry, observed: Observed | None) -> tuple[Entry, ...]:
@@ -179,7 +189,9 @@ class Ownership:
         if owner == before and not enters:
             return None  # it stays where it is
         head = self._workloads.get(ref) or Entry(ref)
-        if head.observed is None or head.observed.uid != owner.uid:
+        if head.observed is None or not is_named(ref, head.observed, owner):
+            if owner[:2] == _POD:
+                return None  # it may be of another kind
             # Another object of that name may still come. Until then it tells nothing of what it would select.
             return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
@@ -209,6 +221,9 @@ class Ownership:
             return None
         if creator is not None and creator.key in kind.created_by:
             return WorkloadRef(*creator.key, child.namespace, owner.name)
+        if owner[:2] == _POD and child[:2] == STATEFUL_SETS and self._through_pods is not None:
+            stem, _ = split(owner.name)
+            return WorkloadRef(*self._through_pods, child.namespace, stem) if stem else None
         resource = self._custom.get(owner[:2]) if kind.created_by_custom else None
         return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
 
@@ -221,7 +236,7 @@ class Ownership:
         expressions) is known by the UID. Not so what a write is to make: nobody has let go of it yet. Revisions have no
         pods of their own, and are never selected.
         """
-        if owner is None or child.owner is None or not owner.uid or owner.uid != child.owner.uid:
+        if owner is None or child.owner is None or not owner.uid or not is_named(head, owner, child.owner):
             return False
         if ref[:2] == REVISIONS or (is_there and owner.selector is None and head[:2] in LET_GO):
             return True
@@ -296,7 +311,7 @@ class Ownership:
             head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
         elif not self._covers(head.ref, head.observed, child.ref, shown, is_there=child.observed is not None):
             return
-        elif child.ref[:2] == PODS:
+        elif child.ref[:2] == PODS and child.observed is not None:
             head.pods = head.pods or {}
             head.pods[child.ref] = child
         else:
@@ -311,7 +326,7 @@ class Ownership:
         if child.ref[:2] in _CLAIMS:
             assert head.claims is not None, "it was added"
             head.claims.remove(child.ref)
-        elif child.ref[:2] == PODS:
+        elif head.pods and child.ref in head.pods:
             head.pods = _without(child, head.pods)
         else:
             head.children = _without(child, head.children)

@@ -176,7 +176,16 @@ class PodCosts:
             cost = costs[template.text] = self._share(cost)
         return cost
 
+    def _of_groups(self, groups: Iterable[Tree], terms: _Terms) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for one in groups:
+            for key, amount in self._per_pod(one, terms).items():
+                total[key] = total.get(key, 0) + one["count"] * amount
+        return total
+
     def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+        if "groups" in tree:
+            return self._of_groups(tree["groups"], terms)
         cost = per_pod(
             tree,
             terms.ranges,

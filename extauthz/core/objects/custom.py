@@ -1,4 +1,4 @@
-"""Objects of custom resources with a scale subresource: where they have what counts, and what that is."""
+"""Objects of custom resources: where they have what counts, and what that is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Kind, Observed, Template, Tree
-from extauthz.core.objects import metadata
+from extauthz.core.objects import groups, metadata
 from extauthz.core.objects.fields import at, mapping, replicas
+from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.workloads import intern, prune
 
 Keys: TypeAlias = tuple[str, ...]
 """Where a field is: ``.spec.replicas`` is ``("spec", "replicas")``. Definitions allow no brackets there
 (``apiextensions/v1``, ``CustomResourceSubresourceScale``)."""
+
+Where: TypeAlias = Keys | Groups
+"""What the pods of an object are made of: one template, or several groups of pods."""
 
 TEMPLATE: Final[Keys] = ("spec", "template")
 """Where a pod template is, unless the settings name another place for a kind."""
@@ -27,7 +31,8 @@ class Shape(NamedTuple):
     """Where the objects of one version have what counts."""
 
     replicas: Keys
-    template: Keys = TEMPLATE
+    """Empty: the kind has no scale. Each object is one."""
+    template: Where = TEMPLATE
 
     @property
     def pointer(self) -> str:
@@ -42,7 +47,7 @@ NO_SHAPES: Final[Shapes] = MappingProxyType({})
 
 
 class Customs(NamedTuple):
-    """The custom resources with a scale that are known."""
+    """The custom resources that are known: those with a scale, or with groups of pods."""
 
     resources: Mapping[tuple[str, str], str] = MappingProxyType({})
     """API group and kind to the plural name."""
@@ -66,11 +71,15 @@ def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
 
 def count(shape: Shape, root: Tree) -> int:
     """Its replica count. Raises ObjectError."""
+    if not shape.replicas:
+        return 1
     return replicas(at(root, *shape.replicas), DEFAULT_REPLICAS, ".".join(shape.replicas))
 
 
 def template(shape: Shape, root: Tree) -> Template | None:
     """Its pod template, which is recognised by its containers; ``None``: it has none. Raises ObjectError."""
+    if isinstance(shape.template, Groups):
+        return groups.template(shape.template, root)
     tree = at(root, *shape.template)
     if not isinstance(at(tree, "spec", "containers"), list):
         return None

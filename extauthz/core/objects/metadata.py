@@ -122,11 +122,17 @@ def plain_selector(selector: Tree, path: str = "spec.selector") -> Labels | None
     return labels_text(mapping(given.get("matchLabels"), f"{path}.matchLabels")) or None
 
 
+EVERYTHING: Final[Labels] = "*"
+"""In place of a selector: the owner has whatever names it by its UID. No label is spelled so."""
+
+
 def selects(selector: Labels | None, labels: Labels) -> bool:
     """Whether a plain selector selects an object with ``labels``. An empty one and one that is not plain select
     none."""
     if not selector:
         return False
+    if selector == EVERYTHING:
+        return True
     given = labels_dict(labels)
     return all(given.get(key) == value for key, value in labels_dict(selector).items())
 

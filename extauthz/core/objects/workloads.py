@@ -172,6 +172,22 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
     )
 
 
+def described_pod(root: Mapping[str, Tree]) -> Observed:
+    """A new Pod, as an admission webhook is shown it. Raises ObjectError.
+
+    A workload's own controllers are not asked about. So who else names a workload as the owner is not believed.
+    """
+    given = mapping(root.get("metadata"), "metadata")
+    owner = controller(given.get("ownerReferences"))
+    return Observed(
+        replicas=1,
+        template=intern({"template": {"spec": _pod(root.get("spec"), "spec")}}),
+        labels=labels_text(mapping(given.get("labels"), "metadata.labels")),
+        owner=None if owner is not None and owner[:2] in BY_NAME else owner,
+        annotations=metadata.annotations_text(given.get("annotations")),
+    )
+
+
 def prune(spec: Tree) -> Tree:
     """``{"template": …, "volumeClaimTemplates": […]}`` with what costs. Amounts become text. Raises ObjectError."""
     spec = mapping(spec, "spec")

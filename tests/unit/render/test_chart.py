@@ -169,8 +169,9 @@ def test_the_namespace_is_everywhere(place: str):
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
         (['settings={"stale-after-s":60,"max-scale":"h"}'], {"--stale-after-s=60", "--max-scale=h"}),
+        (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
-    ids=["mode", "objects", "log-level", "ledger", "settings"],
+    ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
 )
 def test_an_option_of_the_gate_is_a_flag_of_its_container(values: list[str], flags: set[str]):
     assert set(container(made(*setting(*values)))["args"]) - set(container(made())["args"]) == flags
@@ -376,6 +377,20 @@ def test_the_webhook_asks_only_about_what_it_is_told_to(labels: tuple[str, ...] 
         workload_labels=labels,
     )
     assert_rendered(options, made(*setting(*values)))
+
+
+@pytest.mark.helm
+def test_new_pods_are_asked_about_where_quotas_are_alone():
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rayclusters.ray.io"]')
+    selector = 'webhook.namespaceSelector={"matchExpressions":[{"key":"workspace","operator":"Exists"}]}'
+    options = WebhookOptions(
+        ca=b"ABC",
+        namespace_selector=selectors.parsed("workspace") or LabelSelector(),
+        custom=(Custom("ray.io", "rayclusters"),),
+        pods=True,
+    )
+    assert_rendered(options, made(*setting(*values, selector, "webhook.pods=true")))
+    assert "webhook.pods: while no gate lives such pods fail" in refusal(*values, "webhook.pods=true")
 
 
 @pytest.mark.helm
