@@ -89,7 +89,9 @@ class App:
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover)
         self._gate = Assembly(settings, around)
         known = self._gate.gate.customs
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known)
+        self._answers = Answers(
+            self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known, self._gate.may_ask_for
+        )
         self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"

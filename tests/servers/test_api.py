@@ -17,7 +17,7 @@ from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request.exceptions import RequestValidationError
 
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
@@ -38,6 +38,7 @@ QUOTAS = [
 DOCUMENT = OpenAPI.from_dict(openapi.DOCUMENT, config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
 HOST = "http://gate"
 WEB = "/api/v1/namespaces/team-a/workloads/deployments.apps/web"
+REF = WorkloadRef("apps", "deployments", "team-a", "web")
 
 
 class Api:
@@ -194,6 +195,14 @@ async def test_a_workload_and_how_much_more_of_it_fits(api: Api):
     assert found["bound"]["resource"] == "requests.cpu"
     _, free = await api.get("/api/v1/namespaces/free/workloads/deployments.apps/lone/headroom")
     assert (free["replicas"], free["bound"]) == (None, None)
+
+
+async def test_headroom_says_how_much_its_autoscaler_may_ask_for(api: Api):
+    assert (await api.get(WEB + "/headroom"))[1]["mayAskFor"] is None, "nobody knows of one"
+    known = gate([quota("acme", {"pods": "4"})], workload("web", 2))
+    decide = lambda reading: known.decide(reading, "q", 0.0, charge=False)  # noqa: E731
+    answers = Answers(Queries(known.ledger), decide, lambda: 0.0, asks={REF: 24}.get)
+    assert answers.headroom(REF)["mayAskFor"] == 24
 
 
 async def test_headroom_is_what_a_decision_allows(api: Api):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import fnmatch
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from extauthz.servers.page import knows, rendering
+from extauthz.servers.page import knows, rendering, workload
 from extauthz.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.servers.page.views import Decided
 
@@ -128,3 +129,18 @@ def test_what_is_vendored_names_its_version_and_licence():
         assert name in text
     assert "2.0.11" in text
     assert "Zero-Clause BSD" in text
+
+
+@pytest.mark.parametrize(
+    ("most", "asks", "says"),
+    [
+        (5, None, "It has 3 replicas and may have 5."),
+        (5, 5, "It has 3 replicas and may have 5."),
+        (5, 24, "It has 3 replicas and may have 5; its autoscaler may ask for 24."),
+        (3, 24, "It has 3 replicas and may have no more; its autoscaler may ask for 24."),
+        (None, 24, "It has 3 replicas, and no quota bounds it."),
+    ],
+)
+def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
+    room = {"replicas": most, "observedReplicas": 3, "mayAskFor": asks, "auditReplicas": None, "certain": True}
+    assert workload._room(room | {"bound": None}).sentence == says

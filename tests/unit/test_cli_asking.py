@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.cli import asking, main, top
+from extauthz.cli import asking, headroom, main, top
 from extauthz.servers.api.answers import Answers
 from tests.servers.running import Running
 
@@ -175,6 +175,15 @@ One more replica does not fit:
 """,
         "",
     )
+
+
+def test_headroom_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
+    found = json.loads(ask("headroom", "deploy/web", "-n", "shop", "-o", "json")[1])
+    assert found["mayAskFor"] is None
+    said = [headroom.as_text(found | {"mayAskFor": most}).splitlines()[0] for most in (24, found["replicas"], None)]
+    plain = f"deployments.apps shop/web has 2 replicas and may have {found['replicas']}"
+    assert said == [f"{plain} of the 24 that its autoscaler may ask for.", f"{plain}.", f"{plain}."]
+    assert headroom.as_text({key: value for key, value in found.items() if key != "mayAskFor"}).startswith(f"{plain}.")
 
 
 def test_headroom_without_a_quota_has_no_bound(ask: Run):

@@ -60,6 +60,7 @@ class Answers:
         clock: seconds, on the gate's clock.
         remembers: what was decided lately; ``None``: nobody does.
         customs: custom resources that objects in questions may be of.
+        asks: the most replicas that an autoscaler may ask for; ``None``: none is known.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class Answers:
         clock: Callable[[], float],
         remembers: Remembers | None = None,
         customs: Customs = NO_CUSTOMS,
+        asks: Callable[[WorkloadRef], int | None] = lambda _: None,
     ) -> None:
+        self._asks = asks
         self.customs = customs
         self.history = History(remembers if remembers is not None else Nothing(), queries)
         self._queries = queries
@@ -154,7 +157,7 @@ class Answers:
         fits_more = found.replicas is None or found.replicas > found.observed
         if fits_more and self._decide(questions.scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
             found = found._replace(is_certain=False)
-        return shown.headroom(ref, found)
+        return shown.headroom(ref, found, self._asks(ref))
 
     async def headrooms(
         self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL, take: Take = _at_once

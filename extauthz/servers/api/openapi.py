@@ -77,6 +77,10 @@ _HEADROOM: Final = _object(
         "type": ["integer", "null"],
         "description": "Up to this count, of those that fit, it takes only room that is kept for it. null: none is.",
     },
+    mayAskFor={
+        "type": ["integer", "null"],
+        "description": "The most replicas that an autoscaler may ask for. null: none is known.",
+    },
     certain=_FLAG,
 )
 
