@@ -18,21 +18,17 @@ from typing import Self
 
 import grpc
 
-from extauthz.core.intake.read import MAX_BYTES
+from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Request
 from extauthz.rpc.frames import PREFACE
 from tests.fuzz.measure import OBJECT, Case
 from tests.fuzz.shapes import KINDS
-from tests.rpc.spelling import FLOODS, raw, setting
+from tests.rpc.client import FLOODS, raw, setting
 
 from .check import METHOD, message
 
 ATTACKERS = 4
-WORST = (
-    ("json-patch", "test"),
-    ("json", "long-numbers"),
-    ("protobuf", "unknown"),
-)
+WORST = (("json-patch", "test"), ("json", "long-numbers"), ("protobuf", "unknown"))
 TIMEOUT_S = 2.0
 """Envoy's, as ``extauthz render`` sets it."""
 

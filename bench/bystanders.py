@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 
-from extauthz.core.intake.read import MAX_BYTES
+from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.testing.builders import workload

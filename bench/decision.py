@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries

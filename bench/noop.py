@@ -20,8 +20,8 @@ import grpc
 import uvloop
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.rpc.methods import Sink, Unary
-from extauthz.rpc.serving import Server
+from extauthz.rpc.heads import Sink, Unary
+from extauthz.rpc.link import Server
 from extauthz.servers import access_log, ext_authz
 
 

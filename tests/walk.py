@@ -34,11 +34,10 @@ from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.settlement.answers import Fate
 from extauthz.simulate import objects, reviews, wire
-from extauthz.simulate.connection import SimulatedConnection
-from extauthz.simulate.kinds import kind_of
-from extauthz.simulate.link import Link
+from extauthz.simulate.connection import Link, SimulatedConnection
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.simulate.member import Handover, settings
+from extauthz.simulate.objects import kind_of
 from extauthz.simulate.reference import NAMESPACES, QUOTAS
 from extauthz.simulate.server import ApiServer
 from extauthz.testing.builders import put_scale
@@ -73,12 +72,12 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(45, 21, 24),
+    "check of a growing scale": Walk(41, 19, 22),
     "observers of that check": Walk(20, 7, 13),
-    "AdmissionReview of a scale": Walk(55, 23, 32),
-    "AdmissionReview of a Deployment": Walk(230, 29, 201),
+    "AdmissionReview of a scale": Walk(52, 22, 30),
+    "AdmissionReview of a Deployment": Walk(228, 28, 200),
     "watch event of a Deployment": Walk(114, 18, 96),
-    "entry of Envoy's access log": Walk(8, 8, 0),
+    "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""
 

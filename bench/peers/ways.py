@@ -90,11 +90,7 @@ def fill(plane: Plane, count: int) -> list[Tree]:
         pod = {"metadata": {"generateName": f"{name}-1-", "labels": {"app": name}}, "spec": _pod()}
         pod["metadata"]["ownerReferences"] = [_owner(revision)]
         found.append(
-            {
-                "scale": path_of("Deployment", TEAM, name, "scale"),
-                "pods": path_of("Pod", TEAM),
-                "pod": json.dumps(pod),
-            }
+            {"scale": path_of("Deployment", TEAM, name, "scale"), "pods": path_of("Pod", TEAM), "pod": json.dumps(pod)}
         )
     return found
 

@@ -14,12 +14,11 @@ from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Tree, Verdict
 from extauthz.core.objects import metadata
 from extauthz.files import content
-from extauthz.files.content import Content
+from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.lines import steps
 from extauthz.files.objects import Placed, objects
-from extauthz.files.problems import FileProblem, FilesError
 from extauthz.servers.api.shown import Json
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 EXITS: Final = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 

@@ -10,7 +10,7 @@ from extauthz.cli import exits
 from extauthz.doctor import table
 from extauthz.doctor.dump import NoDumpError
 from extauthz.doctor.examine import Options, examine
-from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.session import NoClusterError
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.files import content
 from extauthz.files.objects import objects as placed
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 UNKNOWN = 2
 

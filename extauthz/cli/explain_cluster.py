@@ -14,12 +14,12 @@ from extauthz.cluster.selectors import spelled
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain import keda, specs, target
-from extauthz.explain.knative import rules, service
+from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
 from extauthz.kube.connection import ApiError, Unreachable, connect
-from extauthz.kube.credentials import NoClusterError
 from extauthz.kube.resource import Calls
+from extauthz.kube.session import NoClusterError
 from extauthz.servers.api.problems import Problem
 
 WITHIN_S: Final = 15.0
@@ -106,7 +106,7 @@ class Reading:
     async def _service(self, name: str) -> None:
         """A Knative Service, and the PodAutoscalers of its revisions."""
         tree = await self._add(f"{self._place(KSVC)}/{quote(name, safe='')}", OBJECT_KINDS[KSVC], unless=(NOT_FOUND,))
-        for revision in service.revisions(tree) if tree is not None else []:
+        for revision in knative.revisions(tree) if tree is not None else []:
             await self._one(KPA, revision.name)
 
     async def _podautoscaler(self, tree: Tree) -> None:

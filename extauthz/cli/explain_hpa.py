@@ -8,14 +8,13 @@ from extauthz.cli import explain_quota, explain_report
 from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import flags as controller
+from extauthz.explain import objects as controller
 from extauthz.explain import refused, specs
-from extauthz.explain.changes import changes
 from extauthz.explain.decide import at_tolerance, decide, scene_of
-from extauthz.explain.flags import Flags
-from extauthz.explain.objects import ExplainError, Objects, milli
+from extauthz.explain.objects import ExplainError, Flags, Objects, milli
+from extauthz.explain.sentence import changes
 from extauthz.explain.specs import Scene
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 
 def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:

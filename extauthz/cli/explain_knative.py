@@ -9,15 +9,14 @@ from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_re
 from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain.knative import scene, service
-from extauthz.explain.knative.changes import changes
+from extauthz.explain.knative import scene
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
 from extauthz.explain.knative.scene import Scene
-from extauthz.explain.knative.sentence import HOLDS, sentence
+from extauthz.explain.knative.sentence import HOLDS, changes, sentence
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
@@ -78,7 +77,7 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
     """Of a Knative Service: each revision that gets traffic, and the newest one if it is not ready yet."""
     name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
     found = []
-    for revision in service.revisions(tree):
+    for revision in scene.revisions(tree):
         autoscaler = explain_finding.one(objects, namespace, explain_finding.KPA, revision.name)
         found.append(
             {"revision": revision.name, "role": revision.role} | explained(arguments, objects, autoscaler, now)

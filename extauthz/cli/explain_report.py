@@ -8,8 +8,7 @@ from typing import Any
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.explain.answer import Answer, Step
-from extauthz.explain.changes import Change
-from extauthz.explain.sentence import HOLDS, sentence
+from extauthz.explain.sentence import HOLDS, Change, sentence
 from extauthz.explain.specs import Scene
 
 Json = dict[str, Any]

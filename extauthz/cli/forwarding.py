@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from extauthz.cli.flags.asking import PLACE
 from extauthz.servers.api.problems import Problem
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 PORT: Final = 9192
 """Of health, metrics and the API."""

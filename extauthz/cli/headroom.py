@@ -14,7 +14,7 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.files.content import Content
 from extauthz.files.objects import objects
 from extauthz.servers.api.shown import Json
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 
 @asking.answered

@@ -1,16 +1,30 @@
-"""``extauthz render``: configuration for others that ask the gate, printed."""
+"""``extauthz render``: configuration for others that ask the gate, printed.
+
+An Envoy before the API server, alone or in a mesh; its certificates; the configuration by which an API server asks.
+"""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any as Tree
 
-from extauthz.cli import exits, render_istio, render_sidecar, render_tls, render_values, render_webhook
+from extauthz.cli import exits, render_values
+from extauthz.cli.flags import sidecar
 from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS
-from extauthz.render import envoy, secrets
-from extauthz.render.options import GATE_CA
+from extauthz.cli.flags.render_istio import DEFAULTS as MESH_DEFAULTS
+from extauthz.cli.flags.render_tls import DEFAULTS as TLS_DEFAULTS
+from extauthz.cli.flags.render_webhook import DEFAULTS as WEBHOOK_DEFAULTS
+from extauthz.render import certificates, clusters, envoy, istio, secrets, webhook
+from extauthz.render.certificates import TlsOptions
+from extauthz.render.manifests import FORMATS as MANIFESTS
+from extauthz.render.manifests import Part
+from extauthz.render.options import CLIENTS, GATE_CA, SERVICE_PORT, Endpoint, GateTls, MeshOptions, SidecarOptions
+from extauthz.render.webhook import WebhookOptions
 
 FORMATS = {"yaml": envoy.to_yaml, "json": envoy.to_json}
 
@@ -33,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _envoy(arguments: argparse.Namespace) -> str:
-    options = render_sidecar.options(arguments, DEFAULTS)
+    options = sidecar_options(arguments, DEFAULTS)
     to_text = FORMATS[arguments.output]
     if arguments.part == BOOTSTRAP:
         return to_text(envoy.sidecar(options))
@@ -44,10 +58,141 @@ def _envoy(arguments: argparse.Namespace) -> str:
     return to_text(files[arguments.part])
 
 
+def sidecar_options(arguments: argparse.Namespace, defaults: SidecarOptions) -> SidecarOptions:
+    """What was asked for, over the defaults.
+
+    Raises:
+        ValueError: flags that do not go together.
+    """
+    said = {name: value for name, value in vars(arguments).items() if value is not None}
+    chosen = {field.name: said[field.name] for field in fields(SidecarOptions) if field.name in said}
+    _only_one_kind([chosen.get("gate", defaults.gate), *chosen.get("failover_gates", ())])
+    return replace(defaults, **chosen, gate_tls=_gate_tls(said, defaults.gate_tls))
+
+
+def _only_one_kind(gates: Sequence[Endpoint]) -> None:
+    """Envoy resolves all addresses of a cluster, or none; a socket has no name."""
+    sockets = [one for one in gates if one.path]
+    names = [one for one in gates if not one.path and not clusters.is_ip(one.host)]
+    if sockets and names:
+        raise ValueError(
+            f"--gate-failover: {sidecar.shown(sockets[0])} and the name {sidecar.shown(names[0])} do not go together"
+        )
+
+
+def _gate_tls(said: Mapping[str, str], default: GateTls | None) -> GateTls | None:
+    """Half of it is refused: else Envoy would speak plain text to a gate that expects TLS."""
+    wanted = {field.name: said[f"gate_{field.name}"] for field in fields(GateTls) if f"gate_{field.name}" in said}
+    if ("cert_file" in wanted) != ("key_file" in wanted):
+        raise ValueError("--gate-cert and --gate-key go together")
+    if default is not None:
+        return replace(default, **wanted)
+    if "ca_file" in wanted:
+        return GateTls(**{"server_name": sidecar.GATE_NAME} | wanted)
+    if "cert_file" in wanted:
+        raise ValueError("--gate-cert needs --gate-ca: the gate is verified before it is shown a certificate")
+    return None
+
+
+RENDER: dict[str, Callable[[MeshOptions], dict[str, Tree]]] = {
+    "istio": istio.envoy_filter,
+    "istio-pod": istio.pod_patch,
+}
+
+
+def _istio(arguments: argparse.Namespace) -> str:
+    """What is asked for. Raises ValueError."""
+    return MANIFESTS[arguments.output]([Part("", [RENDER[arguments.what](_mesh_options(arguments))])])
+
+
+def _mesh_options(arguments: argparse.Namespace) -> MeshOptions:
+    """What was asked for, over the defaults.
+
+    Raises:
+        ValueError: flags that do not go together.
+    """
+    client = CLIENTS[arguments.client]
+    defaults = replace(
+        MESH_DEFAULTS.sidecar,
+        profile=client.profile,
+        apiserver=Endpoint(arguments.service_ip, SERVICE_PORT),
+        gate_tls=None if arguments.gate_plain else MESH_DEFAULTS.sidecar.gate_tls,
+    )
+    sidecar = sidecar_options(arguments, defaults)
+    if arguments.gate_plain and sidecar.gate_tls is not None:
+        raise ValueError("--gate-plain and --gate-ca exclude each other")
+    return MeshOptions(
+        client=client._replace(namespace=arguments.namespace or client.namespace),
+        service_ip=arguments.service_ip,
+        sidecar=sidecar,
+        client_facing=arguments.client_facing,
+        gate_facing=arguments.gate_facing,
+        trusted=arguments.trusted,
+    )
+
+
+def _tls_options(arguments: argparse.Namespace) -> TlsOptions:
+    """What was asked for, over the defaults."""
+    return replace(
+        TLS_DEFAULTS,
+        client_namespace=arguments.namespace or certificates.NAMESPACES[arguments.autoscaler],
+        names=tuple(arguments.names or TLS_DEFAULTS.names),
+        client_facing=arguments.client_facing,
+        service=arguments.form == "deployment",
+        gate_namespace=arguments.gate_namespace,
+        authority_namespace=arguments.authority_namespace,
+        days=arguments.days,
+    )
+
+
+def _tls(arguments: argparse.Namespace) -> str:
+    """What is asked for."""
+    return MANIFESTS[arguments.output](certificates.ISSUERS[arguments.issuer](_tls_options(arguments)))
+
+
+def _webhook(arguments: argparse.Namespace) -> str:
+    """What is asked for. Raises ValueError."""
+    of = WEBHOOK_DEFAULTS
+    if arguments.pods and arguments.namespace_selector == of.namespace_selector:
+        raise ValueError(
+            "--webhook-pods needs --namespace-selector, such as workspace: while no gate lives such pods fail in all "
+            "namespaces that are asked about, so ask only where quotas are"
+        )
+    name, namespace, port = arguments.service or (of.service, of.namespace, of.port)
+    options = WebhookOptions(
+        ca=_ca(arguments.ca),
+        service=name,
+        namespace=namespace,
+        port=port,
+        url=arguments.url or "",
+        except_namespaces=tuple(arguments.except_namespace),
+        namespace_selector=arguments.namespace_selector,
+        object_selector=arguments.object_selector,
+        conditions=tuple(arguments.match_condition),
+        workload_labels=arguments.workload_labels,
+        custom=tuple(arguments.custom),
+        pods=arguments.pods,
+        clamp=arguments.clamp,
+    )
+    return MANIFESTS[arguments.output](webhook.parts(options))
+
+
+def _ca(name: str | None) -> bytes:
+    if name is None:
+        return b""
+    try:
+        found = Path(name).read_bytes()
+    except OSError as error:
+        raise ValueError(f"--ca: {name}: {error.strerror}") from None
+    if b"-----BEGIN CERTIFICATE-----" not in found:
+        raise ValueError(f"--ca: {name} holds no certificate in PEM")
+    return found
+
+
 RENDERED: Mapping[str, Callable[[argparse.Namespace], str]] = {
     "envoy": _envoy,
-    **dict.fromkeys(render_istio.RENDER, render_istio.rendered),
-    "tls": render_tls.rendered,
-    "webhook": render_webhook.rendered,
+    **dict.fromkeys(RENDER, _istio),
+    "tls": _tls,
+    "webhook": _webhook,
     "schema": lambda arguments: render_values.schema(arguments.sections),
 }

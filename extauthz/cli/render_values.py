@@ -17,10 +17,7 @@ import yaml
 from extauthz.cli.flags import render_tls, sidecar
 from extauthz.files import options as file_options
 
-KINDS: dict[object, str] = {
-    render_tls.days: "integer",
-    sidecar.duration: "number",
-}
+KINDS: dict[object, str] = {render_tls.days: "integer", sidecar.duration: "number"}
 """What JSON Schema calls the values of flags that are no strings."""
 
 NOT_IN_A_FILE = ("help", "values")

@@ -10,7 +10,7 @@ import yaml
 
 from extauthz.cli import exits, options
 from extauthz.service.loading import shown
-from extauthz.service.setting_errors import ConfigFileError, SettingsError
+from extauthz.service.setting_types import ConfigFileError, SettingsError
 from extauthz.service.settings import Settings, variable, word
 
 REQUIRED = {
@@ -46,7 +46,7 @@ def _serve(settings: Settings) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
     # Its handlers of a fork start threads in the new process, which can end that one before it runs a program.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from extauthz.files.problems import FilesError
+    from extauthz.files.content import FilesError
     from extauthz.service.app import serve
     from extauthz.service.listening import ListenError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from extauthz.cli import exits
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 from extauthz.simulate import search
 from extauthz.simulate.plan import FAULTS
 from extauthz.simulate.running import Result

@@ -10,7 +10,7 @@ from typing import Any, Final
 from extauthz.cli import asking, report
 from extauthz.core.quantities import parse
 from extauthz.servers.api.problems import Problem
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 

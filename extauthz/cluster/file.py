@@ -11,9 +11,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.objects.custom import Where
 from extauthz.core.resourcelists import FootprintError
 from extauthz.files import content, lines
-from extauthz.files.content import Content
+from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.objects import Placed, objects
-from extauthz.files.problems import FileProblem, FilesError
 
 _CURES = {"listed-twice": "keep one of them"}
 _ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"

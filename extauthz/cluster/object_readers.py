@@ -6,24 +6,34 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
+from extauthz.cluster.selectors import parsed
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import devices, jobs, workloads
-from extauthz.core.objects.fields import MAX_REPLICAS, mapping, replicas, text
-from extauthz.core.objects.metadata import controller, labels_text, plain_selector, required, version_of
+from extauthz.core.objects import custom, devices, jobs, workloads
+from extauthz.core.objects.custom import Shape, Where
+from extauthz.core.objects.fields import MAX_REPLICAS, at, mapping, replicas, text
+from extauthz.core.objects.groups import Groups
+from extauthz.core.objects.metadata import (
+    EVERYTHING,
+    controller,
+    labels_text,
+    observed,
+    plain_selector,
+    required,
+    version_of,
+)
 from extauthz.core.objects.metadata import observed as observed_as
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.kube.discovery import ScaledKind
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
 
-_IS_DEFAULT = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
+_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 class NamespaceLabels(NamedTuple):
@@ -222,3 +232,33 @@ COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
     if kind.key != REVISIONS
 }
 """(API group, kind) to the reader of objects that count by themselves, for the kinds that every cluster has."""
+
+
+def read(kind: ScaledKind, template: Where, root: Tree) -> Workload:
+    """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
+    group, plural = kind.resource.group, kind.resource.plural
+    shape = Shape(kind.spec_replicas, template)
+    ref, seen = observed(group, plural, root, custom.count(shape, root), custom.template(shape, root))
+    seen.selector = EVERYTHING if isinstance(template, Groups) else _plain(selector_of(kind, root))
+    return ref, seen
+
+
+def shapes(kind: ScaledKind, template: Where) -> dict[str, Shape]:
+    """By API version, where its objects have what counts."""
+    return {version: Shape(replicas, template) for version, replicas in kind.counts}
+
+
+def selector_text(kind: ScaledKind, root: Tree) -> str:
+    """The selector of an object's own pods; empty: it names none. Raises ObjectError."""
+    return text(at(root, *kind.selector), ".".join(kind.selector)) if kind.selector else ""
+
+
+def selector_of(kind: ScaledKind, root: Tree) -> LabelSelector | None:
+    """The same, parsed. Raises ObjectError."""
+    return parsed(selector_text(kind, root))
+
+
+def _plain(selector: LabelSelector | None) -> str | None:
+    if selector is None or selector.requirements:
+        return None
+    return labels_text(dict(selector.match_labels)) or None

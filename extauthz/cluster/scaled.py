@@ -9,17 +9,18 @@ from contextlib import suppress
 from dataclasses import replace
 
 from extauthz.cluster import object_readers
-from extauthz.cluster.custom_readers import read, selector_of, selector_text
 from extauthz.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
+from extauthz.cluster.object_readers import read, selector_of, selector_text
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
-from extauthz.core.footprint import FootprintError, per_pod
+from extauthz.core.footprint import per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.metadata import labels_dict, place_of
 from extauthz.core.quota.selectors import LabelSelector
+from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
 

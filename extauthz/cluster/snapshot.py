@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extauthz.cluster import custom_readers, object_readers
+from extauthz.cluster import object_readers
 from extauthz.cluster.object_readers import ClaimClass, Workload
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
@@ -100,7 +100,7 @@ class SnapshotBuilder:
             device_classes=self._device_classes,
             default_storage_class=object_readers.default_class(self._classes),
             kinds=tuple(
-                (group, kind, scalable.resource.plural, custom_readers.shapes(scalable, template))
+                (group, kind, scalable.resource.plural, object_readers.shapes(scalable, template))
                 for (group, kind), (scalable, template) in self._customs.items()
             ),
             not_counted=dict(self._not_counted),
@@ -109,7 +109,7 @@ class SnapshotBuilder:
     def _custom(self, name: tuple[str, str], root: Tree) -> Workload:
         kind, template = self._customs[name]
         replicas = dict(kind.counts).get(str(root.get("apiVersion")).rpartition("/")[2], kind.spec_replicas)
-        return custom_readers.read(kind._replace(spec_replicas=replicas), template, root)
+        return object_readers.read(kind._replace(spec_replicas=replicas), template, root)
 
     def _take_workload(self, workload: Workload | None, root: Tree) -> str | None:
         if workload is None:

@@ -83,11 +83,7 @@ TABLE: Final[tuple[Family, ...]] = (
     _gated("`pods`, `count/pods`", r"(?:count/)?pods", _REPLICAS),
     _gated("`requests.<domain>/<name>`, such as `requests.nvidia.com/gpu`", rf"requests\.{_EXTENDED}", _REPLICAS),
     _gated("`requests.storage`", r"requests\.storage", _CLAIMS),
-    _gated(
-        "`persistentvolumeclaims`, `count/persistentvolumeclaims`",
-        r"(?:count/)?persistentvolumeclaims",
-        _CLAIMS,
-    ),
+    _gated("`persistentvolumeclaims`, `count/persistentvolumeclaims`", r"(?:count/)?persistentvolumeclaims", _CLAIMS),
     _gated(
         "`<class>.storageclass.storage.k8s.io/requests.storage`, `<class>.…/persistentvolumeclaims`",
         r"[a-z0-9][-a-z0-9.]*\.storageclass\.storage\.k8s\.io/(?:requests\.storage|persistentvolumeclaims)",
@@ -161,13 +157,7 @@ TABLE: Final[tuple[Family, ...]] = (
 
 _SPELLINGS: Final = (
     *(f"{side}.{name}" for side in ("requests", "limits") for name in _COMPUTE.split("|")),
-    *(
-        "requests.storage",
-        "requests.nvidia.com/gpu",
-        "requests.hugepages-2Mi",
-        "pods",
-        "persistentvolumeclaims",
-    ),
+    *("requests.storage", "requests.nvidia.com/gpu", "requests.hugepages-2Mi", "pods", "persistentvolumeclaims"),
     *("count/pods", "count/deployments.apps", "count/statefulsets.apps", "count/replicationcontrollers"),
 )
 

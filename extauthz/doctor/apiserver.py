@@ -11,7 +11,7 @@ from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota
 from extauthz.kube.connection import ApiError
 from extauthz.kube.resource import Calls
 
-from . import cluster, names
+from . import cluster, table
 from .cluster import RIGHTS, Right, Rights
 from .trust import Identity
 
@@ -28,7 +28,7 @@ AT_MOST_CANARIES = 8
 
 async def definitions(api: Calls) -> dict[str, Tree]:
     """Our definitions that exist, by name. Raises ApiError and Unreachable, as all below."""
-    found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in names.DEFINITIONS}
+    found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in table.DEFINITIONS}
     return {name: tree for name, tree in found.items() if tree is not None}
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.service.addresses import Address
 
-from . import names
+from . import table
 from .canary import Answer
 from .dump import Dump
 from .table import Row, ok, skipped, warn
@@ -103,9 +103,9 @@ def classify(address: Address, answer: Answer) -> Found:
     """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")
-    if names.WEBHOOK in answer.message:
+    if table.WEBHOOK in answer.message:
         return Found(address, State.ASKS, f"decided by the webhook ({answer.status})")
-    if names.OUTAGE in answer.message:
+    if table.OUTAGE in answer.message:
         return Found(address, State.ASKS, f"a question to the gate that it did not answer ({answer.status})")
     if answer.status >= 500:
         return Found(address, State.UNKNOWN, f"{answer.status} ({answer.message.strip()})")

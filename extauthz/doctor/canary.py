@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from . import names
+from . import table
 from .table import Row, fail, ok, skipped, warn
 
 NAME = "canary"
@@ -72,7 +72,7 @@ def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:
         return ok(NAME, f"a dry run on {asked[-1]} was decided ({last.status}, decision {last.decision_id})")
     if last.status == 0:
         return fail(NAME, f"a dry run ({asked[-1]}) got no answer: {last.message}", "see the row trust")
-    if any(names.OUTAGE in each.message for each in answers):
+    if any(table.OUTAGE in each.message for each in answers):
         return fail(NAME, f"Envoy asks, but the gate gives no answer ({last.status})", "see the row gate reachable")
     came = f"dry runs on {', '.join(asked)} ({', '.join(dict.fromkeys(str(each.status) for each in answers))})"
     if counted is not None and counted >= len(answers):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import canary, names
+from . import canary, table
 from .canary import Answer, Canary
 from .trust import Handshake, Identity
 
@@ -86,7 +86,7 @@ class ClientPath:
         began_s = time.monotonic()
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
         took_s = time.monotonic() - began_s
-        return Answer(status, given.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
+        return Answer(status, given.get(table.DECISION_ID_HEADER, ""), message(text), took_s)
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""

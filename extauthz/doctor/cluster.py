@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from . import names
+from . import table
 from .table import Row, fail, judged, ok, skipped, warn
 
 Tree: TypeAlias = Any
@@ -52,9 +52,9 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("node.k8s.io", ("runtimeclasses",), _LIST_WATCH),
     ("resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceclaimtemplates"), _LIST_WATCH),
     ("storage.k8s.io", ("storageclasses",), _LIST_WATCH),
-    (names.GROUP, ("workspacequotas",), _LIST_WATCH),
-    (names.GROUP, ("workspacequotas/status",), ("patch",)),
-    (names.GROUP, ("workspaceledgers",), ("get", "list", "watch", "create", "update")),
+    (table.GROUP, ("workspacequotas",), _LIST_WATCH),
+    (table.GROUP, ("workspacequotas/status",), ("patch",)),
+    (table.GROUP, ("workspaceledgers",), ("get", "list", "watch", "create", "update")),
     ("events.k8s.io", ("events",), ("create", "patch")),
     ("autoscaling", ("horizontalpodautoscalers",), ("list",)),
     ("autoscaling.internal.knative.dev", ("podautoscalers",), ("list",)),
@@ -82,16 +82,16 @@ def version(told: Tree) -> Row:
 def definitions(there: Mapping[str, Tree]) -> Row:
     """``there``: CustomResourceDefinitions by name; those that are missing are left out."""
     problems = []
-    for name in names.DEFINITIONS:
+    for name in table.DEFINITIONS:
         if name not in there:
             problems.append(f"{name} is not there")
             continue
         served = [each["name"] for each in there[name]["spec"]["versions"] if each.get("served")]
-        if names.VERSION not in served:
-            problems.append(f"{name} is served as {', '.join(served) or 'nothing'}, not {names.VERSION}")
+        if table.VERSION not in served:
+            problems.append(f"{name} is served as {', '.join(served) or 'nothing'}, not {table.VERSION}")
         if not _established(there[name]):
             problems.append(f"{name} is not established")
-    return judged(NAMES[1], f"{', '.join(names.DEFINITIONS)} are served as {names.VERSION}", problems, APPLY)
+    return judged(NAMES[1], f"{', '.join(table.DEFINITIONS)} are served as {table.VERSION}", problems, APPLY)
 
 
 def rights(whose: str, allowed: Mapping[Right, bool], *, whole: bool) -> Row:

@@ -20,7 +20,7 @@ from yarl import URL
 from extauthz.kube.session import Trust
 from extauthz.service.addresses import Address
 
-from . import bypass, canary, names
+from . import bypass, canary, table
 from .bypass import Found, State
 from .canary import Answer, Canary
 from .client_path import headers, message, trusting
@@ -121,7 +121,7 @@ async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe
         allow_redirects=False,
     ) as answer:
         text = (await answer.content.read(ENOUGH_BYTES)).decode(errors="replace")
-        return Answer(answer.status, answer.headers.get(names.DECISION_ID_HEADER, ""), message(text))
+        return Answer(answer.status, answer.headers.get(table.DECISION_ID_HEADER, ""), message(text))
 
 
 def _why(error: Exception) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
-from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.session import NoClusterError
 from extauthz.render.options import Outage, Profile
 from extauthz.service.addresses import Address
 

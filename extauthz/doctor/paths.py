@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from extauthz.render.options import Profile
 from extauthz.render.routes import Rule, rules
 
-from . import names
+from . import table
 from .chain import RENDER_AGAIN
 from .dump import Chain, Tree, seconds
 from .table import Row, fail, judged, ok
@@ -76,7 +76,7 @@ def exempted(chain: Chain) -> tuple[str, ...]:
 
 def asks(route: Tree) -> bool:
     """The route does not switch ext_authz off."""
-    own = (route.get("typed_per_filter_config") or {}).get(names.EXT_AUTHZ) or {}
+    own = (route.get("typed_per_filter_config") or {}).get(table.EXT_AUTHZ) or {}
     return not own.get("disabled")
 
 

@@ -10,7 +10,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from . import names
+GATE_CLUSTER = "extauthz"
+SECRETS = ("serving", "apiserver-ca", "gate-ca", "gate-client")
+EXT_AUTHZ = "envoy.filters.http.ext_authz"
+RBAC = "envoy.filters.http.rbac"
+DECISION_ID_HEADER = "x-extauthz-decision-id"
+OUTAGE = "quota gate unavailable"
+"""How Envoy's own sentence begins when the gate gives no answer."""
+WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
+"""How the API server begins where the webhook refused."""
+MAX_BODY_BYTES = 64 * 1024
+GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
+
+ENVOYS = (
+    *("accepted", "chain", "listener", "order", "failure mode", "request body", "headers"),
+    *("path rules", "watches", "growth timeouts", "trust", "certificate", "token", "canary"),
+    *("gate reachable", "gate timeout"),
+)
+"""Checks of Envoy's way."""
+WEBHOOKS_ROW = "webhook"
+
+GROUP, VERSION = "extauthz.dev", "v1alpha1"
+DEFINITIONS = ("workspacequotas.extauthz.dev", "workspaceledgers.extauthz.dev")
+
 
 # The result of a check: one row of a table.
 
@@ -97,8 +119,8 @@ def as_table(rows: Sequence[Row]) -> str:
 
 def shown(rows: Sequence[Row]) -> list[Row]:
     """Without the checks of Envoy's way, where nothing of it was named and the API server itself asks the gate."""
-    envoys = [each for each in rows if each.name in names.ENVOYS]
-    asks = any(each.name == names.WEBHOOKS_ROW and each.verdict is not Verdict.SKIPPED for each in rows)
+    envoys = [each for each in rows if each.name in ENVOYS]
+    asks = any(each.name == WEBHOOKS_ROW and each.verdict is not Verdict.SKIPPED for each in rows)
     if not asks or any(each.verdict is not Verdict.SKIPPED for each in envoys):
         return list(rows)
     return [each for each in rows if each not in envoys]

@@ -19,12 +19,12 @@ from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.kube.webhooks import Webhooks
-from extauthz.observe.serving import named
+from extauthz.observe.observers import named
 from extauthz.render import webhook as rendered
 from extauthz.render.webhook import WebhookOptions
-from extauthz.selfsigned import configurations, issuing
+from extauthz.selfsigned import issuing, renewal
 
-from . import names, trust
+from . import table, trust
 from .canary import Answer
 from .cluster import Right, Rights, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
@@ -32,14 +32,7 @@ from .trust import Handshake
 
 Tree: TypeAlias = Any
 
-NAMES = (
-    "webhook",
-    "webhook authority",
-    "webhook canary",
-    "webhook certificate",
-    "webhook namespaces",
-    "webhook clamp",
-)
+NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate", "webhook namespaces", "webhook clamp")
 INSTALL = (
     "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the"
     " API server: install it (docs/webhook.md)"
@@ -65,7 +58,7 @@ COVERED = (
     "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
     " nothing is held back"
 )
-DENIED = names.WEBHOOK
+DENIED = table.WEBHOOK
 FAILED = f'failed calling webhook "{NAME}"'
 
 
@@ -228,8 +221,8 @@ def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Righ
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
         *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
-        *(Right(configurations.GROUP, kind, "get", "", configuration) for kind in kinds),
-        Right(configurations.GROUP, kinds[0], "patch", "", configuration),
+        *(Right(renewal.GROUP, kind, "get", "", configuration) for kind in kinds),
+        Right(renewal.GROUP, kinds[0], "patch", "", configuration),
     ]
 
 

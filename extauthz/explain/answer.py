@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from extauthz.core import quantities
+
+from .limits import Range, Rules
 from .metrics import Known
-from .ratios import Result
-from .specs import Metric
+from .specs import Metric, Result, Scene
 
 
 class Step(NamedTuple):
@@ -43,3 +45,93 @@ class Answer:
     certain: bool
     steps: tuple[Step, ...]
     proposals: tuple[Proposal, ...] = ()
+
+
+CODES: Final = {
+    "TooManyReplicas": "max-replicas",
+    "TooFewReplicas": "min-replicas",
+    "ScaleUpLimit": "up-policies",
+    "ScaleDownLimit": "down-policies",
+}
+LIMITS: Final = {
+    "TooManyReplicas": "maxReplicas",
+    "TooFewReplicas": "minReplicas",
+    "ScaleUpLimit": "the policies for scaling up",
+    "ScaleDownLimit": "the policies for scaling down",
+}
+
+
+def amount(metric: Metric, value: int) -> str:
+    """A value or a target of a metric, as a person writes it."""
+    if metric.measure == "Utilization":
+        return f"{value} %"
+    return quantities.format(value * 10**6, metric.resource or "pods")
+
+
+def number(ratio: float) -> str:
+    """A ratio with as many places as help."""
+    return f"{ratio:.4f}".rstrip("0").rstrip(".")
+
+
+def percent(part: float) -> str:
+    """A tolerance in percent."""
+    return f"{part * 100:.6g} %"
+
+
+def metric(one: Proposal, scene: Scene, current: int) -> Step:
+    """One metric: ratio, tolerance, ceiling."""
+    name = f"{one.metric.type} {one.metric.said}"
+    if one.result is None or one.known is None:
+        return Step("metric", f"{name} fails: {one.error}", None, one.certain)
+    found = one.result
+    value, aim = amount(one.metric, found.value), amount(one.metric, one.metric.target)
+    parts = [f"{name} is {value}, the target is {aim}: a ratio of {number(found.ratio)}"]
+    ratio, count = found.ratio, one.known.pods
+    if found.again is not None:
+        second, ratio, count = found.again
+        parts.append(
+            f"with the unready pods and those without a metric it is {amount(one.metric, second)}, "
+            f"a ratio of {number(ratio)} over {count} pods"
+        )
+    parts.append(_came_to(one, scene, ratio, count, current))
+    note = one.known.note
+    if found.why == "tolerance" and one.certain and not one.known.certain:
+        note = "which pods are ready, or have metrics, does not matter here"
+    text = "; ".join(parts) + (f" ({note})" if note else "")
+    return Step("metric", text, found.replicas, one.certain)
+
+
+def _came_to(one: Proposal, scene: Scene, ratio: float, count: int | None, current: int) -> str:
+    assert one.result is not None
+    band = scene.band
+    if one.result.why == "tolerance":
+        low, high = number(1.0 - band.down), number(1.0 + band.up)
+        return f"it is within the tolerance, {low} to {high}, so nothing is computed and the count stays {current}"
+    if one.result.why == "turned":
+        return f"that would go the other way, so the count stays {current}"
+    if count is None:
+        return f"it is outside the tolerance, so {one.result.replicas}"
+    return f"it is outside the tolerance, so ⌈{number(ratio)} × {count}⌉ = {one.result.replicas}"
+
+
+def window(found: Range, wanted: int, current: int, rule: Rules, *, certain: bool) -> Step:
+    """What the stabilization windows make of a recommendation."""
+    sure = certain and found.certain
+    if found.guess == wanted:
+        return Step("stabilization", f"the stabilization windows leave {wanted} as it is", wanted, sure)
+    length = rule.down_window_s if wanted < found.guess else rule.up_window_s
+    which = "largest" if wanted < found.guess else "smallest"
+    way = "down" if wanted < found.guess else "up"
+    text = (
+        f"to go {way}, the {which} recommendation of the last {length:g} s counts: {found.guess} in place of {wanted}"
+    )
+    return Step("stabilization", text, found.guess, sure)
+
+
+def bounds(wanted: int, found: Range, reason: str, rule: Rules, *, certain: bool) -> Step:
+    """What policies, minimum and maximum make of it."""
+    sure = certain and found.certain
+    within = f"minReplicas {rule.least}, maxReplicas {rule.most}"
+    if not reason:
+        return Step("limits", f"{found.guess} is within the policies, and {within}", found.guess, sure)
+    return Step("limits", f"{LIMITS[reason]} make {found.guess} of {wanted} ({within})", found.guess, sure)

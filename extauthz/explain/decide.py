@@ -9,13 +9,11 @@ from typing import Final
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from . import limits, memory, metrics, specs, target, words
+from . import answer, limits, metrics, specs, target
 from .answer import Answer, Proposal, Step
-from .flags import Flags
 from .limits import Range
-from .objects import ExplainError, Objects, as_float, condition
-from .ratios import Tolerances
-from .specs import Metric, Scene
+from .objects import ExplainError, Flags, Objects, as_float, condition
+from .specs import Metric, Scene, Tolerances
 
 NOTHING: Final[Mapping[str, int]] = {}
 
@@ -53,7 +51,7 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
     if fault := _selector_fault(scene):
         return _stays(current, "failed", fault)
     proposals = tuple(_proposal(scene, one, current, values) for one in specs.of_hpa(scene.hpa))
-    steps = [words.metric(one, scene, current) for one in proposals]
+    steps = [answer.metric(one, scene, current) for one in proposals]
     wanted, certain, combined = _combined(proposals, current)
     steps += combined
     if wanted is None:
@@ -62,23 +60,18 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
 
 
 def _after_metrics(
-    scene: Scene,
-    rule: limits.Rules,
-    wanted: int,
-    certain: bool,
-    steps: list[Step],
-    proposals: tuple[Proposal, ...],
+    scene: Scene, rule: limits.Rules, wanted: int, certain: bool, steps: list[Step], proposals: tuple[Proposal, ...]
 ) -> Answer:
     current = scene.target.asked
-    remembered = memory.of_status(scene.hpa, current, scene.now)
+    remembered = limits.of_status(scene.hpa, current, scene.now)
     window = limits.stabilized(rule, remembered, wanted, current)
     bounds = [limits.limited(rule, remembered, one, current) for one in window]
     desired = Range(bounds[0][0].low, bounds[1][0].guess, bounds[2][0].high)
     reason = bounds[1][1]
     if current == 0 and rule.least > 0 and desired.guess < rule.least:
         desired = Range(rule.least, rule.least, max(rule.least, desired.high))
-    steps.append(words.window(window, wanted, current, rule, certain=certain))
-    steps.append(words.bounds(window.guess, desired, reason, rule, certain=certain and window.certain))
+    steps.append(answer.window(window, wanted, current, rule, certain=certain))
+    steps.append(answer.bounds(window.guess, desired, reason, rule, certain=certain and window.certain))
     outcome = _outcome(proposals, wanted, window.guess, desired.guess, current, reason)
     return Answer(current, desired.guess, outcome, certain and desired.certain, tuple(steps), proposals)
 
@@ -89,7 +82,7 @@ def _outcome(proposals: Sequence[Proposal], wanted: int, window: int, desired: i
     if window != wanted and window == current:
         return "stabilized"
     if reason:
-        return words.CODES[reason]
+        return answer.CODES[reason]
     results = [one.result for one in proposals if one.result is not None]
     if any(one.why == "turned" for one in results):
         return "pods-not-counted"

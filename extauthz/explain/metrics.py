@@ -11,8 +11,7 @@ from . import pods as podlist
 from . import served
 from .objects import ExplainError, milli
 from .pods import Sample
-from .ratios import Goal, Pool, Result, Tolerances, of_pool, of_share, of_total
-from .specs import Metric, Scene, UnknownError
+from .specs import Goal, Metric, Pool, Result, Scene, Tolerances, UnknownError, of_pool, of_share, of_total
 
 
 class Known(NamedTuple):

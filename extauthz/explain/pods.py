@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from .flags import Flags
-from .objects import ExplainError, milli, moment
+from .objects import ExplainError, Flags, milli, moment
 
 MARGIN_S: Final = 20.0
 """Objects are a little older than the moment at which the controller looks next."""

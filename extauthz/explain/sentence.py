@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from . import refused, words
-from .answer import Answer, Proposal
-from .changes import Change
+from extauthz.core.model import Tree
+
+from . import refused
+from .answer import Answer, Proposal, amount, percent
+from .decide import at_tolerance, decide
 from .specs import Scene
 
 REASONS: Final = {
@@ -55,11 +60,11 @@ def _why_it_moves(answer: Answer) -> str:
     found = [one for one in answer.proposals if one.result is not None]
     most = max(found, key=lambda one: one.result.replicas if one.result else 0)
     assert most.result is not None
-    return f"{most.metric.said} is {words.amount(most.metric, most.result.value)}, {_against(most)}"
+    return f"{most.metric.said} is {amount(most.metric, most.result.value)}, {_against(most)}"
 
 
 def _against(one: Proposal) -> str:
-    return f"the target is {words.amount(one.metric, one.metric.target)}"
+    return f"the target is {amount(one.metric, one.metric.target)}"
 
 
 def _tolerance(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
@@ -69,6 +74,129 @@ def _tolerance(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     ratio = most.result.again[1] if most.result.again else most.result.ratio
     band = scene.band.up if ratio > 1.0 else scene.band.down
     acts = next((f"; it acts at {each.value}" for each in changes if each.kind == "metric"), "")
-    value = words.amount(most.metric, most.result.value)
-    within = f"that is within the tolerance of {words.percent(band)}"
+    value = amount(most.metric, most.result.value)
+    within = f"that is within the tolerance of {percent(band)}"
     return f"{most.metric.said} is {value}, {_against(most)}, and {within}{acts}"
+
+
+LARGEST: Final = 2**48
+"""Of a value that is tried, in percent or thousandths."""
+
+
+class Change(NamedTuple):
+    """One change that would do, if nothing else changes."""
+
+    kind: str
+    """A stable word: ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``, ``policies``."""
+    text: str
+    value: str
+    replicas: int
+    """What the HPA then goes to."""
+
+
+def changes(scene: Scene, answer: Answer) -> list[Change]:
+    """All that would do, each by itself."""
+    wanted = max(answer.current, answer.desired) + 1
+    found = [*_of_the_hpa(scene, wanted)]
+    for one in answer.proposals:
+        if one.result is not None:
+            found += [*_value(scene, one, wanted), *_target(scene, one, wanted), *_other_tolerance(scene, one, wanted)]
+    order = ("metric", "target", "tolerance", "max-replicas", "window", "policies")
+    return sorted(found, key=lambda each: order.index(each.kind))
+
+
+def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
+    assert one.result is not None
+    name, now = one.metric.said, one.result.value
+
+    def does(value: int) -> bool:
+        return decide(scene, {name: value}).desired >= wanted
+
+    top = max(now, one.metric.target, 1)
+    while not does(top):
+        top *= 2
+        if top > LARGEST:
+            return
+    least = _least(now, top, does)
+    after = decide(scene, {name: least}).desired
+    shown, before = amount(one.metric, least), amount(one.metric, now)
+    yield Change("metric", f"{name} at {shown} (it is {before}): {after} replicas", shown, after)
+
+
+def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
+    metric = one.metric
+
+    def aimed(target: int) -> Scene:
+        hpa = copy.deepcopy(scene.hpa)
+        if not hpa["spec"].get("metrics"):
+            return scene
+        spec = hpa["spec"]["metrics"][metric.number]
+        field = metric.measure[0].lower() + metric.measure[1:]
+        if metric.measure == "Utilization":
+            spec[metric.type[0].lower() + metric.type[1:]]["target"]["averageUtilization"] = target
+        else:
+            spec[metric.type[0].lower() + metric.type[1:]]["target"][field] = f"{target}m"
+        return replace(scene, hpa=hpa)
+
+    def does(lowered: int) -> bool:
+        return decide(aimed(metric.target - lowered)).desired >= wanted
+
+    if metric.target < 2 or not does(metric.target - 1):
+        return
+    target = metric.target - _least(0, metric.target - 1, does)
+    after = decide(aimed(target)).desired
+    shown = amount(metric, target)
+    yield Change("target", f"a target of {shown} for {metric.said}: {after} replicas", shown, after)
+
+
+def _other_tolerance(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
+    """The largest with at most two places, if there is one, that lets the ratio through."""
+    assert one.result is not None
+    ratio = one.result.again[1] if one.result.again else one.result.ratio
+    if not 1.0 < ratio <= 1.0 + scene.band.up:
+        return
+    for places in (100, 1000, 10000):
+        up = (math.ceil((ratio - 1.0) * places - 1e-9) - 1) / places
+        after = decide(at_tolerance(scene, up)).desired
+        if up >= 0 and after >= wanted:
+            text = f"behavior.scaleUp.tolerance: {up:g} (Kubernetes 1.35 or later): {after} replicas"
+            yield Change("tolerance", text, f"{up:g}", after)
+            return
+
+
+def _of_the_hpa(scene: Scene, wanted: int) -> Iterator[Change]:
+    """Its own fields, one at a time."""
+
+    def tried(change: Callable[[Tree], None]) -> int:
+        hpa = copy.deepcopy(scene.hpa)
+        change(hpa["spec"])
+        return decide(replace(scene, hpa=hpa)).desired
+
+    if (after := tried(lambda spec: spec.update(maxReplicas=wanted))) >= wanted:
+        yield Change("max-replicas", f"maxReplicas: {wanted}: {after} replicas", str(wanted), after)
+    if not (rules := (scene.hpa["spec"].get("behavior") or {}).get("scaleUp")):
+        return
+    window = rules.get("stabilizationWindowSeconds")
+    if (
+        window
+        and (after := tried(lambda spec: spec["behavior"]["scaleUp"].update(stabilizationWindowSeconds=0))) >= wanted
+    ):
+        text = f"the window of {window} s for scaling up (stabilizationWindowSeconds) at 0: {after} replicas"
+        yield Change("window", text, "0", after)
+    open_rules = {
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": wanted - scene.target.asked, "periodSeconds": 15}],
+    }
+    if (after := tried(lambda spec: spec["behavior"]["scaleUp"].update(open_rules))) >= wanted:
+        yield Change("policies", f"policies for scaling up that allow a larger step: {after} replicas", "", after)
+
+
+def _least(low: int, high: int, does: Callable[[int], bool]) -> int:
+    """The least above ``low`` that does, where ``high`` does and all above one that does do too."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if does(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -10,7 +10,7 @@ from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
 from extauthz.core.wire import gojson
 
-from .problems import Piece, Span, TextError
+from .content import Piece, Span, TextError
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])')

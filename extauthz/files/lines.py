@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import yaml
 
-from .problems import Span
+from .content import Span
 from .yamltext import Events, start
 
 Path: TypeAlias = Sequence[str | int]

@@ -15,8 +15,7 @@ from extauthz.core.model import Tree
 from extauthz.core.wire import gojson
 
 from . import jsontext, lines, yamltext
-from .content import Content
-from .problems import FileProblem, FilesError, Piece, Span, TextError
+from .content import Content, FileProblem, FilesError, Piece, Span, TextError
 
 _JSON_START = re.compile(r'\s*\{\s*["}]')
 """Anything else is YAML, such as ``{kind: List}``."""

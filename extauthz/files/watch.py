@@ -14,8 +14,7 @@ from watchfiles import Change, awatch
 from watchfiles.main import FileChange
 
 from . import content
-from .content import Content
-from .problems import FilesError
+from .content import Content, FilesError
 
 Value = TypeVar("Value")
 

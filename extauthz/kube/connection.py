@@ -17,9 +17,8 @@ from yarl import URL
 from extauthz.core.model import Tree
 
 from .clock import ClockCheck
-from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
 from .lists import loads, members, reading
-from .session import Access, Message, Session, Trust
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
 

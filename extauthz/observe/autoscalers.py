@@ -14,7 +14,7 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS, at
 from extauthz.core.queries import Ceiling
 from extauthz.explain.keda import DEFAULT_MAX
-from extauthz.explain.knative.numbers import annotation, integer
+from extauthz.explain.knative.rules import annotation, integer
 from extauthz.kube.connection import ApiError
 from extauthz.kube.resource import Calls, Resource
 

@@ -20,10 +20,10 @@ from prometheus_client.registry import Collector
 
 from extauthz.core.model import Decision, Lower
 from extauthz.core.queries import QuotaUse
-from extauthz.observe import workspaces
+from extauthz.observe import quota_facts
 from extauthz.observe.observers import Told
+from extauthz.observe.quota_facts import Level, Waiting, auditing, refusing
 from extauthz.observe.table import TABLE, Family
-from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
 
 # Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
 
@@ -76,7 +76,7 @@ PROCESS = _process()
 
 
 def _ours(snapshot: Snapshot) -> Iterable[Metric]:
-    levels = {**snapshot.levels, **workspaces.levels(snapshot.quotas, snapshot.waiting)}
+    levels = {**snapshot.levels, **quota_facts.levels(snapshot.quotas, snapshot.waiting)}
     for family in TABLE:
         if family.kind == "histogram":
             yield _histogram(family, snapshot.times[family.name])

@@ -19,7 +19,7 @@ from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
 from extauthz.observe.autoscalers import NeverFits
-from extauthz.observe.serving import Serving, in_force, named
+from extauthz.observe.observers import Serving, in_force, named
 
 MAX_MESSAGE = 4096
 """Characters of a condition's message. ``metav1.Condition`` allows 32,768; a person reads a few lines."""

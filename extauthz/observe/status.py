@@ -21,9 +21,9 @@ from extauthz.core.quota.standing import Standing, compact
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 from extauthz.observe.log import Tell
+from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import SLICE, Ahead, survey
 from extauthz.observe.quota_status import TABLE, Facts, same, status_of
-from extauthz.observe.serving import Serving
 
 SWEEP_S = 5.0
 """How old a status may be, and the least time between two writes of one."""

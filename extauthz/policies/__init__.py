@@ -7,7 +7,7 @@ In: the text of an expression; the names of plug-ins. Out: programs and policies
 
 from extauthz.core.model import CycleState, Growth
 from extauthz.core.policies import Fate, GrowthPolicy, Limit, NotYet, Refused, UnknownError
-from extauthz.policies.live import Host, LivePolicy
+from extauthz.policies.plugins import Host, LivePolicy
 
 __all__ = [
     "CycleState",

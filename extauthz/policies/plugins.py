@@ -1,19 +1,21 @@
 """Plug-ins: policies in Python, found by the entry points of installed packages (docs/policies.md).
 
+The head has what those that look at something of their own beside the gate are given, such as the memory of nodes.
 A plug-in that is named and not there, or cannot be made, is an unknown each time that it would be asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn, Protocol
 
-from extauthz.core.model import Growth
+from extauthz.core.model import Growth, Tree
 from extauthz.core.policies import Enlisted, GrowthPolicy
-from extauthz.policies.live import LivePolicy
 
-from .names import AUDIT
+AUDIT: Final = "=Audit"
+"""Ends the name of a plug-in that only audits."""
+
 
 GROUP: Final = "extauthz.policies"
 
@@ -22,6 +24,51 @@ AGAIN_S: Final = 10.0
 
 TIMES: Final = 3
 """How often in a row it must have been. A busy machine makes every policy slow now and then."""
+
+
+class Lists(Protocol):
+    """The API server, as the gate's own account may read it."""
+
+    async def items(self, path: str, take: Callable[[Tree], object], *, query: Sequence[tuple[str, str]] = ()) -> Tree:
+        """Hand the items of the list at ``path`` to ``take`` one by one.
+
+        Raises:
+            ApiError: it refuses; and Unreachable: it does not answer (``extauthz.kube.connection``).
+        """
+
+
+class Event(Protocol):
+    """Writes a line to the gate's log."""
+
+    def __call__(self, level: str, event: str, **fields: object) -> None: ...
+
+
+class Host(NamedTuple):
+    """What a policy that runs is given of the gate."""
+
+    lists: Lists | None
+    """``None``: neither quotas nor state come from a cluster."""
+    clock: Callable[[], float]
+    """Seconds, as ``Growth.now_s``."""
+    wall: Callable[[], float]
+    """Seconds since 1970."""
+    event: Event
+
+
+class LivePolicy(GrowthPolicy):
+    """A policy that runs beside the gate, in its loop. Write of these what it needs, beside the steps."""
+
+    async def run(self, host: Host) -> None:
+        """Run until it is cancelled, at the end of the gate. If it fails, that is logged, and it begins anew."""
+        return
+
+    def notes(self) -> Iterable[str]:
+        """What an operator should know at ``/readyz``. The gate is ready all the same."""
+        return ()
+
+    def levels(self) -> Mapping[tuple[str, str], float]:
+        """Numbers for ``extauthz_policy_level``: what is measured, and of what → how much. Keep them few."""
+        return {}
 
 
 class MissingPolicyError(Exception):

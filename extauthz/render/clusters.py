@@ -159,9 +159,7 @@ def address(where: Endpoint) -> core.Address:
 def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
     """What clients see. Their certificates could not be passed on, so none is asked for: they come with tokens."""
     common = tls.CommonTlsContext(
-        tls_params=_tls_params(),
-        alpn_protocols=["h2", "http/1.1"],
-        **secrets.shown(SERVING, options),
+        tls_params=_tls_params(), alpn_protocols=["h2", "http/1.1"], **secrets.shown(SERVING, options)
     )
     return _tls_socket(tls.DownstreamTlsContext(common_tls_context=common))
 

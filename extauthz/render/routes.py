@@ -73,11 +73,7 @@ class Rule:
     """Is for requests that become a connection of another protocol, and for these alone."""
 
 
-BELOW: dict[Profile, str | None] = {
-    Profile.WRITES: WITH_CREATES,
-    Profile.AUTOSCALER: NAMED,
-    Profile.SCALE: None,
-}
+BELOW: dict[Profile, str | None] = {Profile.WRITES: WITH_CREATES, Profile.AUTOSCALER: NAMED, Profile.SCALE: None}
 """Which writes to the workloads themselves are looked at, beside scale. ``None``: none."""
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from extauthz.rpc import frames
-from extauthz.rpc.bounds import Bounds, Patience
 from extauthz.rpc.frames import (
     ACK,
     END_HEADERS,
@@ -34,22 +33,29 @@ from extauthz.rpc.frames import (
     PRIORITY,
     BadConnectionError,
     BadStreamError,
+    Bounds,
     Error,
     Kind,
+    Patience,
     Setting,
     frame,
 )
 from extauthz.rpc.heads import (
     CONTENT_TYPE,
     EMPTY_TABLE,
+    Code,
     Decoder,
     Head,
+    Method,
+    Methods,
     Refusal,
+    StatusError,
+    Unary,
     block,
+    trailers,
     trailers_only,
     well_formed_trailers,
 )
-from extauthz.rpc.methods import Code, Method, Methods, StatusError, Unary, trailers
 from extauthz.rpc.streams import CODES, REACTIONS, Reaction, State, Stream
 
 

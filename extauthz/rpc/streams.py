@@ -12,8 +12,7 @@ from enum import Enum
 from typing import Final
 
 from extauthz.rpc.frames import Error, Kind
-from extauthz.rpc.heads import Head
-from extauthz.rpc.methods import Code, Method, StatusError
+from extauthz.rpc.heads import Code, Head, Method, StatusError
 
 
 class State(Enum):

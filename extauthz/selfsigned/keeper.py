@@ -12,10 +12,9 @@ from typing import Final, NamedTuple, Protocol
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls, Resource
-from extauthz.selfsigned import configurations, issuing, renewal
-from extauthz.selfsigned.configurations import Configuration
+from extauthz.selfsigned import issuing, renewal
 from extauthz.selfsigned.issuing import BrokenError, Held
-from extauthz.selfsigned.renewal import NoNamesError, Terms
+from extauthz.selfsigned.renewal import Configuration, NoNamesError, Terms
 
 # The Secret that gates share. The API server arbitrates: it takes a write of the version that it has, and no other.
 
@@ -155,7 +154,7 @@ class Keeper:
     async def _look(self) -> None:
         # In this order: whoever sees a bundle that another gate has made sees the Secret of it too. So nobody takes a
         # newer authority away from a configuration.
-        found = await configurations.read(self._api, self._configuration)
+        found = await renewal.read(self._api, self._configuration)
         held = await self._agreed(found)
         if self.held is None or held.serving.certificate != self.held.serving.certificate:
             self._show(*held.serving.pem)
@@ -168,7 +167,7 @@ class Keeper:
                 await self._trusted(one, held)
 
     async def _trusted(self, one: Configuration, held: Held) -> None:
-        if await configurations.trust(self._api, one, held.bundle):
+        if await renewal.trust(self._api, one, held.bundle):
             self._tell("info", "authority-trusted", configuration=one.path, authorities=len(held.authorities))
 
     async def _agreed(self, found: Sequence[Configuration]) -> Held:

@@ -17,7 +17,7 @@ from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFl
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 from google.protobuf.message import DecodeError
 
-from extauthz.rpc.methods import Methods, Sink
+from extauthz.rpc.heads import Methods, Sink
 from extauthz.settlement.answers import Fate
 
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"

@@ -2,24 +2,64 @@
 
 The protocol is Envoy's ``envoy.service.auth.v3.Authorization``
 (https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/auth/v3/external_auth.proto). The messages are those of
-xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety times slower.
+xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety times slower. A refusal is worded as the
+API server would: a ``metav1.Status`` in JSON, so that client-go shows its sentence.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from http import HTTPStatus
+from typing import Any, TypeAlias
 
 from envoy.config.core.v3.base_pb2 import HeaderValueOption
 from envoy.service.auth.v3.attribute_context_pb2 import AttributeContext
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse, DeniedHttpResponse
 from google.protobuf.message import DecodeError
 
+from extauthz.core import texts
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
-from extauthz.rpc.methods import Code, Methods, StatusError, Unary
-from extauthz.servers import status
+from extauthz.rpc.heads import Code, Methods, StatusError, Unary
+
+REASONS: dict[Verdict, tuple[HTTPStatus, str]] = {
+    Verdict.DENY: (HTTPStatus.FORBIDDEN, "Forbidden"),
+    # No Retry-After: with it, client-go tries ten times over and blocks one of the autoscaler's workers meanwhile.
+    Verdict.UNAVAILABLE: (HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+}
+
+
+def of(decision: Decision) -> tuple[int, str]:
+    """HTTP code and body of a refusal, which is bounded whatever the client sent. An allowed request has none."""
+    tree = {"kind": "Status", "apiVersion": "v1"} | fields(decision)
+    return tree["code"], json.dumps(tree, separators=(",", ":"))
+
+
+def fields(decision: Decision) -> dict[str, Any]:
+    """The fields of the Status. An AdmissionReview holds them without kind and version."""
+    code, reason = REASONS[decision.verdict]
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": texts.cut(decision.sentence, texts.MAX_SENTENCE),
+        "reason": reason,
+        "details": _details(decision),
+        "code": code,
+    }
+
+
+def _details(decision: Decision) -> dict[str, Any]:
+    """``kind`` is the plural resource, as the API server's own refusals have it (``apierrors.NewForbidden``)."""
+    details: dict[str, Any] = {}
+    if decision.ref is not None:
+        named = {"name": decision.ref.name, "group": decision.ref.group, "kind": decision.ref.resource}
+        details |= {key: texts.cut(value, texts.MAX_NAME) for key, value in named.items() if value}
+    # The stable code and the id are for programs; the sentence is for people.
+    details["causes"] = [{"reason": decision.reason, "message": f"decision {decision.id}"}]
+    return details
+
 
 SERVICE = "envoy.service.auth.v3.Authorization"
 
@@ -158,7 +198,7 @@ def to_response(decision: Decision) -> CheckResponse:
 
 
 def _deny(denied: DeniedHttpResponse, decision: Decision) -> None:
-    code, body = status.of(decision)
+    code, body = of(decision)
     denied.status.code = code
     denied.body = body
     denied.headers.extend((_header("content-type", "application/json"), _header(DECISION_ID_HEADER, decision.id)))

@@ -10,18 +10,17 @@ message for each request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Mapping
+from typing import Final, NamedTuple, Protocol
 
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.service.ext_proc.v3.external_processor_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
 from google.protobuf.message import DecodeError
 
-from extauthz.core.model import Request
+from extauthz.core.model import Question, Request
 from extauthz.core.quota.requesters import METADATA
-from extauthz.rpc.methods import Call, Code, Methods, StatusError, Streaming
+from extauthz.rpc.heads import Call, Code, Methods, StatusError, Streaming
 from extauthz.servers.ext_authz import MAX_HEADER
-from extauthz.servers.lowering import Lower, Lowered
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
@@ -92,3 +91,23 @@ def _replace(response: CommonResponse, lowered: Lowered | None) -> None:
     length = HeaderValue(key=LENGTH, raw_value=str(len(lowered.body)).encode())
     option = HeaderValueOption(header=length, append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD)
     response.header_mutation.set_headers.append(option)
+
+
+class Lowered(NamedTuple):
+    """A write that is asked for with fewer replicas."""
+
+    replicas: int
+    warning: str
+    """For whoever sends it, if he is told anything."""
+    body: bytes = b""
+    """What to send in place of the body that came; of a question none."""
+
+
+class Lower(Protocol):
+    """Answers with ``None`` what is to be left as it is. Must neither block nor raise, and charges nothing."""
+
+    def body(self, request: Request) -> Awaitable[Lowered | None]:
+        """Of a request whose body the server can change."""
+
+    def review(self, question: Question) -> Awaitable[Lowered | None]:
+        """Of an object that the API server is about to store."""

@@ -7,7 +7,7 @@ import asyncio
 from google.protobuf.message import DecodeError
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from extauthz.rpc.methods import Call, Code, Methods, StatusError, Streaming, Unary
+from extauthz.rpc.heads import Call, Code, Methods, StatusError, Streaming, Unary
 from extauthz.servers import ext_authz
 
 SERVICE = "grpc.health.v1.Health"

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
-from extauthz.rpc.methods import Call, Code, Methods, StatusError, Streaming
+from extauthz.rpc.heads import Call, Code, Methods, StatusError, Streaming
 
 SERVICE: str = reflection.SERVICE_NAME
 

@@ -20,9 +20,9 @@ from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, 
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.rpc.accepting import Bounds
-from extauthz.servers import listener, status
+from extauthz.servers import ext_authz, listener
 from extauthz.servers.bodies import Bodies
-from extauthz.servers.lowering import Lower, Lowered
+from extauthz.servers.ext_proc import Lower, Lowered
 
 PATH: Final = "/validate"
 
@@ -146,7 +146,7 @@ def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
     """The AdmissionReview that carries a decision."""
     response: dict[str, Any] = {"uid": uid, "allowed": decision.verdict is Verdict.ALLOW}
     if decision.verdict is not Verdict.ALLOW:
-        response["status"] = status.fields(decision)
+        response["status"] = ext_authz.fields(decision)
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 

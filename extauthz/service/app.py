@@ -17,11 +17,11 @@ import uvloop
 from aiohttp import web
 
 from extauthz.kube.connection import Connection, connect
-from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.session import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.workspaces import Waiting
-from extauthz.rpc.serving import Server
+from extauthz.observe.quota_facts import Waiting
+from extauthz.rpc.link import Server
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People
 from extauthz.servers.api.rights import Access, ThisHost
@@ -40,15 +40,14 @@ from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
+from extauthz.service.certificates import SelfSigned
+from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
-from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
-from extauthz.service.policies import levels as levels_of_policies
-from extauthz.service.policies import names as names_of_policies
-from extauthz.service.selfsigning import SelfSigned
-from extauthz.service.setting_errors import SettingsError
-from extauthz.service.setting_types import OFF
+from extauthz.service.setting_types import OFF, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
+from extauthz.service.sources import levels as levels_of_policies
+from extauthz.service.sources import policy_names
 from extauthz.service.version import VERSION
 
 Leave: TypeAlias = Callable[[], Awaitable[None]]
@@ -279,6 +278,6 @@ class App:
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             policies=levels_of_policies(self._gate.gate.policies),
-            policy_names=names_of_policies(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
+            policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

@@ -14,37 +14,34 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import Reader
+from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, WorkloadRef
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
-from extauthz.observe import serving
+from extauthz.observe import observers
 from extauthz.observe.episodes import outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
-from extauthz.policies.live import Host
+from extauthz.policies.plugins import Host
 from extauthz.servers.access_log import AccessLogs
-from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.askers import Askers
-from extauthz.service.clamping import Clamping
-from extauthz.service.deciding import Deciding, briefly
+from extauthz.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.service.handover import Handover
-from extauthz.service.holding import Holding
+from extauthz.service.holding import Holding, Recounting
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
+from extauthz.service.live import Askers
 from extauthz.service.notifying import notifying
-from extauthz.service.policies import notes as notes_of_policies
-from extauthz.service.policies import policies
-from extauthz.service.policies import running as running_policies
-from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
-from extauthz.settlement.settlement import Settlement
+from extauthz.service.sources import notes as notes_of_policies
+from extauthz.service.sources import policies
+from extauthz.service.sources import running as running_policies
+from extauthz.settlement.answers import Settlement
 
 CLOCK_TOLD_S = 2.0
 """By more than that off the API server's clock, it is told."""
@@ -284,7 +281,7 @@ class Assembly:
 
     def notes_of_installation(self) -> list[str]:
         """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
-        notes = serving.notes(self.queries, self.askers.serving())
+        notes = observers.notes(self.queries, self.askers.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:

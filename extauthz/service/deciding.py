@@ -1,8 +1,10 @@
-"""The request path: it gives the pure gate an id and the time, fetches what answers need, and tells the observers."""
+"""The request path: it gives the pure gate an id and the time, fetches what answers need, and tells the observers. In
+mode Clamp it asks the gate what to send in place of a write that does not fit."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
@@ -11,16 +13,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
+from extauthz.core import texts
+from extauthz.core.decision import sentences
 from extauthz.core.decision.gate import Gate, audited
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
+from extauthz.core.intake.rewritten import rewritten
 from extauthz.core.model import (
     COMMIT,
     Decision,
     Fetch,
     Held,
+    Lower,
     NeedsFetch,
     Question,
     Reading,
+    Refusal,
     Request,
     Requester,
     Verdict,
@@ -28,7 +35,7 @@ from extauthz.core.model import (
 )
 from extauthz.core.quota.requesters import by_name
 from extauthz.observe.observers import Observers, Told
-from extauthz.service.ids import new_id
+from extauthz.servers.ext_proc import Lowered
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitable[Decision]]
@@ -43,6 +50,11 @@ LOOK_WITHIN_S = 1.0
 """Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
 
 NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
+
+
+def new_id() -> str:
+    """64 random bits in hex that nobody can guess: an access log that names an id may end its pending write."""
+    return secrets.token_hex(8)
 
 
 @dataclass(slots=True)
@@ -203,3 +215,101 @@ def briefly(look: Look) -> Look:
                 await look(ref)
 
     return look_briefly
+
+
+MAX_WARNING: Final = 120
+"""Characters. An API server passes on more, and advises against it."""
+
+
+class Clamping:
+    """Answers servers that can change a write. Never raises: where anything goes wrong, the write stays as it is.
+
+    Args:
+        deciding: brings questions to the gate, and tells observers of each write that is lowered.
+        is_terse: clients learn no name of a quota.
+    """
+
+    def __init__(self, gate: Gate, deciding: Deciding, *, is_terse: bool) -> None:
+        self._gate = gate
+        self._deciding = deciding
+        self._is_terse = is_terse
+        self.asked = False
+        """Somebody has."""
+
+    async def body(self, request: Request) -> Lowered | None:
+        """The body to send in place of the one that came; ``None``: send it as it is."""
+        return await self._lowered(request)
+
+    async def review(self, question: Question) -> Lowered | None:
+        """The count to store in place of the one that is asked for; ``None``: leave it as it is."""
+        return await self._lowered(question)
+
+    async def _lowered(self, question: Request | Question) -> Lowered | None:
+        self.asked = True
+        try:
+            asked = self._deciding.asked(question)
+            found = await self._deciding.fetched(self._clamped(asked), lambda: self._clamped(asked))
+            if found is None or not isinstance(found.todo, Lower):
+                return None
+            count, version = found.todo
+            body = rewritten(question, count, version) if isinstance(question, Request) else b""
+            if body is None:
+                return None
+            self._deciding.tell(found, asked)
+            return Lowered(count, self._warning(found, count), body)
+        except Exception:  # noqa: BLE001 (whatever it is, the write goes on to be decided)
+            self._deciding.event("error", "clamp-failed", traceback=traceback.format_exc())
+            return None
+
+    def _clamped(self, asked: Underway) -> Decision | None:
+        reading, now_s = self._deciding.reading(asked), self._deciding.clock()
+        return self._gate.clamp(reading, asked.id, now_s, source=asked.source, requester=asked.requester)
+
+    def _warning(self, found: Decision, count: int) -> str:
+        what = f"replicas lowered from {found.replicas} to {count}: "
+        if self._is_terse:
+            return f"{what}a workspace quota has no more room (decision {found.id})"
+        short = found.evidence.shortages[0]
+        return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}", MAX_WARNING)
+
+
+Asked = TypeVar("Asked")
+
+WHY = {
+    Verdict.DENY: "is forbidden: exceeded a workspace quota",
+    Verdict.UNAVAILABLE: "was not decided by the quota gate; it is safe to try again",
+}
+
+BY_POLICY = "is forbidden by a policy"
+"""In place of its message."""
+
+UNSPECIFIED = "is forbidden: its containers must specify what a workspace quota limits"
+"""In place of ``must specify requests.cpu for: c``."""
+
+
+def terse(
+    decide: Callable[[Asked], Decision | Awaitable[Decision]],
+) -> Callable[[Asked], Decision | Awaitable[Decision]]:
+    """The same decisions, with sentences that only the id leads further from: the log has it."""
+
+    def decided(asked: Asked) -> Decision | Awaitable[Decision]:
+        found = decide(asked)
+        return shortened(found) if isinstance(found, Decision) else _later(found)
+
+    return decided
+
+
+async def _later(found: Awaitable[Decision]) -> Decision:
+    return shortened(await found)
+
+
+def shortened(decision: Decision) -> Decision:
+    """With the terse sentence if it is a refusal. The rest of it stays, which no client sees."""
+    is_silent = decision.verdict is Verdict.DENY and decision.evidence.unspecified
+    why = UNSPECIFIED if is_silent else WHY.get(decision.verdict)
+    if decision.refusal in (Refusal.FORBIDDEN_BY_POLICY, Refusal.HELD_BY_POLICY) and why is not None:
+        why = BY_POLICY
+    if why is None:
+        return decision
+    who = "this write" if decision.ref is None else texts.cut(sentences.subject(decision.ref), texts.MAX_NAME)
+    return decision._replace(sentence=f"{who} {why} (decision {decision.id})")

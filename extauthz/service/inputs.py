@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.cluster.live import Watch
 from extauthz.core.model import WorkloadRef
-from extauthz.files.problems import FileProblem, FilesError
+from extauthz.files.content import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
@@ -125,12 +125,7 @@ class FileInput(Input, Generic[Value]):
     """
 
     def __init__(
-        self,
-        name: str,
-        watched: Watched[Value],
-        put_in_force: Callable[[Value], Taken],
-        log: Log,
-        metrics: Metrics,
+        self, name: str, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
     ) -> None:
         self.name = name
         self.known = asyncio.Event()
@@ -186,11 +181,7 @@ class StateFileInput(FileInput[Value], StateInput):
     is believed."""
 
     def __init__(
-        self,
-        watched: Watched[Value],
-        put_in_force: Callable[[Value], Taken],
-        log: Log,
-        metrics: Metrics,
+        self, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
     ) -> None:
         super().__init__("state", watched, put_in_force, log, metrics)
 

@@ -11,9 +11,9 @@ from typing import Final
 from aiohttp import web
 
 from extauthz.rpc.accepting import Bounds
-from extauthz.rpc.bounds import Bounds as RpcBounds
-from extauthz.rpc.methods import Methods
-from extauthz.rpc.serving import Server
+from extauthz.rpc.frames import Bounds as RpcBounds
+from extauthz.rpc.heads import Methods
+from extauthz.rpc.link import Server
 from extauthz.servers import access_log, ext_authz, ext_proc, health, listener, webhook
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings

@@ -12,22 +12,27 @@ from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.custom import Where
 from extauthz.core.quota.standing import Standing
-from extauthz.kube.connection import Connection
-from extauthz.kube.resource import Resource
+from extauthz.kube import webhooks
+from extauthz.kube.connection import ApiError, Connection, Unreachable
+from extauthz.kube.resource import Calls, Resource
+from extauthz.kube.webhooks import Webhooks
 from extauthz.ledger_store.replica import Progress
 from extauthz.observe.autoscalers import Autoscalers
 from extauthz.observe.ceilings import Ceilings
 from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.quota_status import Facts
-from extauthz.observe.serving import Serving
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, QuotaInput, Stale, StateInput
+from extauthz.service.setting_types import OFF
+from extauthz.service.settings import Settings
 from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 
@@ -286,3 +291,51 @@ class LiveStateInput(StateInput):
             self._reads_refused.pop(kind, None)
         else:
             self._reads_refused[kind] = result
+
+
+EVERY_S = 10.0
+"""How often they are read: two objects by name."""
+
+RIGHT = "the gates need get of validatingwebhookconfigurations and mutatingwebhookconfigurations named {}"
+
+
+class Askers:
+    """Who asks the gates.
+
+    Args:
+        to_lower: whether somebody has asked to lower a count.
+    """
+
+    def __init__(self, settings: Settings, log: Log, to_lower: Callable[[], bool]) -> None:
+        self._audits = settings.mode == "audit"
+        self._has_webhook = settings.webhook is not None
+        self._by_envoy = settings.grpc != OFF
+        self._configuration = settings.webhook_configuration
+        self._log = log
+        self._to_lower = to_lower
+        self._webhooks: Webhooks | None = None
+        self._unknown = ""
+
+    def serving(self) -> Serving:
+        """As far as is known."""
+        return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower())
+
+    async def run(self, api: Calls) -> None:
+        """Read them again and again, for ever; at once if there is no webhook."""
+        while self._has_webhook:
+            await self.look(api)
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self, api: Calls) -> None:
+        """Read them once. What cannot be read is not known; without an answer, what was known stays."""
+        try:
+            self._webhooks = await webhooks.read(api, self._configuration, {NAME, CLAMP_NAME}.__contains__)
+            unknown = ""
+        except ApiError as error:
+            self._webhooks = None
+            unknown = RIGHT.format(self._configuration) if error.status in (401, 403) else str(error)
+        except Unreachable:
+            return
+        if unknown and unknown != self._unknown:
+            self._log.event("warning", "webhook-unknown", why=unknown)
+        self._unknown = unknown

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from extauthz.files import options
 from extauthz.notify import receivers
-from extauthz.service.setting_errors import ConfigFileError, SettingsError
+from extauthz.service.setting_types import ConfigFileError, SettingsError
 from extauthz.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
 
 SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")

@@ -9,9 +9,8 @@ from typing import Final
 from extauthz.core.decision.gate import Gate
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.notify.delivery import Delivery
 from extauthz.notify.receivers import Receiver, parse_all
-from extauthz.notify.sending import Sender
+from extauthz.notify.sending import Delivery, Sender
 from extauthz.observe.log import Log
 from extauthz.observe.notices import NOBODY, OVERFLOW, Notices
 from extauthz.observe.quota_facts import strangers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.notify import receivers
-from extauthz.policies.names import AUDIT
+from extauthz.policies.plugins import AUDIT
 from extauthz.service import addresses
 
 if TYPE_CHECKING:
@@ -217,3 +217,11 @@ HostNames = Annotated[tuple[str, ...], Before(_hosts)]
 Mode = Annotated[str, After(_mode)]
 PodGroups = Annotated[str, Before(_pod_groups)]
 Templates = Annotated[str, After(_templates)]
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. The text is one line a problem: flag, variable or field, what is wrong, the cure."""
+
+
+class ConfigFileError(SettingsError):
+    """The settings file itself is at fault (bad data, not bad usage)."""

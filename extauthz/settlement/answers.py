@@ -1,11 +1,14 @@
-"""What the answer to a decided request proves about its pending write, by what Envoy says of the request."""
+"""What the answer to a decided request proves about its pending write, by what Envoy says of the request; and its path:
+Envoy's report → its event → a consistent read → the end of the pending write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.pending_writes import PendingWrites
+from extauthz.settlement.reads import ConsistentReads
 
 
 class Fate(NamedTuple):
@@ -42,7 +45,7 @@ NEVER_LEFT: Mapping[str, frozenset[str]] = {
 REFUSED_STREAM = ("upstream_reset_before_response_started", "remote_refused_stream_reset")
 """Details, and what stands in braces after them, of a stream that the API server refused with REFUSED_STREAM, or that
 is above the last stream of its GOAWAY. Either says that nothing of the request was processed (RFC 9113 §8.7).
-``tests/envoy/test_refused_stream.py`` shows what Envoy 1.40 makes of these and of other resets."""
+``tests/envoy/test_streams.py`` shows what Envoy 1.40 makes of these and of other resets."""
 
 BEFORE_THE_STORE = frozenset({401, 403, 404, 405, 409, 413, 415, 422, 429})
 """4xx that the API server answers only where it has stored nothing: authentication, authorization, admission,
@@ -77,3 +80,34 @@ def _was_refused(fate: Fate) -> bool:
     """As a stream, in the only attempt. An earlier attempt may have been processed."""
     reset = frozenset({"upstream_remote_reset"})
     return (fate.details, fate.inner) == REFUSED_STREAM and fate.attempts == 1 and fate.flags == reset
+
+
+class Settlement:
+    """Ends pending writes.
+
+    Args:
+        heard: told what became of each request.
+    """
+
+    def __init__(self, pending: PendingWrites, heard: Callable[[Event], None], clock: Callable[[], float]) -> None:
+        self._pending = pending
+        self._heard = heard
+        self._clock = clock
+        self.reads: ConsistentReads | None = None
+        """``None``: no source can be asked for the newest state of one workload."""
+        self.is_believed: Callable[[], bool] = lambda: False
+        """If no source can be asked: whether the loaded state shows all that could land so far."""
+
+    def answered(self, decision_id: str, fate: Fate) -> None:
+        """Take what became of a decided request. Most often its pending write ends now, or by the read that follows."""
+        what = event(fate)
+        self._heard(what)
+        ref = self._pending.settle(decision_id, what, self._clock())
+        if ref is not None and self.reads is not None:
+            self.reads.soon(ref)
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass. If a landing window has elapsed, a read ends the write, or the content of a state file."""
+        self._pending.tick(now_s)
+        if self.is_believed():
+            self._pending.consistent_read(now_s)

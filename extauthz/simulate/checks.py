@@ -12,8 +12,8 @@ from extauthz.core.model import COMMIT, Decision, Verdict
 from . import judge
 from .excuses import Excuses, Grant
 from .judge import At, Key, Promise, State, States, View
-from .kinds import REPLICA_SET, word_of, workload_of
 from .lately import CLOCKS_S, PENDING_PER_TREE, Lately
+from .objects import REPLICA_SET, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question

@@ -1,22 +1,25 @@
-"""The connection of one gate to the simulated API server: its calls get lost, come late, or are refused."""
+"""The connection of one gate to the simulated API server, and the network below it: calls get lost, come late, or are
+refused; watches lag."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
 from extauthz.kube.clock import ClockCheck
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.kube.lists import reading
+from extauthz.kube.reflector import INITIAL_EVENTS_END
 
-from .link import Link, Stream, Taken
 from .loop import VirtualLoop
-from .server import ApiServer, split
+from .server import ApiServer, Event, copied, split
 
 LATE_AT_MOST_S = 2.5
 """A call whose caller has given up lands within this time."""
@@ -170,3 +173,190 @@ async def _read(stream: Stream, form: type | None) -> AsyncIterator[Tree]:
     read = reading(form)
     async for event in stream:
         yield read(json.dumps(event).encode())
+
+
+BOOKMARK_S = 2.0
+"""How often a watch gets a bookmark. Once a minute would only make the world slower."""
+
+
+@dataclass
+class Odds:
+    """How often a gate's call fails in which way. All zero: never."""
+
+    lost_request: float = 0.0
+    lost_reply: float = 0.0
+    late: float = 0.0
+    slow: float = 0.0
+    """Of an answer, to be some time on its way."""
+    refused: float = 0.0
+    lag: float = 0.0
+    """Probability that an event comes late."""
+
+
+@dataclass
+class Link:
+    """The network between one gate and the API server; it outlives the gate's process."""
+
+    random: Random
+    odds: Odds = field(default_factory=Odds)
+    down_until_s: float = 0.0
+    """Until then nothing passes, and events of watches wait."""
+    held_until_s: dict[str, float] = field(default_factory=dict)
+    """For each collection: until when its events wait."""
+    streams: dict[Stream, None] = field(default_factory=dict)
+    streams_lists: bool = True
+    lost: list[asyncio.Future[Tree]] = field(default_factory=list)
+    """Calls whose answer will not come."""
+    kept: list[tuple[Stream, Event]] | None = None
+    """Events of watches that wait for ``hand_on``; ``None``: they come by themselves."""
+    late: asyncio.Event | None = None
+    """Lists are read at once, and answered when this is set."""
+
+    def delay_s(self) -> float:
+        """One way."""
+        return self.random.uniform(0.001, 0.01)
+
+    def heal(self) -> None:
+        """Stop all faults."""
+        self.odds = Odds()
+        for answer in self.lost:
+            if not answer.done():
+                answer.set_exception(Unreachable("the connection was reset"))
+
+    def drop(self, collection: str = "") -> None:
+        """Break the watches of a collection, or all."""
+        for stream in [one for one in self.streams if collection in ("", one.collection)]:
+            stream.fail(Unreachable("the connection was reset"))
+
+    def hand_on(self, collections: Container[str]) -> None:
+        """Bring what waits of some collections, and a bookmark to each of their watches."""
+        assert self.kept is not None
+        waiting, self.kept = self.kept, []
+        for stream, event in waiting:
+            if stream.collection in collections:
+                stream.bring(event)
+            else:
+                self.kept.append((stream, event))
+        for stream in self.streams:
+            if stream.collection in collections:
+                stream.bring(None)
+
+
+class Taken:
+    """For each gate: up to which version it has processed its watches."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, deque[tuple[float, int]]] = {}
+
+    def take(self, now_s: float, collection: str, version: int) -> None:
+        """Whether all changes of a collection up to ``version`` are processed."""
+        taken = self._taken.setdefault(collection, deque(maxlen=256))
+        if not taken or taken[-1][1] < version:
+            taken.append((now_s, version))
+
+    def at(self, at_s: float, collection: str) -> int:
+        """The version that was reached then; 0: not known."""
+        return next((version for then_s, version in reversed(self._taken.get(collection, ())) if then_s <= at_s), 0)
+
+
+class Stream:
+    """One open watch: events on their way, in order, and events that have arrived."""
+
+    def __init__(
+        self, server: ApiServer, link: Link, loop: VirtualLoop, collection: str, silence_s: float, taken: Taken
+    ) -> None:
+        self.collection = collection
+        self._taken = taken
+        self._given = 0
+        """The version up to which everything was given out. It is processed when more is asked for."""
+        self._server = server
+        self._link = link
+        self._loop = loop
+        self._silence_s = silence_s
+        self._came: deque[tuple[Tree | Exception, int]] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self._last_at_s = self._heard_s = loop.time()
+        self.closed = False
+        link.streams[self] = None
+        server.watchers.setdefault(collection, []).append(self.push)
+        loop.world.start(self._tend())
+
+    def push(self, event: Event) -> None:
+        """Send one event."""
+        if self._link.kept is not None:
+            self._link.kept.append((self, event))
+        self._send({"type": event.type, "object": copied(event.object)}, event.version)
+
+    def bring(self, event: Event | None) -> None:
+        """An event that was kept arrives; ``None``: a bookmark."""
+        if event is not None:
+            self._arrive({"type": event.type, "object": copied(event.object)}, event.version)
+        else:
+            self._arrive(self._bookmark({}), self._server.version)
+
+    def push_list(self) -> None:
+        """Send all existing objects, and a mark that these are all."""
+        for tree in self._server.objects(self.collection).values():
+            self._send({"type": "ADDED", "object": copied(tree)}, 0)
+        self._send(self._bookmark({INITIAL_EVENTS_END: "true"}), self._server.version)
+
+    def _bookmark(self, annotations: Mapping[str, str]) -> Tree:
+        metadata = {"resourceVersion": str(self._server.version), "annotations": annotations}
+        return {"type": "BOOKMARK", "object": {"metadata": metadata}}
+
+    def _send(self, event: Tree, version: int) -> None:
+        """``version``: all changes up to there have been sent with it."""
+        link, now_s = self._link, self._loop.time()
+        if link.kept is not None:
+            self._heard_s = now_s
+            return
+        lag_s = link.delay_s()
+        if link.odds.lag and link.random.random() < link.odds.lag:
+            lag_s += link.random.uniform(0.0, 1.5)
+        held_s = max(link.held_until_s.get(self.collection, 0.0), link.down_until_s)
+        self._last_at_s = max(self._last_at_s, now_s + lag_s, held_s)
+        self._loop.call_at(self._last_at_s, self._arrive, event, version)
+
+    def _arrive(self, event: Tree | Exception, version: int = 0) -> None:
+        if self.closed:
+            return
+        self._heard_s = self._loop.time()
+        self._came.append((event, version))
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def _tend(self) -> None:
+        """Send bookmarks, and notice if nothing comes."""
+        while not self.closed:
+            await asyncio.sleep(BOOKMARK_S)
+            if self._loop.time() - self._heard_s > self._silence_s:
+                self.fail(Unreachable(f"nothing came for {self._silence_s:g} s"))
+            elif not self.closed:
+                self._send(self._bookmark({}), self._server.version)
+
+    def fail(self, error: Exception) -> None:
+        """The connection breaks: what is on its way is lost."""
+        self._arrive(error)
+        self.close()
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        if not self.closed:
+            self.closed = True
+            self._server.watchers[self.collection].remove(self.push)
+            self._link.streams.pop(self, None)
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Tree:
+        self._taken.take(self._loop.time(), self.collection, self._given)
+        while not self._came:
+            if self.closed:
+                raise StopAsyncIteration
+            self._waiting = self._loop.create_future()
+            await self._waiting
+        event, self._given = self._came.popleft()
+        if isinstance(event, Exception):
+            raise event
+        return event

@@ -8,8 +8,8 @@ from extauthz.core.model import Tree
 
 from . import objects
 from .judge import Key
-from .kinds import CPUS, KINDS, REPLICA_SET, word_of
 from .loop import VirtualLoop
+from .objects import CPUS, KINDS, REPLICA_SET, word_of
 from .reference import CLAIMS
 from .server import ApiServer
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .judge import Key, Promise, State, States
-from .kinds import is_left, kind_of
+from .objects import is_left, kind_of
 from .reference import ReferenceModel
 from .views import KEPT_S, UNSEEN_S, Horizon, known_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from extauthz.core.model import Decision
 
 from .judge import Key, Members, Promise, State
-from .kinds import CLAIM_GI, is_left, left_by
+from .objects import CLAIM_GI, is_left, left_by
 from .reference import ReferenceModel
 from .views import Views
 from .wire import Question

@@ -26,11 +26,10 @@ from extauthz.service.loading import load
 from extauthz.service.settings import Settings
 
 from . import wire
-from .connection import SimulatedConnection
+from .connection import Link, SimulatedConnection
 from .lately import PENDING_PER_TREE
-from .link import Link
 from .loop import VirtualLoop
-from .policies import Odd, enlisted
+from .reference import Odd, enlisted
 from .server import ApiServer
 from .views import Horizon
 from .wire import Answer, Question

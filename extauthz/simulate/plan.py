@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from .drawing import DRAWN, FAULT_OF, HEALTHY, WEIGHTS
-from .kinds import CLAIM_GI
+from .objects import CLAIM_GI
 
 FAULTS: Mapping[str, str] = {
     "lag": "watches bring events late, and one kind before another; answers to a gate's calls come late",

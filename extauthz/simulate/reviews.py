@@ -12,7 +12,7 @@ import orjson
 from extauthz.core.model import Tree
 
 from .judge import Key, Promise, State
-from .kinds import kind_of
+from .objects import kind_of
 from .reference import owner
 from .server import Prepared
 

@@ -11,8 +11,8 @@ from extauthz.ledger_store.payload import Payload, encode
 from . import objects
 from .checks import Violation
 from .convergence import Convergence
-from .kinds import KINDS, kind_of
 from .loop import seeded
+from .objects import KINDS, kind_of
 from .plan import Plan
 from .reference import DEFINITIONS, NAMESPACES, QUOTAS
 from .restarts import LEDGER, LEDGERS

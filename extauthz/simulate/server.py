@@ -13,7 +13,7 @@ from typing import NamedTuple
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-from . import applies
+from . import patches
 from .judge import Key
 from .patches import PATCHES, apply
 
@@ -108,14 +108,14 @@ class ApiServer:
                 raise ApiError(409, "AlreadyExists", f"{key[1]} exists")
             return self._made(place.collection, key, body)
         if content_type == APPLY and (place.namespace, place.name) not in self.objects(place.collection):
-            return self._made(place.collection, (place.namespace, place.name), applies.created(body))
+            return self._made(place.collection, (place.namespace, place.name), patches.created(body))
         held = self._held(place)
         if content_type == APPLY:
-            changed = applies.applied(held, body)
+            changed = patches.applied(held, body)
         elif place.sub == "scale":
-            changed = applies.kept(held, _scaled(held, method, body))
+            changed = patches.kept(held, _scaled(held, method, body))
         else:
-            changed = applies.kept(held, _changed(held, method, body, content_type))
+            changed = patches.kept(held, _changed(held, method, body, content_type))
         return Prepared(place.collection, (place.namespace, place.name), place.sub, held, changed)
 
     def _made(self, collection: str, key: Key, body: Tree) -> Prepared:

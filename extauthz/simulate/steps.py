@@ -11,12 +11,11 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-from . import objects, restarts, spellings
+from . import drawing, objects, restarts
 from .judge import Key
-from .kinds import KINDS, kind_of
+from .objects import KINDS, kind_of
 from .plan import Step
-from .policies import written
-from .reference import CLAIMS, NAMESPACES, QUOTAS
+from .reference import CLAIMS, NAMESPACES, QUOTAS, written
 from .restarts import LEDGERS
 from .world import World
 
@@ -77,12 +76,12 @@ def _patch(world: World, step: Step, random: Random) -> None:
 
 
 def _copy(world: World, step: Step, random: Random) -> None:
-    sent = spellings.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    sent = drawing.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
     world.spawn(world.client.send(sent, step.how, random))
 
 
 def _directive(world: World, step: Step, random: Random) -> None:
-    sent = spellings.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    sent = drawing.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
     world.spawn(world.client.send(sent, step.how, random))
 
 
@@ -90,16 +89,16 @@ def _adopt(world: World, step: Step, random: Random) -> None:
     key, by = key_of(step.how["workload"]), key_of(step.how["owner"])
     owner = world.server.objects(kind_of(by).collection).get(by)
     if step.how["leaves"]:
-        sent = spellings.leaving(key, by, step.how["as"])
+        sent = drawing.leaving(key, by, step.how["as"])
     elif owner is not None:
-        sent = spellings.adopting(key, owner, step.how["as"])
+        sent = drawing.adopting(key, owner, step.how["as"])
     else:
         return
     world.spawn(world.client.send(sent, step.how, random))
 
 
 def _apply(world: World, step: Step, random: Random) -> None:
-    sent = spellings.applying(key_of(step.how["workload"]), step.how)
+    sent = drawing.applying(key_of(step.how["workload"]), step.how)
     world.spawn(world.client.send(sent, step.how, random))
 
 

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from .judge import Key, Labels, Members, Quota, State, View
-from .kinds import REPLICA_SET, kind_of, word_of
+from .objects import REPLICA_SET, kind_of, word_of
 from .reference import CLAIMS, COUNTED, NAMESPACES, QUOTAS, ReferenceModel
 
 UNSEEN_S = 12.0

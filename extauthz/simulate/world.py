@@ -15,15 +15,14 @@ from .admission import Admission, Around
 from .asking import Asking
 from .checks import FAILURE, Checks
 from .clients import W_S, Client
+from .connection import Link, Odds
 from .controllers import Controllers
 from .judge import Key
-from .kinds import REPLICA_SET, workload_of
-from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
+from .objects import REPLICA_SET, workload_of
 from .plan import Plan
-from .policies import Odd
-from .reference import QUOTAS, ReferenceModel, owner
+from .reference import QUOTAS, Odd, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0

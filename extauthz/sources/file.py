@@ -12,9 +12,8 @@ from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.spec import parse as parse_quota
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError, TreeProblem
 from extauthz.files import content
-from extauthz.files.content import Content
+from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.objects import Placed, objects
-from extauthz.files.problems import FileProblem, FilesError
 from extauthz.policies import cel
 
 

@@ -29,10 +29,7 @@ class LiveQuotas:
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        accept: Callable[[Quotas], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, connection: Connection, accept: Callable[[Quotas], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._accept = accept
         self._gathered = Gathered()

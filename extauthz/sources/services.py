@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import Endpoint
-from extauthz.sources.http_quotas import HttpQuotas
+from extauthz.sources.http import Endpoint, HttpQuotas
 
 
 class QuotaService(Protocol):
@@ -43,7 +42,4 @@ class Follow(Protocol):
         """
 
 
-SERVICES: Final[Mapping[str, Follow]] = {
-    "https": HttpQuotas,
-    "http": HttpQuotas,
-}
+SERVICES: Final[Mapping[str, Follow]] = {"https": HttpQuotas, "http": HttpQuotas}

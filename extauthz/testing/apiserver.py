@@ -24,8 +24,7 @@ from aiohttp import WSMsgType, web
 from extauthz.kube.connection import ApiError
 
 from .certs import Pair
-from .objects import Key, Objects, Tree, patched, scale_of
-from .reading import Options, Reading
+from .reading import Key, Objects, Options, Reading, Tree, patched, scale_of
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As the real one (``k8s.io/apiserver/pkg/server/config.go``)."""

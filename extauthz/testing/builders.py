@@ -10,7 +10,7 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import (
     Amounts,
     Decision,
@@ -27,7 +27,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import reviews
+from extauthz.testing import kubecalls
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -197,7 +197,7 @@ def shown(asked: Gate, request: Request) -> Reading:
     shows to its webhook."""
     found = read(request)
     entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
-    return reviews.reading(request, entry.observed if entry is not None else None)
+    return kubecalls.reading(request, entry.observed if entry is not None else None)
 
 
 def admission(

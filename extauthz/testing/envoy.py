@@ -56,11 +56,7 @@ class Envoy:
         self._directory = directory
         self.access_log = directory / "access.log"
         self._options = replace(
-            options,
-            listen=ANY_PORT,
-            admin=ANY_PORT,
-            access_log=str(self.access_log),
-            secrets_dir=str(directory),
+            options, listen=ANY_PORT, admin=ANY_PORT, access_log=str(self.access_log), secrets_dir=str(directory)
         )
         self._alter = alter
         self._child: Child | None = None

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
-from tests.controlplane.api import path_of
+import httpx
+
+from tests.controlplane.api import MERGE, Api, RefusedError, path_of
 from tests.controlplane.plane import Plane
+from tests.controlplane.sites import Sites
 from tests.controlplane.workspace import workload
 
 Tree = Any
@@ -62,3 +70,92 @@ def _object(name: str, quota: Quota) -> Tree:
     if quota.labels is not None:
         spec["namespaceSelector"] = {"matchLabels": dict(quota.labels)}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
+
+
+JSON_PATCH = "application/json-patch+json"
+MOST = 6
+"""Replicas that one asks for at most."""
+PAUSE_S = (0.05, 0.6)
+WITHIN_S = 90.0
+
+
+class Scalers:
+    """A context manager: they work from enter to exit.
+
+    Args:
+        workloads: paths of Deployments.
+        past_envoy: how many of them, as a part of all, write to the API server directly.
+    """
+
+    def __init__(
+        self, sites: Sites, workloads: Sequence[str], number: int, seed: int, *, past_envoy: float = 0.0
+    ) -> None:
+        self.said: Counter[str] = Counter()
+        """What they were answered."""
+        self._sites, self._workloads, self._seed = sites, workloads, seed
+        self._direct = round(number * past_envoy)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._scale, args=(each,), daemon=True) for each in range(number)]
+        self._failures: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(WITHIN_S)
+        if self._failures and error is None:
+            raise self._failures[0]
+
+    def _scale(self, number: int) -> None:
+        choose = random.Random(f"{self._seed}-{number}")
+        write = (_as_knative, _as_hpa, _as_kubectl)[number % 3]
+        if number < self._direct:
+            client = Api(self._sites.plane.url, self._sites.plane.tls, self._sites.token)
+        else:
+            client = self._sites[number % len(list(self._sites))].client(self._sites.token)
+        try:
+            while not self._stop.is_set():
+                self._count(_said(write, client, choose.choice(self._workloads), choose.randint(0, MOST)))
+                self._stop.wait(choose.uniform(*PAUSE_S))
+        except Exception as error:  # noqa: BLE001 (raised again at the end)
+            self._failures.append(error)
+        finally:
+            client.close()
+
+    def _count(self, said: str) -> None:
+        with self._lock:
+            self.said[said] += 1
+
+
+def _said(write: Any, client: Api, path: str, replicas: int) -> str:
+    try:
+        write(client, path, replicas)
+    except RefusedError as error:
+        return f"{error.code}"
+    except httpx.HTTPError as error:
+        return type(error).__name__
+    return "200"
+
+
+def _as_knative(client: Api, path: str, replicas: int) -> None:
+    """Whatever is there."""
+    patch = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
+    client.call("PATCH", f"{path}/scale", json.dumps(patch).encode(), JSON_PATCH)
+
+
+def _as_hpa(client: Api, path: str, replicas: int) -> None:
+    """Only upon what it has read."""
+    scale = client.call("GET", f"{path}/scale")
+    scale["spec"]["replicas"] = replicas
+    client.call("PUT", f"{path}/scale", scale)
+
+
+def _as_kubectl(client: Api, path: str, replicas: int) -> None:
+    client.call("PATCH", f"{path}/scale", {"spec": {"replicas": replicas}}, MERGE)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.controlplane.looping import Looping
+from tests.controlplane.manager import Looping
 
 Tree = Any
 Line = tuple[str, str]

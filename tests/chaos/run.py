@@ -10,9 +10,9 @@ from pathlib import Path
 
 from extauthz.testing.gate import SERVE
 from tests.chaos import estate, webhook
+from tests.chaos.estate import Scalers
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
-from tests.chaos.scalers import Scalers
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Site, Sites
@@ -28,11 +28,7 @@ PAST_ENVOY = {"both": 1 / 3, "envoy": 0.0, "webhook": 1.0}
 """How many scalers have no Envoy before them."""
 ENTRANCES = ("both", "envoy", "webhook")
 """Who asks the gates. Where it is both, a third of the scalers have no Envoy before them."""
-APISERVER = (
-    "--storage-media-type=application/json",
-    "--etcd-compaction-interval=0",
-    f"--request-timeout={WRITE_S}s",
-)
+APISERVER = ("--storage-media-type=application/json", "--etcd-compaction-interval=0", f"--request-timeout={WRITE_S}s")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import cycle
 
 from extauthz.render.webhook import WebhookOptions, configuration
 from extauthz.testing.processes import Background
-from tests.contract.relay import Relay
+from tests.contract.worlds import Relay
 from tests.controlplane.plane import Plane
 from tests.controlplane.sites import Sites
 

@@ -18,7 +18,7 @@ import pytest
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError, Unreachable, connect
-from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.session import NoClusterError
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.reading import Fault

@@ -11,18 +11,13 @@ import pytest
 import yaml
 
 from extauthz.core.quota.spec import Mode
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.files.watch import Watched
 from extauthz.sources import file as quota_file
 
 
 def quota(name: str, **spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
 
 
 CORP = quota("corp", hard={"cpu": "100"})

@@ -9,7 +9,7 @@ import time
 import aiohttp
 
 from extauthz.testing.processes import Background
-from tests.controlplane.corpus.protowire import bytes_field, number_field, varint
+from tests.controlplane.wire import bytes_field, number_field, varint
 
 AUTOSCALER = "ws://127.0.0.1:8080"
 """Where it takes statistics is not configurable (``serving/cmd/autoscaler/main.go``, ``statsServerAddr``)."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from extauthz.core.decision.gate import Gate as Deciding
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.admission import NAME
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Observed, Request, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota

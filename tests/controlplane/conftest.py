@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.kube.connection import Connection, connect
-from tests.contract.relay import Relay, relaying
+from tests.contract.worlds import Relay, relaying
 from tests.controlplane.plane import Plane, write_kubeconfig
 
 

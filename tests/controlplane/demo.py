@@ -10,12 +10,11 @@ from typing import Any, Self
 
 from extauthz.testing.certs import Pair
 from extauthz.testing.demo.__main__ import main
-from extauthz.testing.demo.cluster import NAMESPACE, OBJECTS, TOKEN, StandIn, until
-from extauthz.testing.demo.recordings import Recording
+from extauthz.testing.demo.cluster import NAMESPACE, OBJECTS, TOKEN, Recording, StandIn, until
 from extauthz.testing.gate import Gate
 from tests.controlplane import parts
-from tests.controlplane.corpus.protowire import bytes_field, fields
 from tests.controlplane.plane import Plane, running_plane
+from tests.controlplane.wire import bytes_field, fields
 
 Tree = Any
 LEASE = ("Lease", "kube-controller-manager", "kube-system")

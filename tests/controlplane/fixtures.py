@@ -33,12 +33,7 @@ SPEC: Tree = {
     ],
     "initContainers": [
         {"name": "seed", "image": "seed:1", "resources": {"requests": {"cpu": "120m"}}},
-        {
-            "name": "proxy",
-            "image": "proxy:1",
-            "restartPolicy": "Always",
-            "resources": {"requests": {"cpu": "10m"}},
-        },
+        {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}},
     ],
 }
 CLAIM: Tree = {
@@ -109,10 +104,7 @@ def _definition(plural: str, kind: str, path: str) -> Tree:
     }
 
 
-DEFINITIONS = [
-    _definition("gadgets", "Gadget", ".spec.size.count"),
-    _definition("widgets", "Widget", ".spec.replicas"),
-]
+DEFINITIONS = [_definition("gadgets", "Gadget", ".spec.size.count"), _definition("widgets", "Widget", ".spec.replicas")]
 
 LIMITS_ONLY: Tree = {"containers": [{"name": "app", "image": "a:1", "resources": {"limits": {"cpu": "1"}}}]}
 NAKED: Tree = {"containers": [{"name": "app", "image": "a:1"}]}
@@ -208,7 +200,4 @@ def _pod(spec: Tree) -> Tree:
 
 
 def _claim(claim: Tree) -> Tree:
-    return {
-        "metadata": _pick(claim["metadata"], "name"),
-        "spec": _pick(claim["spec"], "resources", "storageClassName"),
-    }
+    return {"metadata": _pick(claim["metadata"], "name"), "spec": _pick(claim["spec"], "resources", "storageClassName")}

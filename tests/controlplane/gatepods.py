@@ -24,7 +24,7 @@ from extauthz.testing.gate import SERVE
 from extauthz.testing.processes import Child, page
 from tests.controlplane.access import service_account
 from tests.controlplane.api import path_of
-from tests.controlplane.looping import Looping
+from tests.controlplane.manager import Looping
 from tests.controlplane.plane import Plane, write_kubeconfig
 
 Tree = Any

@@ -63,10 +63,7 @@ def laid_over() -> list[Tree]:
 NAMESPACE, NAME = DEPLOYMENT["metadata"]["namespace"], DEPLOYMENT["metadata"]["name"]
 TEMPLATE = DEPLOYMENT["spec"]["template"]
 (CONTAINER,) = TEMPLATE["spec"]["containers"]
-IN_A_POD = (
-    ("KUBERNETES_SERVICE_HOST", SERVICE_IP),
-    ("KUBERNETES_SERVICE_PORT", "443"),
-)
+IN_A_POD = (("KUBERNETES_SERVICE_HOST", SERVICE_IP), ("KUBERNETES_SERVICE_PORT", "443"))
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,9 @@ def same_object(written: WorkloadRef, ref: WorkloadRef) -> bool:
 
 
 def packed_body(request: Tree) -> bytes:
-    """The body of a row's request."""
+    """The body of a row's request: ``body`` is text, ``body_b64`` bytes, ``body_zlib_b64`` a long one."""
+    if "body" in request:
+        return str(request["body"]).encode()
     packed = request.get("body_zlib_b64")
     return zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(request["body_b64"])
 

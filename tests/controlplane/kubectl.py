@@ -15,11 +15,7 @@ class Kubectl:
     """Runs kubectl with one kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._command = [
-            str(find("kubectl")),
-            f"--kubeconfig={kubeconfig}",
-            f"--cache-dir={kubeconfig.parent}/cache",
-        ]
+        self._command = [str(find("kubectl")), f"--kubeconfig={kubeconfig}", f"--cache-dir={kubeconfig.parent}/cache"]
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:
         """What it prints.

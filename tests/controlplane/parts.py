@@ -164,17 +164,9 @@ MODULES: tuple[Module, ...] = (
         target="helm",
     ),
     Module(
-        "actionlint",
-        (Part("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),),
-        optional=True,
-        target="helm",
+        "actionlint", (Part("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),), optional=True, target="helm"
     ),
-    Module(
-        "h2spec",
-        (Part("h2spec", "github.com/summerwind/h2spec/cmd/h2spec"),),
-        optional=True,
-        target="h2spec",
-    ),
+    Module("h2spec", (Part("h2spec", "github.com/summerwind/h2spec/cmd/h2spec"),), optional=True, target="h2spec"),
 )
 
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}

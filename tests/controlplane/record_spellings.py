@@ -1,4 +1,5 @@
-"""Send every spelling of the corpus to a real API server and record what the server took it for.
+"""The corpus of spellings, a row each of ``tests/data/spellings.jsonl``: all are sent to a real API server, and
+what it took each for is recorded.
 
 Run as ``python -m tests.controlplane.record_spellings`` (tests/controlplane/README.md); it writes
 ``tests/data/spellings.jsonl`` and ``tests/data/spellings-before.json``.
@@ -12,60 +13,63 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.controlplane import fixtures
-from tests.controlplane.corpus import (
-    applies,
-    binary,
-    echoes,
-    generated,
-    jsonpatches,
-    limits,
-    media,
-    merges,
-    objects,
-    paths,
-    queries,
-    statuses,
-    values,
-    yamltext,
-)
-from tests.controlplane.corpus.base import Spelling
+from tests.controlplane.judging import packed_body
 from tests.controlplane.plane import running_plane
 from tests.controlplane.wire import Reply, Wire, spell
 
 Tree = Any
+Headers = tuple[tuple[str, str], ...]
 LONG_BODY = 4000
 """Longer ones are stored compressed."""
 
 DATA = Path(__file__).parents[1] / "data"
-MODULES = (
-    paths,
-    queries,
-    media,
-    values,
-    jsonpatches,
-    merges,
-    yamltext,
-    objects,
-    applies,
-    statuses,
-    echoes,
-    limits,
-    binary,
-    generated,
-)
 FLAGS = {"default": (), "cbor": ("--feature-gates=CBORServingAndStorage=true",)}
 
 
+class Spelling(NamedTuple):
+    """One request of the corpus, and why it is there. ``@rv@`` and ``@uid@`` in the body stand for the object's own."""
+
+    id: str
+    why: str
+    before: str
+    method: str
+    target: str
+    headers: Headers
+    body: bytes
+    ordinary: bool = False
+    """What an honest tool would send: must never be unreadable."""
+    version: str = "1.1"
+    chunked: bool = False
+    server: str = "default"
+    """``cbor``: an API server with the feature gate CBORServingAndStorage."""
+    echo: tuple[str, bytes, bytes] | None = None
+    """(media type, old, new): the body is what the server itself prints at the path, with the first old made new."""
+
+
 def all_spellings() -> list[Spelling]:
-    """The corpus. Raises ValueError where two spellings share an id."""
-    corpus = [spelling for module in MODULES for spelling in module.spellings()]
+    """The corpus: the requests of all rows. Raises ValueError where two share an id."""
+    corpus = [_spelling(json.loads(line)) for line in (DATA / "spellings.jsonl").read_text().splitlines()]
     ids = [spelling.id for spelling in corpus]
     if doubled := {id for id in ids if ids.count(id) > 1}:
         raise ValueError(f"ids used twice: {sorted(doubled)}")
     return corpus
+
+
+def _spelling(row: Tree) -> Spelling:
+    asked = row["request"]
+    body, echo = packed_body(asked), None
+    if "echo" in asked:
+        media, old, new = asked["echo"]
+        body, echo = b"", (media, old.encode("latin-1"), new.encode("latin-1"))
+    elif "resourceVersion" in row:
+        body = body.replace(row["uid"].encode(), b"@uid@").replace(row["resourceVersion"].encode(), b"@rv@")
+    more = {name: asked[name] for name in ("version", "chunked", "server") if name in asked}
+    headers = tuple((name, value) for name, value in asked["headers"])
+    request = asked["method"], asked["target"], headers, body, row.get("ordinary", False)
+    return Spelling(row["id"], row["why"], row["before"], *request, **more, echo=echo)
 
 
 class Recorder:
@@ -185,13 +189,18 @@ def _request(spelling: Spelling, body: bytes) -> Tree:
     if len(body) > LONG_BODY:
         request["body_zlib_b64"] = base64.b64encode(zlib.compress(body, 9)).decode()
     else:
-        request["body_b64"] = base64.b64encode(body).decode()
+        try:
+            request["body"] = body.decode()
+        except UnicodeDecodeError:
+            request["body_b64"] = base64.b64encode(body).decode()
     if spelling.version != "1.1":
         request["version"] = spelling.version
     if spelling.chunked:
         request["chunked"] = True
     if spelling.server != "default":
         request["server"] = spelling.server
+    if spelling.echo is not None:
+        request["echo"] = [spelling.echo[0], *(part.decode("latin-1") for part in spelling.echo[1:])]
     return request
 
 

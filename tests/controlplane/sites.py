@@ -22,7 +22,7 @@ from extauthz.render.options import Endpoint, Profile, SidecarOptions
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import SERVE, Gate
 from extauthz.testing.processes import Background
-from tests.contract.relay import Relay, relaying
+from tests.contract.worlds import Relay, relaying
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api
 from tests.controlplane.plane import Plane, free_ports, write_kubeconfig

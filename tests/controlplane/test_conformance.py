@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
@@ -16,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import NotACount, Request, Unreadable, Write
 from tests.controlplane import fixtures
 from tests.controlplane.conforming import FAILED, Outcome, Remembering, Restorer, Said, entrances, outcome
+from tests.controlplane.judging import as_a_door_hands_it_over, packed_body
 from tests.controlplane.plane import running_plane
 from tests.controlplane.record_spellings import FLAGS, Recorder, all_spellings
 from tests.controlplane.wire import spell
@@ -57,15 +57,6 @@ def difference(request: Request, said: Said, status: int | None) -> Difference:
     return Difference.UNNAMED
 
 
-def request_of(asked: Tree) -> Request:
-    headers: dict[str, str] = {}
-    for name, value in asked["headers"]:
-        headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
-    packed = asked.get("body_zlib_b64")
-    body = zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(asked["body_b64"])
-    return Request(asked["method"], asked["target"], headers, body)
-
-
 def spellings(server: str, folder: Path) -> Iterator[tuple[str, Difference, Said]]:
     """Each spelling with what came of it. Of what landed, everything is put back."""
     corpus = [one for one in all_spellings() if one.server == server]
@@ -76,7 +67,9 @@ def spellings(server: str, folder: Path) -> Iterator[tuple[str, Difference, Said
         with entrances(plane, recorder.before) as both:
             for spelling in corpus:
                 before = recorder.before
-                request = request_of(recorder.record(spelling)["request"])
+                asked = recorder.record(spelling)["request"]
+                head = asked["method"], asked["target"], asked["headers"]
+                request = as_a_door_hands_it_over(*head, packed_body(asked))
                 said = Said(both.decided(request), outcome(raw.last), raw.last)
                 yield spelling.id, difference(request, said, ROWS[spelling.id]["status"]), said
                 if recorder.before is not before:

@@ -25,14 +25,14 @@ from extauthz.ledger_store.store import Stored
 from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.kube_events import EVENTS, KubeEvents
 from extauthz.observe.status import StatusWriter
-from extauthz.selfsigned import configurations, issuing, keeper
+from extauthz.selfsigned import issuing, keeper, renewal
 from extauthz.servers.page import cluster as page
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS
 from extauthz.testing.builders import gate, workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import Plane, write_kubeconfig
-from tests.unit.render.test_rights import Right, rows
+from tests.unit.render.test_chart import Right, rows
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -122,9 +122,9 @@ def sent(method: str, path: str) -> Doing:
 
 
 def trusted(kind: str) -> Doing:
-    hook = configurations.Hook("one", "gate", b"")
+    hook = renewal.Hook("one", "gate", b"")
     path = f"{webhooks.COLLECTION}/{kind}/extauthz"
-    return lambda heard: configurations.trust(heard, configurations.Configuration(path, "1", (hook,)), b"new")
+    return lambda heard: renewal.trust(heard, renewal.Configuration(path, "1", (hook,)), b"new")
 
 
 AUTOSCALERS = ("horizontalpodautoscalers.autoscaling", "podautoscalers.autoscaling.internal.knative.dev",
@@ -143,7 +143,7 @@ DOING: dict[tuple[str, str], Doing] = {
     **{(one, "list"): lambda heard: Autoscalers(heard, lambda: 0.0).of(SUBJECT) for one in AUTOSCALERS},
     ("events", "list"): lambda heard: page.Cluster(lambda: heard).events("default", "web"),
     **{
-        (f"{kind}.admissionregistration.k8s.io", "get"): lambda heard: configurations.read(heard, "extauthz")
+        (f"{kind}.admissionregistration.k8s.io", "get"): lambda heard: renewal.read(heard, "extauthz")
         for kind in (webhooks.VALIDATING, webhooks.MUTATING)
     },
     **{

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import ssl
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.controlplane.plane import Plane
@@ -116,12 +117,7 @@ class Wire:
 
 
 def spell(
-    method: str,
-    target: str,
-    headers: list[tuple[str, str]],
-    body: bytes,
-    version: str = "1.1",
-    chunked: bool = False,
+    method: str, target: str, headers: list[tuple[str, str]], body: bytes, version: str = "1.1", chunked: bool = False
 ) -> bytes:
     """The bytes of a request. *headers* are sent as given; host, accept and framing are added where they lack."""
     given = {name.lower() for name, _ in headers}
@@ -147,3 +143,47 @@ def _as_chunks(body: bytes, size: int = 7) -> bytes:
 def _fields(head: bytes) -> dict[str, str]:
     lines = head.decode("latin-1").split("\r\n")[1:]
     return {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def varint(number: int) -> bytes:
+    """Negative numbers as ten bytes, as protobuf writes them."""
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def number_field(tag: int, value: int) -> bytes:
+    """A varint field."""
+    return varint(tag << 3) + varint(value)
+
+
+def bytes_field(tag: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(tag << 3 | 2) + varint(len(value)) + value
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The length-delimited fields of a message, varints left out."""
+    at = 0
+    while at < len(message):
+        key, at = _varint_at(message, at)
+        length, after = _varint_at(message, at)
+        if key & 7 == 0:  # a varint: the value, not a length
+            at = after
+            continue
+        assert key & 7 == 2, "no other wire type is read here"
+        at = after + length
+        yield key >> 3, message[after:at]
+
+
+def _varint_at(message: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = message[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at

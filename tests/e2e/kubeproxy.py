@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.gatepods import GatePods
-from tests.controlplane.looping import Looping
+from tests.controlplane.manager import Looping
 from tests.e2e.balancing import Balancer
 
 Tree = Any

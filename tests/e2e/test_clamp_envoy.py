@@ -98,10 +98,7 @@ def test_a_kpa_is_lowered_to_what_fits_and_then_denied(world, workspace, version
     assert world.manager.running
     acme = workspace({"requests.cpu": "3"})
     server = world.url(Profile.AUTOSCALER)
-    with (
-        knative.running_autoscaler(world.plane, version, server, world.folder) as child,
-        Activator() as activator,
-    ):
+    with knative.running_autoscaler(world.plane, version, server, world.folder) as child, Activator() as activator:
         for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
             acme.create(tree)
         knative.await_service(world.plane, acme.namespace, "hello")

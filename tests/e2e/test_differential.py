@@ -20,7 +20,7 @@ import pytest
 
 from extauthz.core.intake import read
 from extauthz.core.model import NotACount, NotAWrite, Reading, Request, Unreadable, Write
-from tests.controlplane.corpus import mixed
+from tests.controlplane import mixed
 from tests.controlplane.judging import (
     after,
     as_a_door_hands_it_over,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
+from tests.controlplane import netns
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import write_kubeconfig
+from tests.controlplane.test_istio import WITHIN_S, alone
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
 from tests.waiting import eventually
@@ -231,3 +235,20 @@ def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
     finally:
         world.gate.start()
         eventually(lambda: not world.gate.holding)
+
+
+__all__ = ["alone"]
+
+
+INSIDE = Path(__file__).parent / "inside_around.py"
+
+
+def test_each_published_address_is_tried_and_told_for_what_it_is(alone, tmp_path):
+    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inside'}"]
+    command = [*alone, sys.executable, "-m", "pytest", *options, str(INSIDE)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=netns.environment()
+    )
+    assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout

@@ -22,8 +22,7 @@ import pytest
 from extauthz.cli import explain_cluster
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.flags import Flags
-from extauthz.explain.objects import POD_METRICS, Objects, condition
+from extauthz.explain.objects import POD_METRICS, Flags, Objects, condition
 from extauthz.explain.specs import UnknownError
 from tests.controlplane import hpacases
 from tests.controlplane.access import service_account

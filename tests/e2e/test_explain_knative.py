@@ -33,7 +33,7 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.knative import AUTOSCALER
 from tests.controlplane.kpacases import PLACE
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
-from tests.e2e.watched import Watched
+from tests.e2e.clamping import Watched
 from tests.waiting import eventually
 
 Tree = Any
@@ -102,10 +102,7 @@ def running(
     chance = random.Random(f"{SEED}/{request.param}")
     config = kpacases.config(chance) | {"stable-window": "6s", "scale-to-zero-grace-period": "6s"}
     more = {"config-autoscaler": config, "config-logging": {"loglevel.autoscaler": "debug"}}
-    with (
-        knative.running_autoscaler(plane, request.param, plane.url, folder, more) as child,
-        Activator() as activator,
-    ):
+    with knative.running_autoscaler(plane, request.param, plane.url, folder, more) as child, Activator() as activator:
         yield Running(plane, knative.QUICK["config-autoscaler"] | config, child.log, activator)
 
 

@@ -128,10 +128,7 @@ def test_a_whole_object_is_not_decided_at_envoy_where_no_webhook_is(world, acme,
 def test_a_dry_run_gets_the_answer_and_is_charged_nothing(world, acme):
     kubectl = world.kubectl_through()
     before = spec(acme)
-    for verb in (
-        on_web("scale", "--dry-run=server", "--replicas=%d"),
-        patched("merge", to, "--dry-run=server"),
-    ):
+    for verb in (on_web("scale", "--dry-run=server", "--replicas=%d"), patched("merge", to, "--dry-run=server")):
         assert refusal(acme, 4, 1) in verb(kubectl, acme.namespace, 5).stderr
         within = verb(kubectl, acme.namespace, 4)
         assert within.returncode == 0, within.stderr

@@ -14,7 +14,7 @@ from extauthz.render.options import Endpoint, Outage
 from extauthz.testing import authz
 from extauthz.testing.apiserver import Break
 from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body
-from tests.servers.hearing import Heard
+from tests.servers.listening import Heard
 from tests.waiting import eventually
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])

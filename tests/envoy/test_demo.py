@@ -15,9 +15,8 @@ from subprocess import PIPE
 
 import pytest
 
-from extauthz.testing.demo.recordings import find
+from extauthz.testing.demo.cluster import Answer, find
 from extauthz.testing.demo.scenes import Outcome, complaints, scenes
-from extauthz.testing.demo.world import Answer
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.cli import main
-from extauthz.doctor import names
+from extauthz.doctor import table
 from extauthz.render import clusters, envoy, options, replies
 from extauthz.render.options import Endpoint, Outage, Profile
 from extauthz.servers import ext_authz as door
@@ -59,11 +59,11 @@ def admin(stack: Stack) -> list[str]:
 
 
 def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
-    assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (names.GATE_CLUSTER, names.EXT_AUTHZ, names.RBAC)
-    assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (names.MAX_BODY_BYTES, names.GATE_SEES_HEADERS)
-    assert options.PARTS == names.SECRETS
-    assert door.DECISION_ID_HEADER == names.DECISION_ID_HEADER
-    assert replies.OUTAGE.startswith(names.OUTAGE)
+    assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (table.GATE_CLUSTER, table.EXT_AUTHZ, table.RBAC)
+    assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (table.MAX_BODY_BYTES, table.GATE_SEES_HEADERS)
+    assert options.PARTS == table.SECRETS
+    assert door.DECISION_ID_HEADER == table.DECISION_ID_HEADER
+    assert replies.OUTAGE.startswith(table.OUTAGE)
 
 
 OF_THE_PROXY = ("accepted", "chain", "listener", "order", "failure mode", "request body", "headers", "path rules",

@@ -87,9 +87,7 @@ def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profi
 
 
 @pytest.mark.parametrize(
-    "words",
-    [[], ["--gate-plain"], ["--on-outage", "allow"], ["--clamp"]],
-    ids=["defaults", "plain", "allow", "clamp"],
+    "words", [[], ["--gate-plain"], ["--on-outage", "allow"], ["--clamp"]], ids=["defaults", "plain", "allow", "clamp"]
 )
 def test_envoy_takes_the_chain_beside_one_that_passes_everything(
     capsys, authority: Authority, tmp_path: Path, words: list[str]

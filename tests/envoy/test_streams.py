@@ -8,9 +8,16 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from extauthz.core.intake.read import MAX_BYTES
-from extauthz.testing.objects import Key
+from extauthz.core.intake.counts import MAX_BYTES
+from extauthz.core.ledger.pending_write import Event
+from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+from extauthz.render.options import Endpoint
+from extauthz.servers import access_log
+from extauthz.settlement import answers
+from extauthz.testing.reading import Key
 from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, echo, read_response, scale_body, status_of, upgrade
+from tests.envoy.h2server import H2Server, How
+from tests.waiting import eventually
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -218,3 +225,57 @@ def test_the_test_above_would_notice_an_idle_timeout(launch):
             pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"),
         ):
             next(watch.iter_lines())
+
+
+UNPROCESSED = (How.REFUSE, How.REFUSE_LATE, How.LEAVE_BEFORE)
+"""RFC 9113 §8.7: REFUSED_STREAM, and a GOAWAY whose last stream is below this one, say that nothing was done."""
+
+
+@pytest.mark.parametrize("connection", ["new", "used"])
+@pytest.mark.parametrize("how", How)
+def test_only_a_refused_stream_was_not_processed(launch, authority, how: How, connection: str):
+    with H2Server(authority.issue("localhost")) as server:
+        for stack in launch(apiserver=Endpoint("127.0.0.1", server.port), apiserver_name="localhost"):
+            if connection == "used":
+                assert heard(stack) == (200, Event.ANSWERED_OK)
+                server.seen.clear()
+            server.how = how
+            assert heard(stack) == expected(how)
+            assert server.seen == [SCALE], "it was tried once"
+
+
+def expected(how: How) -> tuple[int, Event]:
+    if how is How.ANSWER:
+        return 200, Event.ANSWERED_OK
+    return 503, Event.NOT_FORWARDED if how in UNPROCESSED else Event.ANSWERED_UNCLEAR
+
+
+def heard(stack: Stack) -> tuple[int, Event]:
+    """What the client, and what the gate is told of a write."""
+    stack.gate.entries.clear()
+    answer = stack.send("PATCH", SCALE, content=scale_body(7), headers=PATCH)
+    (entry,) = eventually(lambda: list(stack.gate.entries))
+    return answer.status_code, answers.event(access_log.fate(entry))
+
+
+KEDA = "system:serviceaccount:keda:keda-operator"
+FORGED = {CONTEXT_EXTENSION.replace("/", "-"): "admin", "x-envoy-requester": "admin", "requester": "admin"}
+
+
+@pytest.fixture(scope="module")
+def told(launch) -> Iterator[Stack]:
+    yield from launch(requester=KEDA)
+
+
+@pytest.mark.parametrize("headers", [{}, FORGED])
+def test_the_gate_is_told_what_the_configuration_says(told: Stack, headers: dict[str, str]):
+    told.forget()
+    told.send("PUT", SCALE, content=b"{}", headers=headers)
+    (check,) = told.gate.checks
+    assert dict(check.attributes.context_extensions) == {CONTEXT_EXTENSION: KEDA}
+
+
+def test_without_it_the_gate_is_told_nothing(stack: Stack):
+    stack.send("PUT", SCALE, content=b"{}", headers=FORGED)
+    (check,) = stack.gate.checks
+    assert dict(check.attributes.context_extensions) == {}

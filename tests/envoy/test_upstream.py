@@ -102,7 +102,7 @@ def test_clients_are_spoken_to_in_tls_of_today_only(stack: Stack):
 
 
 def test_each_client_has_connections_of_its_own_and_they_end_after_it(launch):
-    """Why: tests/envoy/test_strangers.py."""
+    """Why: tests/envoy/test_anonymous.py."""
 
     def soon(tree: dict[str, Any]) -> None:
         (ordinary,) = (one for one in tree["static_resources"]["clusters"] if one["name"] == "apiserver")

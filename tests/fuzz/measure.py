@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from extauthz.core.intake import admission
-from extauthz.core.intake.read import Reader
+from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Reading, Request, Unreadable
 
 from .shapes import KINDS, REVIEW

@@ -14,26 +14,25 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from extauthz.core.budget import VALUE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.queries import Queries
 from extauthz.core.quota.policies import MAX_COST, MAX_POLICIES, MAX_TOGETHER, ExpressionError
 from extauthz.core.wire import gojson
+from extauthz.core.wire.gojson import VALUE, Work
 from extauthz.policies.cel import TYPES, compiled
 from extauthz.rpc import accepting
 from extauthz.rpc.frames import PREFACE
-from extauthz.rpc.methods import Unary
-from extauthz.rpc.serving import Server
+from extauthz.rpc.heads import Unary
+from extauthz.rpc.link import Server
 from extauthz.servers.api import routes
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.listener import Site, runner
-from extauthz.sources.gathering import Gathered
-from extauthz.sources.http import MAX_VALUES, SourceError
-from extauthz.sources.http_quotas import listed, read
+from extauthz.sources.gathering import Gathered, read
+from extauthz.sources.http import MAX_VALUES, SourceError, listed
 from extauthz.testing.builders import gate, quota, workload
 from tests.servers.test_hostile_api import SHAPES, turns
-from tests.unit.policies.test_hostile_expressions import VALUES
+from tests.unit.policies.test_cel import VALUES
 
 from .frames import PATHS, Client
 from .measure import LOOP, _timed

@@ -45,7 +45,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "tests/servers/test_access_log.py",
         "tests/unit/cluster/test_reads.py",
     ),
-    "extauthz/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log_stream.py"),
+    "extauthz/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log.py"),
 }
 """What is changed, and the tests that should notice."""
 WANTED = 0.95

@@ -11,8 +11,8 @@ from hpack import Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Opened
+from extauthz.rpc.frames import Bounds
 from extauthz.rpc.heads import Decoder, read
 from tests.rpc.client import BIDI, UNARY, Peer, head, prefixed
 

@@ -15,15 +15,12 @@ import grpc
 import pytest
 
 from extauthz.rpc.accepting import Bounds as Accepting
-from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Connection
-from extauthz.rpc.frames import PREFACE
-from extauthz.rpc.link import ALPN, Link
-from extauthz.rpc.methods import Call, Code, Methods, Sink, StatusError, Streaming, Unary
-from extauthz.rpc.serving import Server
+from extauthz.rpc.frames import PREFACE, Bounds
+from extauthz.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
+from extauthz.rpc.link import ALPN, Link, Server
 from extauthz.testing.certs import Authority
-from tests.rpc.client import parsed, prefixed
-from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
+from tests.rpc.client import FLOODS, block, headers, parsed, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
 from tests.waiting import until
 
@@ -291,14 +288,7 @@ class TestStrangers:
             reader, writer = await connected(address)
             said = FIRST + b"".join(raw(frame) for number in range(5_000) for frame in flood(number))
             writer.write(said)
-            answers = await asyncio.gather(
-                *(
-                    one.unary_unary(
-                        U,
-                    )(b"%d" % number)
-                    for number in range(50)
-                )
-            )
+            answers = await asyncio.gather(*(one.unary_unary(U)(b"%d" % number) for number in range(50)))
             assert answers == [b"%d" % number for number in range(50)]
             await ends(reader)
             writer.close()

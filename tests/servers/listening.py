@@ -7,10 +7,13 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from extauthz.core.ledger.pending_write import Event
 from extauthz.rpc import accepting
-from extauthz.rpc.bounds import Bounds
-from extauthz.rpc.methods import Methods
-from extauthz.rpc.serving import ACCEPTED, Server
+from extauthz.rpc.frames import Bounds
+from extauthz.rpc.heads import Methods
+from extauthz.rpc.link import ACCEPTED, Server
+from extauthz.servers.access_log import AccessLogs
+from extauthz.settlement.answers import Fate, event
 
 
 @asynccontextmanager
@@ -28,3 +31,15 @@ async def listening(
         yield server, f"127.0.0.1:{bound.getsockname()[1]}"
     finally:
         await server.stop(0)
+
+
+class Heard:
+    """Keeps what the door says."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, Event]] = []
+        self.skips: list[str] = []
+        self.door = AccessLogs(self._hear, self.skips.append)
+
+    def _hear(self, decision_id: str, fate: Fate) -> None:
+        self.answers.append((decision_id, event(fate)))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from itertools import product
 
+import grpc
 import pytest
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFlags
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
+from envoy_data_plane.envoy.config.core.v3 import Metadata
+from envoy_data_plane.envoy.data.accesslog import v3 as typed
+from envoy_data_plane.envoy.service.accesslog import v3 as typed_service
+from envoy_data_plane.google.protobuf import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core.ledger.pending_write import Event
+from extauthz.rpc.link import Server
 from extauthz.servers import access_log
 from extauthz.settlement import answers
 from extauthz.settlement.answers import Fate
-from tests.servers.hearing import Heard
+from tests.servers.listening import Heard, listening
+from tests.waiting import until
 
 ANSWER = Fate(code=200, details="via_upstream", flags=frozenset(), attempts=1, sent=True)
 LOST = Fate(
@@ -35,7 +43,7 @@ REFUSED_STREAM = Fate(
     inner="remote_refused_stream_reset",
 )
 """What Envoy 1.40 says of a stream that was refused, or that stands above the last one of a GOAWAY
-(``tests/envoy/test_refused_stream.py``)."""
+(``tests/envoy/test_streams.py``)."""
 
 ENDS_AT_ONCE = {401, 403, 404, 405, 409, 413, 415, 422, 429}
 UNCLEAR_4XX = {408}
@@ -180,12 +188,7 @@ def message(*entries: HTTPAccessLogEntry) -> bytes:
 
 @pytest.mark.parametrize(
     ("said", "details", "inner"),
-    [
-        ("via_upstream", "via_upstream", ""),
-        ("a{b|c}", "a", "b|c"),
-        ("a{b", "a", "b"),
-        ("a{b}c}", "a", "b}c"),
-    ],
+    [("via_upstream", "via_upstream", ""), ("a{b|c}", "a", "b|c"), ("a{b", "a", "b"), ("a{b}c}", "a", "b}c")],
 )
 def test_details_are_told_apart_from_what_stands_in_braces(said: str, details: str, inner: str):
     fate = access_log.fate(entry(details=said))
@@ -217,11 +220,7 @@ def test_every_flag_is_read(flag: str):
 def test_a_message_may_hold_many_entries():
     heard = Heard()
     heard.door.take(message(entry("d-1", 403), entry("d-2", 200), entry("d-3", 500)))
-    assert heard.answers == [
-        ("d-1", Event.REFUSED),
-        ("d-2", Event.ANSWERED_OK),
-        ("d-3", Event.ANSWERED_UNCLEAR),
-    ]
+    assert heard.answers == [("d-1", Event.REFUSED), ("d-2", Event.ANSWERED_OK), ("d-3", Event.ANSWERED_UNCLEAR)]
     assert not heard.skips
 
 
@@ -289,3 +288,60 @@ def test_no_entry_whatever_raises_or_ends_a_pending_write_by_another_rule(made: 
     assert len(heard.answers) + len(heard.skips) == 1
     for _, event in heard.answers:
         assert event in (Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK, Event.ANSWERED_UNCLEAR)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+async def server(heard: Heard) -> AsyncIterator[tuple[Server, str]]:
+    async with listening(heard.door.methods()) as served:
+        yield served
+
+
+def typed_message(decision_id: str, code: int) -> bytes:
+    """Made by envoy-data-plane."""
+    metadata = Metadata(filter_metadata={access_log.EXT_AUTHZ: Struct.from_dict({"decision_id": decision_id})})
+    common = typed.AccessLogCommon(metadata=metadata, upstream_request_attempt_count=1)
+    response = typed.HttpResponseProperties(response_code=code, response_code_details="via_upstream")
+    made = typed.HttpAccessLogEntry(common_properties=common, response=response)
+    logs = typed_service.StreamAccessLogsMessageHttpAccessLogEntries(log_entry=[made])
+    return bytes(typed_service.StreamAccessLogsMessage(http_logs=logs))
+
+
+async def test_entries_are_heard_while_the_stream_stays_open_and_bad_ones_do_not_end_it(heard: Heard, server):
+    async with grpc.aio.insecure_channel(server[1]) as channel:
+        call = channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")()
+        await call.write(typed_message("d-1", 409))
+        await until(lambda: heard.answers == [("d-1", Event.REFUSED)])
+        await call.write(b"\xff\xff\xff")
+        await call.write(typed_message("d-2", 201))
+        await until(lambda: heard.answers[1:] == [("d-2", Event.ANSWERED_OK)])
+        assert heard.skips == ["no-message"]
+        await call.done_writing()
+        assert await call == b""
+
+
+async def test_streams_end_when_the_gate_leaves_so_that_a_stop_need_not_wait_for_them(heard: Heard, server):
+    async with grpc.aio.insecure_channel(server[1]) as channel:
+        calls = [channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")() for _ in range(3)]
+        for call in calls:
+            await call.write(typed_message("d-1", 409))
+        await until(lambda: len(heard.answers) == 3)
+        async with asyncio.timeout(10):
+            await server[0].stop(600)
+            for call in calls:
+                assert await call == b""
+
+
+async def test_a_stream_that_is_cut_is_no_error_and_the_next_goes_on(heard: Heard, server, caplog):
+    for number in (1, 2):
+        async with grpc.aio.insecure_channel(server[1]) as channel:
+            call = channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")()
+            await call.write(typed_message("d-1", 409))
+            await until(lambda wanted=number: len(heard.answers) == wanted)
+            call.cancel()
+    await asyncio.sleep(0.2)
+    assert not caplog.records

@@ -22,7 +22,7 @@ from extauthz.servers.api.people import People
 from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.routes import routes
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.reviews import Reviewer
+from extauthz.testing.kubecalls import Reviewer
 
 QUOTAS = [
     quota("corp", {"requests.cpu": "20"}),

@@ -19,7 +19,7 @@ from extauthz.servers.api.people import KEPT_S, REFUSED_KEPT_S, People
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import routes
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.reviews import Reviewer
+from extauthz.testing.kubecalls import Reviewer
 
 QUOTAS = [
     quota("corp", {"requests.cpu": "20"}),

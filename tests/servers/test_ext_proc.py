@@ -13,7 +13,7 @@ from extauthz.core.model import Question, Request
 from extauthz.core.quota.requesters import METADATA
 from extauthz.render import ext_proc as rendered
 from extauthz.servers import ext_proc
-from extauthz.servers.lowering import Lowered
+from extauthz.servers.ext_proc import Lowered
 from tests.servers.listening import listening
 
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web/scale?fieldManager=x"

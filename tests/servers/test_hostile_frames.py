@@ -18,8 +18,7 @@ from envoy_data_plane.envoy.service.auth.v3 import (
 from hyperframe.frame import Frame, RstStreamFrame
 
 from extauthz.rpc.frames import PREFACE
-from tests.rpc.client import prefixed
-from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
+from tests.rpc.client import FLOODS, block, headers, prefixed, raw, setting, spelled
 
 from .running import Running, metadata, scale
 

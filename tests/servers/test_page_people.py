@@ -21,7 +21,7 @@ from extauthz.servers.page.live import EVENT
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.reviews import Reviewer
+from extauthz.testing.kubecalls import Reviewer
 from tests.servers.listing import EVENTS, Listing, event
 
 OWNER, ADMIN = "owner-token", "admin-token"

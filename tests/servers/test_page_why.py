@@ -185,9 +185,7 @@ async def test_an_event_without_a_time_or_with_a_bad_one_comes_last(world: World
 
 async def test_what_a_tenant_writes_into_an_event_or_an_hpa_is_text(world: World, listing: Listing):
     tree = hpa()
-    tree["status"]["conditions"] = [
-        {"type": "ScalingActive", "status": "False", "reason": HOSTILE, "message": HOSTILE},
-    ]
+    tree["status"]["conditions"] = [{"type": "ScalingActive", "status": "False", "reason": HOSTILE, "message": HOSTILE}]
     tree["status"]["currentMetrics"] = []
     listing.lists[HPAS] = [tree]
     listing.lists[EVENTS] = [event(59, f"{HOSTILE} {{{{7*7}}}}", type=HOSTILE, reason=HOSTILE)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extauthz.ledger_store.payload import FORMAT
-from extauthz.testing.objects import Key
+from extauthz.testing.reading import Key
 from tests.unit.ledger_store.test_payload import text
 
 from .test_serve_live import WITHIN_S, Live, api, within

@@ -20,7 +20,7 @@ from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority, Pair
-from extauthz.testing.reviews import Reviewer
+from extauthz.testing.kubecalls import Reviewer
 from tests.servers.running import QUOTAS, STATE
 from tests.servers.test_serve import start
 

@@ -16,9 +16,8 @@ import pytest
 
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
-from extauthz.testing.objects import Key
 from extauthz.testing.processes import Child
-from extauthz.testing.reading import Fault
+from extauthz.testing.reading import Fault, Key
 from tests.controlplane.plane import free_ports, write_kubeconfig
 from tests.waiting import OutOfTimeError
 

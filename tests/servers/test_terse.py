@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.model import Decision, Evidence, Request, Shortage, Unspecified, Verdict, WorkloadRef
-from extauthz.servers import status
-from extauthz.servers.terse import terse
+from extauthz.servers import ext_authz
+from extauthz.service.deciding import terse
 
 from .running import Running, within
 
@@ -37,7 +37,7 @@ def decided(decision: Decision) -> Decision:
     ],
 )
 def test_a_refusal_names_no_quota_and_no_number(verdict: Verdict, ref: WorkloadRef | None, sentence: str):
-    _, body = status.of(decided(REFUSED._replace(verdict=verdict, ref=ref)))
+    _, body = ext_authz.of(decided(REFUSED._replace(verdict=verdict, ref=ref)))
     assert json.loads(body)["message"] == sentence
     assert "secret-corp" not in body
 

@@ -17,9 +17,9 @@ from extauthz.core.intake import admission
 from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review
 from extauthz.core.model import Decision, Question, Request, Unreadable, Verdict, WorkloadRef, Write
 from extauthz.core.objects.custom import Shape, Shapes
-from extauthz.servers import status, webhook
-from extauthz.servers.lowering import Lowered
-from extauthz.servers.terse import terse
+from extauthz.servers import ext_authz, webhook
+from extauthz.servers.ext_proc import Lowered
+from extauthz.service.deciding import terse
 from extauthz.testing.builders import admission as review_of
 from extauthz.testing.builders import scale_object, workload
 
@@ -123,7 +123,7 @@ async def test_a_refusal_has_the_same_status_as_on_the_way_of_envoy(client, gate
     told = answer["response"]["status"]
     assert not answer["response"]["allowed"]
     assert (told["code"], told["reason"], told["message"]) == (code, reason, decision.sentence)
-    assert {"kind": "Status", "apiVersion": "v1"} | told == json.loads(status.of(decision)[1])
+    assert {"kind": "Status", "apiVersion": "v1"} | told == json.loads(ext_authz.of(decision)[1])
     assert told["details"]["causes"] == [{"reason": decision.reason, "message": "decision d1"}]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.cli import exits, main
 from extauthz.simulate.search import Wanted, search, shortest
-from tests.simulate.planted import verdict_lost_on_conflict as bug
+from tests.simulate.planted.store import verdict_lost_on_conflict
 
 
 def test_worlds_in_which_all_is_well_end_with_a_line_that_counts_them(capsys):
@@ -29,7 +29,7 @@ def test_wrong_usage_is_told_with_the_flag(flag, value, capsys):
 
 
 def test_a_world_that_breaks_a_rule_is_made_shorter_and_still_breaks_it():
-    wanted = Wanted(25, frozenset({"lag"}), "kubernetes", plant=bug.planted)
+    wanted = Wanted(25, frozenset({"lag"}), "kubernetes", plant=verdict_lost_on_conflict)
     found = next(one for one in search(wanted, range(200), 2) if one.violation is not None)
     short = shortest(wanted, found.plan.seed)
     assert short.violation.rule == found.violation.rule == "never over"

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from extauthz.simulate import objects, reviews, spellings
+from extauthz.simulate import drawing, objects, reviews
 from extauthz.simulate.judge import Promise, State
-from extauthz.simulate.kinds import kind_of
+from extauthz.simulate.objects import kind_of
 from extauthz.simulate.plan import ENTRANCES, FAULTS, Plan, Step, draw
-from extauthz.simulate.running import run
+from extauthz.simulate.search import run
 from extauthz.simulate.server import ApiServer
 
 KEY = ("shop", "web-deploy-0")
@@ -90,11 +90,11 @@ def test_a_review_of_a_replica_set_that_gets_or_loses_its_owner_says_whose_famil
         return reviews.promise(prepared(server, sent), State(1, 1000, "web")).joins
 
     assert joins(objects.replace(member, 2, "1")) is None
-    given = spellings.adopting(member, there, "strategic")
+    given = drawing.adopting(member, there, "strategic")
     assert joins(given) == owner
     server.store(prepared(server, given))
     assert joins(objects.patch(member, "2", "strategic")) is None
-    assert joins(spellings.leaving(member, owner, "merge")) == owner
+    assert joins(drawing.leaving(member, owner, "merge")) == owner
 
 
 def test_a_review_of_a_create_has_the_uid_that_its_object_gets(server):

@@ -1,7 +1,7 @@
 """Every planted bug is caught by the simulation: not one survives. `-s` shows by which rule, and how fast.
 
 A bug of the entrances is looked for in worlds drawn on the day; ``EXTAUTHZ_SEED`` gives those of another day. A rare
-one (``RARE``) and the others are looked for in the same worlds each time.
+one (``rare``) and the others are looked for in the same worlds each time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Decision, Verdict
 from extauthz.service.deciding import Deciding
 from extauthz.simulate.checks import FAILURE
-from extauthz.simulate.plan import FAULTS, PACE, WORDS
 from extauthz.simulate.pods import search as pods
 from extauthz.simulate.search import Wanted, run, workers
-from tests.simulate.planted.planting import replaced
+from tests.simulate.planted import planting
+from tests.simulate.planted.planting import BUGS, replaced
 
-BUGS = sorted(path.stem for path in (Path(__file__).parent / "planted").glob("*.py") if path.stem != "planting")
+FOLDER = Path(__file__).parent / "planted"
+MODULES = {import_module(f"tests.simulate.planted.{path.stem}") for path in FOLDER.glob("*.py")} - {planting}
 
-STEPS = 25
 SEEDS = 1000
 """Worlds in which a bug may hide."""
 
@@ -39,8 +39,7 @@ DRAWN = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(1
 
 
 def first_seed(name: str) -> int:
-    bug = import_module(f"tests.simulate.planted.{name}")
-    return DRAWN if hasattr(bug, "ENTRANCES") and not getattr(bug, "RARE", False) else 0
+    return DRAWN if BUGS[name].drawn else 0
 
 
 class BadlyPlantedError(Exception):
@@ -56,22 +55,20 @@ class Caught(NamedTuple):
 
 def hunt(name: str, first: int) -> Caught | None:
     """Look for a world, from seed ``first`` on, that shows the bug by its rule. Runs in a worker process."""
-    bug = import_module(f"tests.simulate.planted.{name}")
-    faults = frozenset() if bug.FAULTS == "none" else frozenset(bug.FAULTS.split(","))
-    assert faults <= FAULTS.keys()
-    steps = getattr(bug, "STEPS", STEPS)
-    wanted = Wanted(steps, faults, bug.LEDGER, getattr(bug, "GATES", 0), plant=bug.planted)
-    wanted = wanted._replace(often=getattr(bug, "OFTEN", None), pace=getattr(bug, "PACE", PACE))
-    wanted = wanted._replace(words=getattr(bug, "WORDS", WORDS), entrances=getattr(bug, "ENTRANCES", "envoy"))
+    bug = BUGS[name]
     for number in range(SEEDS):
-        result = run(wanted, first + number)
-        if result.violation is not None and result.violation.rule == bug.CAUGHT_BY:
-            return Caught(*result.violation, number + 1, (number + 1) * steps)
+        result = run(bug.wanted, first + number)
+        if result.violation is not None and result.violation.rule == bug.caught_by:
+            return Caught(*result.violation, number + 1, (number + 1) * bug.wanted.steps)
         if result.violation is not None and result.violation.rule == FAILURE:
             raise BadlyPlantedError(
                 f"{name} fails in place of being wrong, in world {first + number}: {result.violation}"
             )
     return None
+
+
+def test_each_file_names_bugs():
+    assert {one.__name__ for one in MODULES} == {one.wanted.plant.__module__ for one in BUGS.values()}
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster.live import Revisions
 from extauthz.cluster.scaled import PodPrices
-from extauthz.cluster.stateful import Revisions
 from extauthz.core.ledger import envelope
 from extauthz.core.ledger.observations import Pods
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw

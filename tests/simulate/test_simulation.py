@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import pytest
 
-from extauthz.simulate.kinds import KINDS
+from extauthz.simulate.objects import KINDS
 from extauthz.simulate.plan import FAULTS, draw
 from extauthz.simulate.search import Wanted, search
 from extauthz.simulate.steps import TAKEN

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from extauthz.kube.connection import ApiError
-from extauthz.simulate import judge, objects, patches, spellings
+from extauthz.simulate import drawing, judge, objects, patches
 from extauthz.simulate.drawing import COPIES, DIRECTIVES, PATCHES
 from extauthz.simulate.reference import ReferenceModel
 from extauthz.simulate.server import APPLY, ApiServer
@@ -33,7 +33,7 @@ def test_a_patch_leaves_what_is_promised(spelling, side, replicas, key):
     if side:
         server.request("PATCH", objects.kind_of(key).path(*key), {}, objects.sidecar(side), STRATEGIC)
     was = reference.workload(key)
-    patch = spellings.copying if spelling in COPIES else spellings.directing
+    patch = drawing.copying if spelling in COPIES else drawing.directing
     sent = patch(key, spelling, 2, "500m")
     content_type = sent.request.headers["content-type"]
     with pytest.raises(ApiError, match="422") if spelling == "container" and side else nullcontext():
@@ -50,7 +50,7 @@ def applying():
 
     def applied(*without, to=5, side="", tier="web"):
         how = {"to": to, "cpu": "2", "tier": tier, "side": side, "without": without}
-        sent = spellings.applying(key, how)
+        sent = drawing.applying(key, how)
         server.request("PATCH", sent.request.target.partition("?")[0], {}, sent.body, APPLY)
         return reference.workload(key)
 
@@ -92,10 +92,10 @@ def test_a_replica_set_that_is_given_to_a_deployment_counts_with_it_until_it_is_
         server.request("POST", objects.kind_of(one).path(one[0]), {}, objects.workload(one, replicas, cpu))
     alone = reference.workload(key)
     tree = server.objects(objects.kind_of(owner).collection)[owner]
-    for sent in (spellings.adopting(key, tree, spelling), spellings.leaving(key, owner, spelling)):
+    for sent in (drawing.adopting(key, tree, spelling), drawing.leaving(key, owner, spelling)):
         request = sent.request
         server.request(request.method, request.target, {}, sent.body, request.headers["content-type"])
-        if sent.body != spellings.leaving(key, owner, spelling).body:
+        if sent.body != drawing.leaving(key, owner, spelling).body:
             assert reference.workload(key) is None
             assert reference.given() == {key: owner}
             assert reference.workloads() == {

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
+import grpc
 import pytest
+from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from bench import cluster, pythons, report, sharing
+from bench import cluster, inputs, pythons, report, requests, sharing
+from bench.check import METHOD, message
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
+from bench.peers import building, machine, policy, rounds, tail, timed
+from bench.peers.authorizers import answer_itself, spelled, started
+from bench.population import Population
+from extauthz.core.model import Decision, Verdict
+from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Told
+from extauthz.render import envoy
+from extauthz.render.options import Endpoint, SidecarOptions
 from tests.controlplane import parts
+from tests.controlplane.marker import asked_for, skip
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,3 +164,145 @@ def test_of_each_python_it_is_told_what_a_check_costs_there(capsys: pytest.Captu
     assert one.startswith("one: ")
     assert one.endswith(" µs a check, 1.00 of the first")
     assert other.startswith("other: ")
+
+
+PEERS = "peers"
+"""In ``EXTAUTHZ_REQUIRE``: what is in Go is built, and the whole benchmark is tried."""
+
+
+def test_a_ratio_is_of_pairs_and_has_the_range_of_all_rounds():
+    found = rounds.ratio([9.0, 90.0, 2.0], [10.0, 100.0, 1.0])
+    assert (found.median, found.low, found.high) == (0.9, 0.9, 2.0)
+
+
+def test_a_row_tells_medians_and_judges_the_ratio_of_the_rounds():
+    row = rounds.figure("x", [1.0, 2.0, 30.0], [2.0, 4.0, 10.0], Goal(0.6), unit=" ms", digits=1)
+    assert (row.measured, row.floor, row.ratio, row.span) == ("2.0 ms", "4.0 ms", 0.5, (0.5, 3.0))
+    assert not row.missed
+
+
+def test_rounds_of_different_number_are_no_pairs():
+    with pytest.raises(ValueError, match="zip"):
+        rounds.ratio([1.0, 2.0], [1.0])
+
+
+def test_nobody_always_comes_first():
+    assert list(rounds.turns(("a", "b", "c"), 3)) == [("a", "b", "c"), ("c", "b", "a"), ("a", "b", "c")]
+
+
+def test_a_processor_that_idles_or_waits_for_a_disk_is_not_busy():
+    """Guests are in ``user`` already (proc(5))."""
+    assert machine.busy("cpu  100 20 30 4000 500 6 7 8 90 10") == 100 + 20 + 30 + 6 + 7 + 8
+
+
+def test_processor_time_of_this_process_grows_with_what_it_does():
+    before_s, used_s = machine.processor_s([os.getpid()]), time.process_time()
+    while time.process_time() < used_s + 0.1:
+        sum(range(1000))
+    assert machine.processor_s([os.getpid()]) - before_s >= 0.08
+
+
+def test_what_changes_in_a_program_builds_another_one(tmp_path: Path):
+    (tmp_path / "go.mod").write_text("module x\n")
+    first = building.cache(tmp_path)
+    (tmp_path / "go.mod").write_text("module y\n")
+    second = building.cache(tmp_path)
+    (tmp_path / "main.go").write_text("")
+    assert len({first, second, building.cache(tmp_path)}) == 3
+    assert {first.parent.name, second.parent.name} == {"peers"}
+
+
+def test_the_policy_s_data_say_the_same_as_the_gate_s_files(tmp_path: Path):
+    population = Population(10, 20)
+    found = policy.data(inputs.write(population, tmp_path))
+    namespace, name = population.namespace(3), population.name(3)
+    pod = {"pods": 1, "requests.cpu": 100, "requests.memory": 2**27, "limits.memory": 2**27}
+    assert found["workloads"][namespace][name] == {"replicas": 4, "pod": pod}
+    quota = found["quotas"][found["namespaces"][namespace]]
+    assert quota["hard"] == {"pods": 10**6, "requests.cpu": 10**9, "requests.memory": 2**50, "limits.memory": 2**50}
+    replicas = sum(one["replicas"] for one in found["workloads"][namespace].values())
+    assert quota["used"] == {key: replicas * amount for key, amount in pod.items()}
+
+
+def test_a_recorded_request_is_spelled_as_http_1():
+    text = spelled(requests.kpa(Population(10, 20), 0, 1000))
+    head, _, body = text.partition("\r\n\r\n")
+    lines = head.split("\r\n")
+    assert lines[0].startswith("PATCH /apis/apps/v1/namespaces/team-000000-prod/deployments/")
+    assert lines[0].endswith("/scale HTTP/1.1")
+    assert f"content-length: {len(body)}" in lines
+    assert not [line for line in lines if line.startswith(":")]
+
+
+def test_envoy_answers_scales_itself_and_asks_the_authorizer_all_the_same():
+    here = Endpoint("127.0.0.1", 1)
+    options = SidecarOptions(cert_file="c", key_file="k", apiserver=here, apiserver_ca_file="a", gate=here)
+    tree = envoy.to_tree(envoy.sidecar(options))
+    answer_itself(tree)
+    manager = tree["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    (scale,) = (one for one in manager["route_config"]["virtual_hosts"][0]["routes"] if one["name"] == "scale")
+    assert scale["direct_response"]["status"] == 200
+    assert "route" not in scale
+    assert "typed_per_filter_config" not in scale
+
+
+def test_each_decision_s_time_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch):
+    told: list[float] = []
+    monkeypatch.setattr(Metrics, "decided", lambda self, one: told.append(one.seconds))
+    took: list[tuple[float, float]] = []
+    timed.keep(took)
+    Metrics.decided(None, Told(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
+    assert told == [0.25]
+    (found,) = tail.decisions("".join(f"{when} {seconds}\n" for when, seconds in took))
+    assert found == took[0]
+
+
+def test_the_tail_is_judged_only_where_the_pace_was_kept():
+    took_ms = [1.0] * 980 + [12.0] * 20
+    (p99, worst), (told, _) = (tail.rows(took_ms, "x", judged=judged) for judged in (True, False))
+    assert (p99.ratio, p99.missed, worst.goal, told.goal) == (12.0, True, None, None)
+
+
+@pytest.fixture
+def programs(request: pytest.FixtureRequest) -> Path:
+    """Built where they are required (``EXTAUTHZ_REQUIRE=peers``)."""
+    if not building.is_built() and PEERS not in asked_for(request.config):
+        skip(request.node, "the programs of bench/peers/go are not built: EXTAUTHZ_REQUIRE=peers does")
+    return building.built()
+
+
+def test_the_go_programs_answer_as_the_benchmark_wants(programs: Path, tmp_path: Path):
+    """The policy in Rego allows what fits and refuses what does not."""
+    population = Population(10, 20)
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps(policy.data(inputs.write(population, tmp_path))))
+    with ExitStack() as stack:
+        for command, refuses in (([programs / "opa", data], True), ([programs / "bare"], False)):
+            _, port = started([str(part) for part in command], tmp_path, stack)
+            channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}"))
+            call = channel.unary_unary(METHOD, response_deserializer=CheckResponse.FromString)
+            for sender in requests.SENDERS.values():
+                fits, grows = (call(message(sender(population, 3, count)), timeout=10) for count in (9, 10**7))
+                assert fits.HasField("ok_response")
+                assert fits.dynamic_metadata["decision_id"] == "1"
+                assert grows.HasField("denied_response") is refuses
+                assert not refuses or grows.denied_response.body.startswith(("limits", "pods", "requests"))
+
+
+def test_a_quick_run_tells_every_row(request: pytest.FixtureRequest, tmp_path: Path):
+    if PEERS not in asked_for(request.config):
+        skip(request.node, "`make bench-peers` was not tried: EXTAUTHZ_REQUIRE=peers does")
+    command = [sys.executable, "-m", "bench.peers", "--quick", "--out", str(tmp_path)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    table = (tmp_path / "peers.md").read_text()
+    for row in (
+        "behind Envoy, against a bare Go handler: checks a second",
+        "behind Envoy, against OPA's evaluator in a Go handler: one at a time, median",
+        "growth by 1, the gate behind Envoy against a ResourceQuota: etcd writes",
+        "growth by 1, the gate as a webhook against no quota: processor time",
+        "tail, ",
+        "ready on 100 Deployments with their pods, against listing them",
+    ):
+        assert f"| {row}" in table, f"no row {row!r}"
+    assert table.count("others used") == 3

@@ -11,7 +11,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
-from extauthz.core.intake.read import Reader
+from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
@@ -19,8 +19,7 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Observers
-from extauthz.service.clamping import Clamping
-from extauthz.service.deciding import Deciding
+from extauthz.service.deciding import Clamping, Deciding
 from extauthz.testing.builders import admission, create, gate, put_scale, quota, scale, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

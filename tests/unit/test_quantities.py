@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extauthz.core import quantities
+from extauthz.core import quantities, texts
 from extauthz.core.quantities import CEILING, NANO, QuantityError
 from tests.waiting import not_hanging
 
@@ -171,3 +171,10 @@ def test_no_text_raises_anything_but_a_quantity_error(text):
     except QuantityError:
         return
     assert -CEILING <= nanos <= CEILING
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("", ""), ("abcde", "abcde"), ("abcdef", "abcd…"), ("ä" * 9, "ääää…")]
+)  # fmt: skip
+def test_a_text_beyond_the_bound_is_cut_and_marked(text: str, shown: str):
+    assert texts.cut(text, 5) == shown

@@ -138,10 +138,7 @@ def test_it_asks_only_about_what_it_is_told_to(capsys):
                 {"key": "by", "operator": "NotIn", "values": ["hand"]},
             ]
         }
-        assert webhook["matchConditions"][-1] == {
-            "name": "not-by-ci",
-            "expression": "request.userInfo.username!='ci'",
-        }
+        assert webhook["matchConditions"][-1] == {"name": "not-by-ci", "expression": "request.userInfo.username!='ci'"}
 
 
 ALL_LABELS = "object.?metadata.?labels != oldObject.?metadata.?labels"

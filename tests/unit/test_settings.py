@@ -10,12 +10,14 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.kube import credentials
-from extauthz.service import selfsigning
+from extauthz.core.decision.policy import Policy
+from extauthz.kube import session
+from extauthz.render.options import SidecarOptions
+from extauthz.service import certificates
+from extauthz.service.addresses import Address, parse
 from extauthz.service.loading import SERVICE_LINK, load, shown
-from extauthz.service.setting_errors import ConfigFileError, SettingsError
-from extauthz.service.setting_types import templates
-from extauthz.service.settings import MATTER, Level, Settings, described, markdown, variable, word
+from extauthz.service.setting_types import ConfigFileError, SettingsError, templates
+from extauthz.service.settings import ADMITTED_S, MATTER, Level, Settings, described, markdown, policy, variable, word
 
 
 @pytest.fixture
@@ -258,12 +260,12 @@ def test_a_place_that_is_none_is_refused_with_an_example(text) -> None:
 )
 def test_the_secret_is_in_the_namespace_of_the_pod(given, place, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "namespace").write_text("infra")
-    monkeypatch.setattr(selfsigning, "own_namespace", lambda: credentials.own_namespace(tmp_path))
-    assert str(selfsigning.place(load(given, {}, None))) == place
+    monkeypatch.setattr(certificates, "own_namespace", lambda: session.own_namespace(tmp_path))
+    assert str(certificates.place(load(given, {}, None))) == place
 
 
 def test_outside_a_pod_there_is_no_namespace(tmp_path: Path) -> None:
-    assert credentials.own_namespace(tmp_path) is None
+    assert session.own_namespace(tmp_path) is None
 
 
 OPS = "ops=https://hooks.example.com/T0PSECRET"
@@ -316,3 +318,62 @@ def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:
     named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("| `--")]
     assert named[:10] == [f"--{word(field)}" for field in MATTER]
     assert sorted(named) == sorted(f"--{word(field)}" for field in described())
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "loopback"),
+    [
+        pytest.param("127.0.0.1:9191", Address("127.0.0.1", 9191), True, id="v4"),
+        pytest.param("10.0.0.7:0", Address("10.0.0.7", 0), False, id="v4-any-port"),
+        pytest.param("[::1]:9191", Address("::1", 9191), True, id="v6"),
+        pytest.param("[::]:9191", Address("::", 9191), False, id="v6-all"),
+        pytest.param(":9191", Address("::", 9191), False, id="all-interfaces"),
+        pytest.param("localhost:1", Address("localhost", 1), True, id="localhost"),
+        pytest.param("gate.example:1", Address("gate.example", 1), False, id="name"),
+        pytest.param("unix:/run/gate.sock", Address("", 0, "/run/gate.sock"), True, id="unix"),
+    ],
+)
+def test_an_address_is_read(text: str, address: Address, loopback: bool) -> None:
+    assert parse(text) == address
+    assert address.loopback is loopback
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("9191", "has no port"),
+        ("", "has no port"),
+        ("host:", "number from 0 to 65535"),
+        ("host:65536", "number from 0 to 65535"),
+        ("host:٣", "number from 0 to 65535"),
+        ("::1:9191", "goes in brackets"),
+        ("[::x]:9191", "not an IPv6 address"),
+        ("unix:gate.sock", "absolute path"),
+        ("unix:/" + "x" * 107, "at most 107 bytes"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_a_cure(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:9191", "[::1]:9191", "unix:/run/gate.sock"])
+def test_an_address_prints_as_it_is_written(text: str) -> None:
+    assert str(parse(text)) == text
+
+
+API_SERVER_REQUEST_TIMEOUT_S = 60.0
+"""``--request-timeout`` of kube-apiserver, by default."""
+
+
+def test_an_allowed_write_has_landed_or_failed_before_w_by_the_default_timeouts():
+    envoy = SidecarOptions()
+    longest_s = envoy.gate_timeout_s + envoy.write_timeout_s + API_SERVER_REQUEST_TIMEOUT_S
+    assert Policy().window_s >= longest_s + 5
+
+
+def test_an_admitted_object_is_stored_or_not_before_its_own_shorter_window():
+    assert ADMITTED_S >= API_SERVER_REQUEST_TIMEOUT_S + 5
+    for given, window_s in (({}, ADMITTED_S), ({"window_s": 200.0}, 200.0), ({"window_s": 20.0}, 20.0)):
+        assert policy(load(given, {}, None)).for_admitted_s == window_s
+    assert policy(load({"window_s": 200.0, "admitted_window_s": 130.0}, {}, None)).for_admitted_s == 130.0

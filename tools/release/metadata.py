@@ -37,10 +37,7 @@ exit 69
 def plugin_archive(wheel: Path, target: Path) -> None:
     """What krew unpacks: the launcher and the wheel. The same wheel gives the same bytes."""
     with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT, compresslevel=9) as archive:
-        for name, content, mode in (
-            ("kubectl-wsq", LAUNCHER.encode(), 0o755),
-            (wheel.name, wheel.read_bytes(), 0o644),
-        ):
+        for name, content, mode in (("kubectl-wsq", LAUNCHER.encode(), 0o755), (wheel.name, wheel.read_bytes(), 0o644)):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), mode
             archive.addfile(entry, io.BytesIO(content))

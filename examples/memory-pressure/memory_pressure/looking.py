@@ -10,8 +10,8 @@ from typing import Final
 
 from extauthz.core.quota.problems import dotted
 from extauthz.files import content
+from extauthz.files.content import FileProblem, FilesError
 from extauthz.files.objects import Placed, objects
-from extauthz.files.problems import FileProblem, FilesError
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.policies import Host, LivePolicy
 

@@ -9,7 +9,7 @@ from typing import Final
 from extauthz.core import quantities
 from extauthz.core.model import Tree
 from extauthz.kube.resource import Resource
-from extauthz.policies.live import Lists
+from extauthz.policies.plugins import Lists
 
 from .marks import NodeMemory
 

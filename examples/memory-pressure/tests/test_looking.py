@@ -15,7 +15,7 @@ from memory_pressure.options import parse
 from extauthz.core.policies import Enlisted, Policies
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.policies import Host
-from extauthz.service import policies
+from extauthz.service import sources
 
 Tree = Any
 NODES, METRICS = "/api/v1/nodes", "/apis/metrics.k8s.io/v1beta1/nodes"
@@ -166,7 +166,7 @@ def test_the_gate_tells_how_each_pool_stands() -> None:
     looking = Looking()
     looking.look("9.5Gi", nodes=[node("a", "batch")])
     found = Policies([Enlisted("memory-pressure", looking.policy)])
-    assert policies.levels(found) == {
+    assert sources.levels(found) == {
         ("memory-pressure", "used", "batch"): 0.95,
         ("memory-pressure", "held", "batch"): 1,
         ("memory-pressure", "held", "web"): 0,
@@ -174,4 +174,4 @@ def test_the_gate_tells_how_each_pool_stands() -> None:
         ("memory-pressure", "waiting", "web"): 0,
         ("memory-pressure", "used", "web"): 0,
     }
-    assert policies.notes(found) == []
+    assert sources.notes(found) == []

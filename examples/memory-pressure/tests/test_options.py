@@ -10,7 +10,7 @@ from memory_pressure.looking import FILE, WatchedMemory, from_environment, load
 from memory_pressure.marks import Marks
 from memory_pressure.options import PressureOptionsError, parse
 
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.policies.plugins import Missing, enlisted
 
 ALL = {"name": "all", "nodeSelector": {}}

@@ -31,11 +31,7 @@ exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong us
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "check",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
+    parser = commands.add_parser("check", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(
         "workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
     )

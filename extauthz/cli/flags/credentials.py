@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 
 FLAGS: Final = {
     "ca": "Authorities of the gate's certificate, PEM. Default: the system's.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extauthz.cli.explain_finding import KINDS
 from extauthz.cli.flags import asking, settings
-from extauthz.explain import flags as controller
+from extauthz.explain import objects as controller
 
 DESCRIPTION = """\
 Says why an autoscaler leaves a workload at its count, or where it takes it next: one sentence, then the arithmetic step

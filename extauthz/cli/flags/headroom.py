@@ -23,11 +23,7 @@ not know the workload, or would refuse it at any size"""
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "headroom",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
+    parser = commands.add_parser("headroom", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web.")
     parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
     parser.add_argument(

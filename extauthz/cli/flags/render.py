@@ -58,8 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar.add_places(places, DEFAULTS)
     sidecar.add_secrets(places, DEFAULTS, "the other parts, as PART.yaml")
     add_place(
-        "--admin",
-        help=f"Envoy's admin page; it has no authentication. Default: {sidecar.shown(DEFAULTS.admin)}.",
+        "--admin", help=f"Envoy's admin page; it has no authentication. Default: {sidecar.shown(DEFAULTS.admin)}."
     )
     sidecar.add_behaviour(envoy.add_argument_group("behaviour"), DEFAULTS)
     envoy.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")

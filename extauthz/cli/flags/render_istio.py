@@ -33,12 +33,7 @@ WHAT = {
 def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both; they take the same flags, so that what must agree can be given to both."""
     for name, text in WHAT.items():
-        parser = what.add_parser(
-            name,
-            help=text,
-            description=f"Prints {text}.",
-            epilog=EPILOG,
-        )
+        parser = what.add_parser(name, help=text, description=f"Prints {text}.", epilog=EPILOG)
         _mesh(parser.add_argument_group("mesh"))
         places = parser.add_argument_group("places")
         sidecar.add_places(places, DEFAULTS.sidecar, apiserver="the address of --service-ip, port 443")

@@ -30,12 +30,7 @@ The Secrets are those that the chart names (charts/extauthz). See docs/render.md
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     text = "the certificates that Envoy and gate show"
-    parser = what.add_parser(
-        "tls",
-        help=text,
-        description=f"Prints {text}.",
-        epilog=EPILOG,
-    )
+    parser = what.add_parser("tls", help=text, description=f"Prints {text}.", epilog=EPILOG)
     add = parser.add_argument
     add("--issuer", choices=certificates.ISSUERS, default="files", help="Who makes them, see below. Default: files.")
     add(

@@ -29,12 +29,7 @@ The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     text = "the webhook configurations for `extauthz serve --webhook`"
-    parser = what.add_parser(
-        "webhook",
-        help=text,
-        description=f"Prints {text}.",
-        epilog=EPILOG,
-    )
+    parser = what.add_parser("webhook", help=text, description=f"Prints {text}.", epilog=EPILOG)
     add = parser.add_argument
     add(
         "--ca",

@@ -31,10 +31,6 @@ exit codes: 0 stopped as told, 64 wrong usage, 65 a file is wrong, 69 cannot lis
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "serve",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
+    parser = commands.add_parser("serve", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--print-settings", action="store_true", help="Print the effective settings and exit.")
     settings.add(parser)

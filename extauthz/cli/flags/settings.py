@@ -24,10 +24,7 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str] = ()) -> None:
         "settings", "Each is also a variable (named below) and a key of the --config file (the flag without dashes)."
     )
     group.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"Settings in YAML; flags and environment win over it. [{CONFIG}]",
+        "--config", type=Path, metavar="FILE", help=f"Settings in YAML; flags and environment win over it. [{CONFIG}]"
     )
     known = described()
     for field in fields or known:

@@ -6,6 +6,6 @@ In: method, path, headers and body. Out: one of the four, with a stable code whe
 
 from __future__ import annotations
 
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 
 __all__ = ["read"]

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
-from extauthz.core import budget, texts
-from extauthz.core.budget import AT_ONCE_BYTES, TOO_COMPLEX, Work
+from extauthz.core import texts
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts, routes
 from extauthz.core.kinds import JOBS, PODS
@@ -33,6 +32,7 @@ from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import described, described_pod, interned, pod_template
 from extauthz.core.wire import gojson
+from extauthz.core.wire.gojson import AT_ONCE_BYTES, TOO_COMPLEX, Work
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -84,7 +84,7 @@ class _Budget(Protocol):
     def __call__(self, size: int) -> Work: ...
 
 
-def read(body: bytes, limits: _Budget = budget.of_review, shapes: Shapes = NO_SHAPES) -> Review | Unreadable:
+def read(body: bytes, limits: _Budget = gojson.of_review, shapes: Shapes = NO_SHAPES) -> Review | Unreadable:
     """Says what an AdmissionReview asks. Never raises. ``Unreadable``: it is none, so it cannot even be answered.
 
     Args:
@@ -117,7 +117,7 @@ def read_at_once(body: bytes, shapes: Shapes = NO_SHAPES) -> Review | Unreadable
     """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
     if AT_ONCE_BYTES < len(body) <= MAX_REVIEW_BYTES:
         return None
-    found = read(body, budget.of_review_at_once, shapes)
+    found = read(body, gojson.of_review_at_once, shapes)
     return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
 
 

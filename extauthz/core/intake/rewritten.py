@@ -12,8 +12,7 @@ import orjson
 
 from extauthz.core.errors import BodyError
 from extauthz.core.intake import counts
-from extauthz.core.intake.counts import Media
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import Media, read
 from extauthz.core.model import Request, Tree, Write
 from extauthz.core.wire import gojson
 from extauthz.core.wire.goproto import MAGIC, SCALE, UNKNOWN, Field, Message, fields

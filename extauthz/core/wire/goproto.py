@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.core.budget import VALUE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire.gojson import VALUE, Work
 
 # Field numbers of a ``Scale`` in protobuf, as far as a count and its preconditions go.
 #
@@ -46,10 +46,7 @@ def _strings(**numbers: int) -> dict[int, Field]:
     return {number: Field(key, Kind.STRING) for key, number in numbers.items()}
 
 
-UNKNOWN: Message = {
-    1: Field("typeMeta", Kind.MESSAGE, _strings(apiVersion=1, kind=2)),
-    2: Field("raw", Kind.RAW),
-}
+UNKNOWN: Message = {1: Field("typeMeta", Kind.MESSAGE, _strings(apiVersion=1, kind=2)), 2: Field("raw", Kind.RAW)}
 
 SCALE: Message = {
     1: Field("metadata", Kind.MESSAGE, _strings(name=1, namespace=3, uid=5, resourceVersion=6)),

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from extauthz.explain.limits import Range
 
-from .numbers import INT32
-from .rules import Rules
+from .rules import INT32, Rules
 
 NOTHING: Final[Mapping[str, float]] = {}
 

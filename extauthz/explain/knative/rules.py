@@ -3,16 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
-from extauthz.explain.objects import Objects
+from extauthz.explain.objects import Objects, seconds
 
-from . import numbers
-from .numbers import annotation, duration, integer, number
+GROUP: Final = "autoscaling.knative.dev"
+INT32: Final = 2**31 - 1
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def annotation(annotations: Mapping[str, str], *names: str) -> str | None:
+    """The first of these that is there, under ``autoscaling.knative.dev/``."""
+    return next((annotations[f"{GROUP}/{name}"] for name in names if f"{GROUP}/{name}" in annotations), None)
+
+
+def integer(text: str | None) -> int | None:
+    """An int32.
+
+    >>> integer("3"), integer("3.5"), integer("99999999999"), integer(None)
+    (3, None, None, None)
+    """
+    if text is None or not _INTEGER.fullmatch(text) or not -INT32 - 1 <= int(text) <= INT32:
+        return None
+    return int(text)
+
+
+def number(text: str | None) -> float | None:
+    """A float.
+
+    >>> number("0.5"), number("1e2"), number("many"), number(None)
+    (0.5, 100.0, None, None)
+    """
+    return float(text) if text is not None and _FLOAT.fullmatch(text) else None
+
+
+def duration(text: str | None) -> float | None:
+    """A duration of Go, in seconds.
+
+    >>> duration("1m30s"), duration("0"), duration("soon"), duration(None)
+    (90.0, 0.0, None, None)
+    """
+    if text is None or text == "0":
+        return None if text is None else 0.0
+    try:
+        return seconds(text)
+    except ValueError:
+        return None
+
+
+def truth(text: str | None) -> bool | None:
+    """A boolean: the config map says true, or something else."""
+    return None if text is None else text.lower() == "true"
+
+
+def first(values: Sequence[float | None]) -> float:
+    """The first that is there; the last one always is."""
+    return next(value for value in values if value is not None)
+
 
 NAMESPACE: Final = "knative-serving"
 CONFIG: Final = "config-autoscaler"
@@ -33,12 +87,7 @@ NUMBERS: Final = {
     "panic-threshold-percentage": 200.0,
 }
 COUNTS: Final = {"initial-scale": 1, "min-scale": 0, "max-scale": 0, "max-scale-limit": 0}
-TIMES: Final = {
-    "stable-window": 60.0,
-    "scale-down-delay": 0.0,
-    "scale-to-zero-grace-period": 30.0,
-    RETENTION: 0.0,
-}
+TIMES: Final = {"stable-window": 60.0, "scale-down-delay": 0.0, "scale-to-zero-grace-period": 30.0, RETENTION: 0.0}
 SWITCHES: Final = {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}
 """What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``)."""
 
@@ -100,7 +149,7 @@ def config_of(objects: Objects) -> Config:
             values[name] = usual if given is None else given
     if values["container-concurrency-target-percentage"] > 1.0:
         values["container-concurrency-target-percentage"] /= 100.0
-    switches = {name: SWITCHES[name] if (said := numbers.truth(data.get(name))) is None else said for name in SWITCHES}
+    switches = {name: SWITCHES[name] if (said := truth(data.get(name))) is None else said for name in SWITCHES}
     deadline = duration(at(_config_map(objects, DEPLOYMENTS), "data", "progress-deadline"))
     return Config(values, switches, 600.0 if deadline is None else deadline, known)
 
@@ -117,7 +166,7 @@ def of(autoscaler: Tree, config: Config) -> Rules:
     cluster = config.values
     metric, total, target = _target(autoscaler, notes, config)
     reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
-    window = numbers.first([duration(annotation(notes, "window")), cluster["stable-window"]])
+    window = first([duration(annotation(notes, "window")), cluster["stable-window"]])
     share = _number(notes, cluster, "panic-window-percentage", "panicWindowPercentage")
     deadline = duration(notes.get("serving.knative.dev/progress-deadline"))
     return Rules(
@@ -164,7 +213,7 @@ def _target(autoscaler: Tree, notes: Mapping[str, str], config: Config) -> tuple
 
 
 def _count(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> int:
-    return int(numbers.first([integer(annotation(notes, *names)), cluster[names[0]]]))
+    return int(first([integer(annotation(notes, *names)), cluster[names[0]]]))
 
 
 def _initial(notes: Mapping[str, str], config: Config) -> int:
@@ -175,8 +224,8 @@ def _initial(notes: Mapping[str, str], config: Config) -> int:
 
 
 def _number(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
-    return numbers.first([number(annotation(notes, *names)), cluster[names[0]]])
+    return first([number(annotation(notes, *names)), cluster[names[0]]])
 
 
 def _time(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
-    return numbers.first([duration(annotation(notes, *names)), cluster[names[0]]])
+    return first([duration(annotation(notes, *names)), cluster[names[0]]])

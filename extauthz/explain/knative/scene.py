@@ -10,10 +10,9 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain.objects import ExplainError, Objects, condition, moment
 
-from . import numbers, rules
+from . import rules
 from .decider import Memory
-from .numbers import INT32
-from .rules import KPA, Rules
+from .rules import INT32, KPA, Rules
 
 KIND: Final = "PodAutoscaler"
 EVENT: Final = "Event"
@@ -97,7 +96,7 @@ def of(objects: Objects, autoscaler: Tree, now: float) -> Scene:
 
 def autoscaler_class(autoscaler: Tree) -> str:
     """What decides it: ``kpa.…`` or ``hpa.autoscaling.knative.dev``, or somebody's own."""
-    return str(numbers.annotation(at(autoscaler, "metadata", "annotations") or {}, "class") or KPA)
+    return str(rules.annotation(at(autoscaler, "metadata", "annotations") or {}, "class") or KPA)
 
 
 def _memory(objects: Objects, own: Rules, scale: int, ready: int, refused: tuple[Refusal, ...]) -> Memory:
@@ -140,3 +139,36 @@ def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
             time = event.get("lastTimestamp") or at(event, "metadata", "creationTimestamp")
             found.append(Refusal(int(match[1]), text, moment(time) if time else 0.0))
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+class Revision(NamedTuple):
+    """Its PodAutoscaler has the same name."""
+
+    name: str
+    role: str
+    """What it is for, in words."""
+
+
+def revisions(tree: Tree) -> list[Revision]:
+    """In the order of the traffic.
+
+    Raises:
+        ExplainError: it has none yet.
+    """
+    found: dict[str, str] = {}
+    for one in at(tree, "status", "traffic") or []:
+        name = one.get("revisionName")
+        if not name:
+            continue
+        share, tag = one.get("percent") or 0, one.get("tag")
+        role = f"{share} % of the traffic" if share else f"tag {tag}" if tag else "no traffic"
+        found[name] = f"{found[name]}, {role}" if name in found else role
+    newest = at(tree, "status", "latestCreatedRevisionName")
+    if newest and newest not in found:
+        ready = newest == at(tree, "status", "latestReadyRevisionName")
+        found[newest] = "the newest, no traffic" if ready else "the newest, not ready"
+    if not found:
+        said = condition(tree, "Ready")
+        note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+        raise ExplainError(f"ksvc/{tree['metadata']['name']} has no revision yet" + (f" ({note})" if note else ""))
+    return [Revision(name, role) for name, role in found.items()]

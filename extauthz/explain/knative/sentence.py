@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from . import words
-from .decide import Answer
+from extauthz.explain.sentence import Change
+
+from . import rules, words
+from .decide import Answer, decide
 from .decider import Values
-from .rules import Rules
+from .rules import GROUP, Rules
 from .scene import Scene
 
 REASONS: Final = {
@@ -78,3 +83,103 @@ def _bound(scene: Scene, answer: Answer) -> str:
     if answer.values is None:
         return text
     return f"{_measured(rules, answer.values)}, which makes {answer.wanted}, and {text}"
+
+
+LARGEST: Final = 2**31
+
+
+def changes(scene: Scene, answer: Answer) -> list[Change]:
+    """All that would do, each by itself."""
+    wanted = max(answer.current, answer.desired) + 1
+    if answer.outcome == "refused":
+        return []
+    return [
+        *_value(scene, wanted),
+        *_target(scene, answer.values, wanted),
+        *_maximum(scene, answer, wanted),
+        *_minimum(scene, wanted),
+    ]
+
+
+def _value(scene: Scene, wanted: int) -> Iterator[Change]:
+    """The same over both windows. Above a multiple of the target it takes one more."""
+    aim = scene.rules.target
+
+    def at(count: int) -> int:
+        value = aim * (count - 0.5)
+        return decide(scene, Values(value, value)).desired
+
+    if (count := _least(lambda one: at(one) >= wanted)) is None:
+        return
+    after, shown = at(count), words.amount(aim * (count - 1))
+    text = f"{scene.rules.metric} above {shown} over both windows ({words.target(scene.rules)}): {_count(after)}"
+    yield Change("metric", text, shown, after)
+
+
+def _target(scene: Scene, values: Values | None, wanted: int) -> Iterator[Change]:
+    """Lower, in whole numbers or else in hundredths."""
+    if values is None:
+        return
+    total = scene.rules.total
+
+    for step in (1.0, 0.01):
+
+        def with_target(lowered: int, step: float = step) -> int:
+            given = f"{total - lowered * step:g}"
+            return decide(_annotated(scene, "target", given), values).desired
+
+        most = int((total - step) / step + 1e-9)
+        if most >= 1 and with_target(most) >= wanted:
+            lowered = _least(lambda one: with_target(one) >= wanted) or most
+            shown = f"{total - lowered * step:g}"
+            after = with_target(lowered)
+            yield Change("target", f"{GROUP}/target: {shown} (it is {total:g}): {_count(after)}", shown, after)
+            return
+
+
+def _maximum(scene: Scene, answer: Answer, wanted: int) -> Iterator[Change]:
+    own = scene.rules
+    if not own.most or answer.outcome not in ("max-scale", "scales-up"):
+        return
+    if (
+        answer.values is not None
+        and decide(_annotated(scene, "max-scale", str(wanted)), answer.values).desired < wanted
+    ):
+        return
+    if answer.values is None and answer.outcome != "max-scale":
+        return
+    limit = f"; max-scale-limit of the cluster is {own.limit}" if own.limit and wanted > own.limit else ""
+    unsure = "" if answer.values is not None else ", if its metric asks for so many"
+    yield Change("max-scale", f"{GROUP}/max-scale: {wanted}: {_count(wanted)}{unsure}{limit}", str(wanted), wanted)
+
+
+def _minimum(scene: Scene, wanted: int) -> Iterator[Change]:
+    if 0 < scene.rules.most < wanted:
+        return  # Knative does not take a minimum above the maximum
+    changed = _annotated(scene, "min-scale", str(wanted))
+    after = decide(changed, Values(0.0, 0.0)).desired
+    if after >= wanted:
+        yield Change("min-scale", f"{GROUP}/min-scale: {wanted}: {_count(after)}", str(wanted), after)
+
+
+def _annotated(scene: Scene, name: str, value: str) -> Scene:
+    tree = copy.deepcopy(scene.autoscaler)
+    tree["metadata"].setdefault("annotations", {})[f"{GROUP}/{name}"] = value
+    return replace(scene, rules=rules.of(tree, rules.config_of(scene.objects)))
+
+
+def _least(does: Callable[[int], bool]) -> int | None:
+    """The least count that does, where all above one that does do too; ``None``: there is none."""
+    low, high = 0, 1
+    while not does(high):
+        low, high = high, high * 2
+        if high > LARGEST:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return high
+
+
+def _count(count: int) -> str:
+    return f"{count} replica{'s' * (count != 1)}"

@@ -6,8 +6,7 @@ from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
 
 from .decider import Values, Wanted
-from .numbers import INT32
-from .rules import Rules
+from .rules import INT32, Rules
 from .scaler import Bounds
 from .scene import Scene
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from extauthz.core.intake.admission import manifest as read_manifest
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.kinds import ADMITTED, BY_NAME, BY_PATH, GATED
 from extauthz.core.model import Kind, Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs

@@ -13,19 +13,18 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from extauthz.core.budget import TOO_COMPLEX, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
 from extauthz.core.wire import gojson
+from extauthz.core.wire.gojson import TOO_COMPLEX, Work
 from extauthz.servers import listener
-from extauthz.servers.api import openapi, questions, shown, veil
+from extauthz.servers.api import openapi, questions, rights, shown
 from extauthz.servers.api.answers import MOST, Answers, Refused
 from extauthz.servers.api.history import Filter
 from extauthz.servers.api.problems import CONTENT_TYPE, Problem
 from extauthz.servers.api.questions import Manifest, reference
 from extauthz.servers.api.rights import ALL, Access, Kind, Rights
-from extauthz.servers.api.share import Result, Share
-from extauthz.servers.api.shown import Json
+from extauthz.servers.api.shown import Json, Result, Share
 
 ROOT = "/api/v1"
 
@@ -38,7 +37,7 @@ BODY_WITHIN_S = 10.0
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
 MAX_WORK = 4_000
-"""Units of work of a body (``core.budget``): 1,000 values. A Deployment with 80 containers has fewer."""
+"""Units of work of a body (``core.wire.gojson``): 1,000 values. A Deployment with 80 containers has fewer."""
 
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
@@ -70,13 +69,13 @@ class Asked:
 
     async def veiled(self, found: Json) -> Json:
         """An answer about a workload, without names and amounts of quotas that who asks may not see."""
-        return veil.over(found, await self.rights.visible(Kind.QUOTA, veil.named(found)))
+        return rights.over(found, await self.rights.visible(Kind.QUOTA, rights.named(found)))
 
     async def all_veiled(self, found: Json) -> Json:
         """The same of a page of such answers."""
-        named = {name for one in found["items"] for name in veil.named(one)}
+        named = {name for one in found["items"] for name in rights.named(one)}
         seen = await self.rights.visible(Kind.QUOTA, named)
-        return found | {"items": [veil.over(one, seen) for one in found["items"]]}
+        return found | {"items": [rights.over(one, seen) for one in found["items"]]}
 
 
 Answer: TypeAlias = Callable[[Asked], Awaitable[Json]]
@@ -164,7 +163,7 @@ async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
         seen = await asked.rights.visible(Kind.QUOTA, refused.quotas)
         if all(name in seen for name in refused.quotas):
             raise
-        raise Problem(refused.status, veil.SENTENCE) from None
+        raise Problem(refused.status, rights.SENTENCE) from None
 
 
 async def _decision(asked: Asked) -> Json:

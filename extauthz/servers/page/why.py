@@ -15,11 +15,9 @@ from extauthz.core.kinds import BY_KEY, BY_NAME, WorkloadKind
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.fields import at
 from extauthz.explain import target
-from extauthz.explain.changes import changes
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.flags import Flags
-from extauthz.explain.objects import ExplainError, Objects
-from extauthz.explain.sentence import sentence
+from extauthz.explain.objects import ExplainError, Flags, Objects
+from extauthz.explain.sentence import changes, sentence
 from extauthz.explain.specs import UnknownError
 from extauthz.kube.resource import Resource
 from extauthz.servers.api.people import Judgements

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.simulate.judge import Key
-from extauthz.simulate.kinds import milli
+from extauthz.simulate.objects import milli
 from extauthz.simulate.server import ApiServer
 from extauthz.simulate.views import UNSEEN_S
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.simulate.judge import Key
-from extauthz.simulate.kinds import milli
-from extauthz.simulate.objects import container
+from extauthz.simulate.objects import container, milli
 
 
 class Kind(NamedTuple):

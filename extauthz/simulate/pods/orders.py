@@ -27,8 +27,8 @@ import orjson
 from extauthz.core.model import Request, Tree, Verdict
 from extauthz.ledger_store.payload import decode
 from extauthz.simulate import wire
+from extauthz.simulate.connection import Stream
 from extauthz.simulate.judge import Key, Promise
-from extauthz.simulate.link import Stream
 from extauthz.simulate.loop import seeded
 from extauthz.simulate.member import Member
 from extauthz.simulate.objects import MERGE_PATCH

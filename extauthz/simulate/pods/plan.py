@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from extauthz.simulate.kinds import milli
+from extauthz.simulate.objects import milli
 from extauthz.simulate.plan import Step
 
 from .judge import Amounts

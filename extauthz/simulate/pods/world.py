@@ -18,12 +18,11 @@ from extauthz.settlement.answers import Fate
 from extauthz.simulate import wire
 from extauthz.simulate.checks import FAILURE, Violation
 from extauthz.simulate.clients import NO_FLAGS, W_S
+from extauthz.simulate.connection import Link, Odds
 from extauthz.simulate.judge import Key, Promise
-from extauthz.simulate.kinds import milli
-from extauthz.simulate.link import Link, Odds
 from extauthz.simulate.loop import VirtualLoop, seeded
 from extauthz.simulate.member import Handover, Member, Wiring, settings
-from extauthz.simulate.objects import MERGE_PATCH, container, definition, namespace, quota
+from extauthz.simulate.objects import MERGE_PATCH, container, definition, milli, namespace, quota
 from extauthz.simulate.plan import Step
 from extauthz.simulate.reference import DEFINITIONS, NAMESPACES, QUOTAS
 from extauthz.simulate.restarts import LEDGER, LEDGERS

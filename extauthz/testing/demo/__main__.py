@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..processes import StartError
-from .cluster import Cluster, StandIn
+from .cluster import Cluster, StandIn, World
 from .scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
 from .screen import Row, Screen
-from .world import World
 
 ASKS_EVERY_S = 15.0
 """An HPA asks so often (``--horizontal-pod-autoscaler-sync-period``)."""
@@ -33,10 +32,7 @@ def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None
     keep = bool(os.environ.get("KEEP")) if keep is None else keep
     screen = Screen()
     began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name,
-        World(Path(name), start(Path(name))) as world,
-    ):
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name), start(Path(name))) as world:
         screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
         screen.paragraph(ABOUT)
         try:

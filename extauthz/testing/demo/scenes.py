@@ -8,9 +8,8 @@ from enum import StrEnum
 
 from extauthz.render.replies import OUTAGE
 
-from . import recordings
-from .recordings import Recording
-from .world import Answer, World
+from . import cluster
+from .cluster import Answer, Recording, World
 
 HELLO, WEB, KC = "hello-00001-deployment", "web", "kc"
 
@@ -86,15 +85,15 @@ def scenes() -> tuple[Scene, ...]:
 def _growing() -> tuple[Scene, ...]:
     hpa, kpa = "kube-controller-manager", "knative-autoscaler (serving"
     return (
-        Scene("KPA (Knative 1.22+)", f"{HELLO} 1 → 3", recordings.find(kpa, '"value":3'), HELLO, Outcome.ALLOWED, 3),
-        Scene("HPA (kube 1.36)", f"{WEB} 2 → 4", recordings.find(hpa, '"replicas":4}'), WEB, Outcome.ALLOWED, 4),
-        Scene("HPA (kube 1.36)", f"{WEB} 4 → 8", recordings.find(hpa, '"replicas":8}'), WEB, Outcome.ALLOWED, 8),
+        Scene("KPA (Knative 1.22+)", f"{HELLO} 1 → 3", cluster.find(kpa, '"value":3'), HELLO, Outcome.ALLOWED, 3),
+        Scene("HPA (kube 1.36)", f"{WEB} 2 → 4", cluster.find(hpa, '"replicas":4}'), WEB, Outcome.ALLOWED, 4),
+        Scene("HPA (kube 1.36)", f"{WEB} 4 → 8", cluster.find(hpa, '"replicas":8}'), WEB, Outcome.ALLOWED, 8),
     )
 
 
 def _refused() -> tuple[Scene, ...]:
-    gpu = recordings.find("knative-autoscaler (serving", '"value":5')
-    cpu = recordings.find("kube-controller-manager", '"replicas":14}')
+    gpu = cluster.find("knative-autoscaler (serving", '"value":5')
+    cpu = cluster.find("kube-controller-manager", '"replicas":14}')
     return (
         Scene(
             "KPA (Knative 1.22+)",
@@ -110,7 +109,7 @@ def _refused() -> tuple[Scene, ...]:
         Scene(
             "kubectl patch",
             f"{KC} 8 → 4, still over 3 pods",
-            recordings.find("kubectl", '{"spec":{"replicas":4}}'),
+            cluster.find("kubectl", '{"spec":{"replicas":4}}'),
             KC,
             Outcome.ALLOWED,
             4,
@@ -119,8 +118,8 @@ def _refused() -> tuple[Scene, ...]:
 
 
 def _free() -> tuple[Scene, ...]:
-    kubectl = recordings.find("kubectl", "deployments/kc/scale")
-    kpa = recordings.find("knative-autoscaler (serving", '"value":5')
+    kubectl = cluster.find("kubectl", "deployments/kc/scale")
+    kpa = cluster.find("knative-autoscaler (serving", '"value":5')
     return (
         Scene(
             "kubectl --dry-run",
@@ -149,7 +148,7 @@ def _raised() -> tuple[Scene, ...]:
         Scene(
             "KPA (Knative ≤ 1.21)",
             f"{HELLO} 3 → 6",
-            recordings.find("knative-autoscaler v0.42.2", '"value":6'),
+            cluster.find("knative-autoscaler v0.42.2", '"value":6'),
             HELLO,
             Outcome.ALLOWED,
             6,
@@ -164,7 +163,7 @@ def _without_gate() -> tuple[Scene, ...]:
         Scene(
             "HPA (kube 1.36)",
             f"{WEB} 8 → 14",
-            recordings.find("kube-controller-manager", '"replicas":14}'),
+            cluster.find("kube-controller-manager", '"replicas":14}'),
             WEB,
             Outcome.OUTAGE,
             8,
@@ -175,7 +174,7 @@ def _without_gate() -> tuple[Scene, ...]:
         Scene(
             "kube-controller-manager",
             "renews its Lease",
-            recordings.find("kube-controller-manager", "leases/kube-controller-manager"),
+            cluster.find("kube-controller-manager", "leases/kube-controller-manager"),
             None,
             Outcome.PASSED_BY,
             None,

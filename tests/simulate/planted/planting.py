@@ -1,10 +1,56 @@
-"""How a bug gets into the code, and out again."""
+"""How a bug gets into the code, and out again; and all bugs, with the worlds that they are looked for in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+
+from extauthz.simulate.plan import FAULTS, PACE, WORDS
+from extauthz.simulate.search import Wanted
+
+STEPS = 25
+
+COUNTS = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
+"""As a part of ``often``: nothing is written but counts."""
+
+
+class Bug(NamedTuple):
+    """By which rule it is caught, in which worlds, and whether those are drawn on the day."""
+
+    caught_by: str
+    wanted: Wanted
+    drawn: bool
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(
+    caught_by: str,
+    *,
+    ledger: str = "memory",
+    faults: str = "",
+    entrances: str | None = None,
+    gates: int = 0,
+    steps: int = STEPS,
+    words: tuple[str, ...] = WORDS,
+    often: Mapping[str, float] | None = None,
+    pace: tuple[float, ...] = PACE,
+    rare: bool = False,
+) -> Callable[[Callable[[], AbstractContextManager[None]]], Callable[[], AbstractContextManager[None]]]:
+    """Names a bug: by which rule it is caught, and in which worlds. A bug of the ``entrances`` is looked for in worlds
+    drawn on the day, unless it is ``rare``."""
+    chosen = frozenset(filter(None, faults.split(",")))
+    assert chosen <= FAULTS.keys()
+
+    def named(plant: Callable[[], AbstractContextManager[None]]) -> Callable[[], AbstractContextManager[None]]:
+        wanted = Wanted(steps, chosen, ledger, gates, plant=plant)
+        wanted = wanted._replace(often=often, pace=pace, words=words, entrances=entrances or "envoy")
+        BUGS[plant.__name__] = Bug(caught_by, wanted, entrances is not None and not rare)
+        return plant
+
+    return named
 
 
 @contextmanager

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from extauthz.cluster import file as state_file
+from extauthz.cluster.selectors import parsed, spelled
 from extauthz.cluster.snapshot import Snapshot
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.files.watch import Watched
 from extauthz.testing.builders import gate, quota
 
@@ -126,9 +128,7 @@ def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(t
         obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "250m"}}),
         obj("node.k8s.io/v1", "RuntimeClass", "runc", handler="runc"),
     )
-    assert snapshot.limit_ranges == {
-        "shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults()),
-    }
+    assert snapshot.limit_ranges == {"shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults())}
     assert snapshot.overheads == {"kata": {"cpu": CPU // 4}, "runc": {}}
 
 
@@ -151,10 +151,7 @@ def test_the_default_storage_class_is_the_one_that_kubernetes_takes(tmp_path, cl
             "storage.k8s.io/v1",
             "StorageClass",
             name,
-            metadata={
-                "creationTimestamp": created,
-                "annotations": {f"{key}.kubernetes.io/is-default-class": value},
-            },
+            metadata={"creationTimestamp": created, "annotations": {f"{key}.kubernetes.io/is-default-class": value}},
         )
         for name, created, value in classes
     ]
@@ -364,3 +361,61 @@ def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
 async def test_a_watched_state_file_loads_as_one_that_is_read_once(tmp_path):
     (tmp_path / "s.json").write_text(json.dumps(listed(SHOP, workload("Deployment"))))
     assert Watched(tmp_path / "s.json", state_file.parse).load() == state_file.load(tmp_path / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        pytest.param({}, "", id="empty"),
+        pytest.param({"matchLabels": {"a": "b", "c": ""}}, "a=b,c=", id="labels"),
+        pytest.param(
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c"]}]}, "a in (b,c)", id="in"
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}, "a notin (b)", id="not-in"
+        ),
+        pytest.param({"matchExpressions": [{"key": "x/a", "operator": "Exists"}]}, "x/a", id="exists"),
+        pytest.param({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "!a", id="absent"),
+    ],
+)
+def test_a_selector_is_spelled_as_a_query_takes_it(selector, text):
+    assert spelled(selector) == text
+
+
+GOLD = {"app": "web", "tier": "gold"}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        pytest.param("app=web", True, id="equal"),
+        pytest.param("app==web", True, id="twice-equal"),
+        pytest.param(" app = web , tier=gold ", True, id="spaces"),
+        pytest.param("app=api", False, id="other-value"),
+        pytest.param("app!=web", False, id="not-equal"),
+        pytest.param("old!=yes", True, id="not-equal-absent"),
+        pytest.param("tier in (silver, gold)", True, id="in"),
+        pytest.param("tier notin (silver, gold)", False, id="not-in"),
+        pytest.param("tier", True, id="exists"),
+        pytest.param("old", False, id="not-there"),
+        pytest.param("!old,app=web", True, id="absent"),
+        pytest.param("! tier", False, id="absent-but-there"),
+        pytest.param("app=web,tier in (gold),!old", True, id="several"),
+        pytest.param("app=", False, id="empty-value"),
+        pytest.param("example.com/app=web", False, id="prefix"),
+    ],
+)
+def test_a_selector_in_text_matches_as_the_api_server_reads_it(text, matches):
+    selector = parsed(text)
+    assert selector is not None
+    assert selector.matches(GOLD) is matches
+
+
+def test_an_empty_selector_says_nothing():
+    assert parsed("") is None
+
+
+@pytest.mark.parametrize("text", ["=", "a b", "a in b", "a in (b", "a>1", ",", "a=b;c=d", "a=b,,"])
+def test_what_is_no_selector_is_refused(text):
+    with pytest.raises(ObjectError, match="is not a label selector"):
+        parsed(text)

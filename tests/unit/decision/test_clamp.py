@@ -15,7 +15,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Fetch, Lower, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.requesters import Names, Requesters, by_name

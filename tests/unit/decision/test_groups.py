@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import custom_readers, object_readers
+from extauthz.cluster import object_readers
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.model import Decision, Verdict, WorkloadRef
@@ -48,13 +48,13 @@ class World:
             kind = scaled(one, [one["metadata"]["name"]])
             assert kind is not None
             self._kinds[kind.resource.kind] = kind, where
-            shapes = custom_readers.shapes(kind, where)
+            shapes = object_readers.shapes(kind, where)
             self.gate.observe_kind(kind.resource.group, kind.resource.kind, kind.resource.plural, shapes)
         self._asked = 0
 
     def see(self, tree: Tree) -> WorkloadRef:
         if tree["kind"] in self._kinds:
-            ref, observed = custom_readers.read(*self._kinds[tree["kind"]], tree)
+            ref, observed = object_readers.read(*self._kinds[tree["kind"]], tree)
         else:
             group = tree["apiVersion"].rpartition("/")[0]
             found = object_readers.COUNTED[group, tree["kind"]](tree)
@@ -290,9 +290,9 @@ def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     kind = scaled(LWS)
     assert kind is not None
     where: Where = parse(LEADER_WORKER_SETS)[kind.resource.group_resource]
-    made.observe(*custom_readers.read(kind, where, lws))
+    made.observe(*object_readers.read(kind, where, lws))
     assert used(made) == 7
-    shapes = custom_readers.shapes(kind, where)
+    shapes = object_readers.shapes(kind, where)
     made.observe_kind(kind.resource.group, kind.resource.kind, kind.resource.plural, shapes)
     assert used(made) == 4
     assert made.ledger.drift() == {}

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
@@ -295,3 +296,29 @@ def test_a_question_that_breaks_anywhere_has_changed_nothing(number: int, monkey
             break
     assert left[0] > 0
     assert broken == step - 1
+
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+
+
+def test_of_an_object_that_is_made_nothing_is_there_yet():
+    ask = Asker(gate([quota("acme", {"pods": "20"})]))
+    ask.gate.bounds = Bounds(10.0, 60.0)
+    ask.gate.bounds.answered(WEB, 0, 0.0)
+    denied = ask(create(workload("web", 5)))
+    assert (denied.verdict, denied.reason, denied.evidence.fits, denied.replicas_before) == (
+        *(Verdict.DENY, "exceeded-max-scale"),
+        *(0, None),
+    )
+    assert "requested: replicas=5, used: replicas=0, limited: replicas=0" in denied.sentence
+
+
+def test_what_older_revisions_still_run_is_there():
+    """A count up to theirs is no growth, whatever the bound; one above them is."""
+    revision = workload("web-0", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    reasons = []
+    for count in (2, 3):
+        ask = Asker(gate([quota("acme", {"pods": "20"})], workload("web", 0), revision))
+        ask.gate.bounds = Bounds(10.0, 60.0)
+        reasons.append(ask(scale("web", count)).reason)
+    assert reasons == ["no-growth", "max-scale-unasked"]

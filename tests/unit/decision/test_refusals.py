@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.decision import weighing
+from extauthz.core.decision import sentences, weighing
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Refusal, Shortage, Verdict, WorkloadRef
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.core.intake.counts import read
+from extauthz.core.model import COMMIT, NotACount, Refusal, Request, Requester, Shortage, Verdict, WorkloadRef
+from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 
 TABLE = (Path(__file__).parents[3] / "docs" / "status.md").read_text()
 TEN = {"requests.cpu": "10"}
@@ -98,3 +100,129 @@ def test_more_than_the_platform_allows_never_fits() -> None:
 @pytest.mark.parametrize("word", Refusal)
 def test_each_word_is_documented(word: Refusal) -> None:
     assert f"| `{word}` |" in TABLE
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        pytest.param(0.2, "about 1 s", id="nearly-over"),
+        pytest.param(59.1, "about 60 s", id="seconds-are-rounded-up"),
+        pytest.param(90, "about 90 s", id="the-longest-in-seconds"),
+        pytest.param(135, "about 2 minutes", id="the-default-landing-window"),
+    ],
+)
+def test_a_time_is_said_in_seconds_or_minutes(seconds: float, said: str) -> None:
+    assert sentences.about(seconds) == said
+
+
+def test_who_has_too_many_pending_writes_is_told_when_there_is_room_again() -> None:
+    """In a time, and not by the name that the setting has in code."""
+    policy = Policy(max_intents_per_source=1)
+    ask = Asker(gate([quota("acme", {"pods": "9"})], workload("web", 1), policy=policy))
+    ask(scale("web", 2)._replace(source="10.0.0.9"))
+    refused = ask(scale("web", 3)._replace(source="10.0.0.9"))
+    assert refused.verdict is Verdict.UNAVAILABLE
+    assert refused.sentence.endswith("that may still land; try again in about 2 minutes at the latest")
+
+
+ILLEGIBLE = replace(quota("acme", {}), illegible=True)
+BELOW = quota("below", {"pods": "9"}, parent="acme", namespaces={"workspace": "acme"})
+BOTH = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}}
+
+
+def asked(*quotas, policy: Policy | None = None) -> Asker:
+    objects = (workload("web", 3), workload("web", 3, namespace="team-b"))
+    return Asker(gate([*quotas, quota("other", {"pods": "9"})], *objects, namespaces=BOTH, policy=policy))
+
+
+@pytest.mark.parametrize(
+    "quotas", [[ILLEGIBLE], [replace(ILLEGIBLE, namespace_selector=None), BELOW]], ids=["own", "child"]
+)
+def test_what_it_covers_cannot_grow_and_is_told_which_it_is(quotas):
+    decision = asked(*quotas)(scale("web", 4))
+    assert (decision.verdict, decision.reason) == (Verdict.UNAVAILABLE, "illegible-quota")
+    assert "cannot read the limits of quota acme" in decision.sentence
+
+
+@pytest.mark.parametrize("replicas", [0, 2, 3])
+def test_what_does_not_grow_passes(replicas):
+    assert asked(ILLEGIBLE)(scale("web", replicas)).verdict is Verdict.ALLOW
+
+
+def test_others_are_not_concerned():
+    assert asked(ILLEGIBLE)(scale("web", 4, namespace="team-b")).verdict is Verdict.ALLOW
+
+
+def test_growth_may_pass_where_that_is_the_policy_and_is_weighed_by_what_can_be_read():
+    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, on_stale="allow"))
+    allowed, denied = asking(scale("web", 9)), asking(scale("web", 10))
+    assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "illegible-quota")
+    assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota")
+
+
+def test_one_that_only_audits_refuses_nothing():
+    audit = replace(quota("acme", {}, mode="Audit"), illegible=True)
+    assert asked(audit)(scale("web", 4)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("its", "others"), [("Allow", "Deny"), ("Deny", "Allow")])
+def test_the_one_that_cannot_be_read_says_what_is_done_about_it(its, others):
+    below = quota("below", {"pods": "9"}, parent="acme", namespaces={"workspace": "acme"}, on_unknown={"stale": others})
+    acme = replace(quota("acme", {}, on_unknown={"stale": its}), illegible=True)
+    decision = asked(acme, below)(scale("web", 4))
+    assert decision.reason == "illegible-quota"
+    assert decision.verdict is (Verdict.ALLOW if its == "Allow" else Verdict.UNAVAILABLE)
+
+
+TEMPLATE = patch(path("web"), {"spec": {"template": pod({"cpu": "9"})}}, "strategic")
+CREATE = create(workload("new", 9))
+PUT = create(workload("web", 9))._replace(method="PUT", target=path("web"))
+
+
+def decided(request: Request, *quotas: WorkspaceQuota, by: str = "", **policy: str):
+    found = quotas or (quota("acme", {"requests.cpu": "4"}),)
+    asked = gate(found, workload("web", 1), policy=Policy(**policy))
+    reading = read(request)
+    assert isinstance(reading, NotACount)
+    decision = asked.decide(reading, "d1", 0.0, requester=Requester(by) if by else None)
+    assert asked.ledger.pending_writes == 0
+    return decision
+
+
+@pytest.mark.parametrize("request_", [TEMPLATE, CREATE, PUT], ids=["template", "create", "put"])
+def test_a_whole_object_is_refused_by_default_and_never_as_a_quota_denial(request_: Request):
+    refused = decided(request_)
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "not-a-count")
+    assert "was not decided: the quota gate decides replica counts at Envoy, and this is more:" in refused.sentence
+    assert refused.sentence.endswith("to an API server that asks the webhook, or write spec.replicas alone")
+
+
+@pytest.mark.parametrize(("setting", "reason"), [("webhook", "left-to-webhook"), ("observe", "not-gated")])
+def test_by_its_setting_it_passes_undecided(setting: str, reason: str):
+    passed = decided(TEMPLATE, objects=setting)
+    assert (passed.verdict, passed.reason, passed.todo is COMMIT) == (Verdict.ALLOW, reason, False)
+
+
+def test_what_no_quota_covers_passes():
+    assert decided(TEMPLATE, quota("acme", {"pods": "1"}, namespaces={"no": "such"})).reason == "no-quota"
+
+
+def test_what_no_quota_seems_to_cover_does_not_pass_while_that_may_be_out_of_date():
+    asked = gate([quota("acme", {"pods": "1"}, namespaces={"no": "such"})], workload("web", 1))
+    asked.stale("a watch is silent")
+    assert asked.decide(read(TEMPLATE), "d1", 0.0).verdict is Verdict.UNAVAILABLE
+
+
+def test_where_quotas_only_audit_it_passes():
+    assert decided(TEMPLATE, quota("acme", {"pods": "1"}, mode="Audit")).reason == "not-gated"
+
+
+def test_where_the_gate_only_audits_it_passes_and_says_what_would_be():
+    passed = decided(TEMPLATE, mode="audit")
+    assert (passed.verdict, passed.would) == (Verdict.ALLOW, Verdict.UNAVAILABLE)
+
+
+def test_whom_no_quota_binds_is_not_refused():
+    bound = quota("acme", {"pods": "1"}, requesters={"include": {"users": ["keda"]}})
+    assert decided(TEMPLATE, bound, by="somebody").verdict is Verdict.ALLOW
+    assert decided(TEMPLATE, bound, by="keda").verdict is Verdict.UNAVAILABLE

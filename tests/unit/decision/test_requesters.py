@@ -104,3 +104,16 @@ def test_mode_audit_of_the_gate_says_what_would_be_by_who_asks():
     ask.gate.policy = Policy(mode="audit")
     assert ask(scale("web", 9), by=HPA).would is Verdict.DENY
     assert ask(scale("web", 9), by=ADMIN).would is None
+
+
+TEN = [quota("acme", {"requests.cpu": "10"})]
+
+
+@pytest.mark.parametrize(("now_s", "left"), [(9.5, "about 1 s"), (10.0, "a little longer"), (11.0, "a little longer")])
+def test_a_hold_says_how_long_it_still_lasts_and_does_not_end_by_the_clock(now_s: float, left: str):
+    ask = Asker(gate(TEN, workload("web", 1)))
+    ask.gate.hold(10.0)
+    ask.now_s = now_s
+    refused = ask(scale("web", 2))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "hold")
+    assert f"grants no growth for {left}:" in refused.sentence

@@ -6,9 +6,7 @@ of them are those of tests/unit/intake/test_spellings.py.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,13 @@ import pytest
 
 from extauthz.core import footprint
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.intake.counts import read
+from extauthz.core.model import Decision, Verdict
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import snapshot
+from tests.controlplane.judging import as_a_door_hands_it_over, packed_body
 
 DATA = Path(__file__).parents[2] / "data"
 ROWS: dict[str, Any] = {row["id"]: row for row in map(json.loads, (DATA / "spellings.jsonl").read_text().splitlines())}
@@ -56,12 +55,8 @@ def full_gate() -> Gate:
 
 def decide(row: Any) -> Decision:
     asked = row["request"]
-    headers: dict[str, str] = {}
-    for name, value in asked["headers"]:
-        headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
-    packed = asked.get("body_zlib_b64")
-    body = zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(asked["body_b64"])
-    reading = read(Request(asked["method"], asked["target"], headers, body))
+    head = asked["method"], asked["target"], asked["headers"]
+    reading = read(as_a_door_hands_it_over(*head, packed_body(asked)))
     return full_gate().decide(reading, row["id"], 0.0, charge=False)
 
 

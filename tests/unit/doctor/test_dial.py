@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from extauthz.doctor import dial, names
+from extauthz.doctor import dial, table
 from extauthz.doctor.bypass import AT_MOST, Found, State
 from extauthz.doctor.canary import BODIES, Canary
 from extauthz.doctor.dial import Probe
@@ -85,7 +85,7 @@ async def test_who_takes_the_write_undecided_is_a_way_around(authority: Authorit
 
 
 ANSWERS = {
-    "decided": (Listener(403, {names.DECISION_ID_HEADER: "d-1"}), State.ASKS, "decided as well (403)"),
+    "decided": (Listener(403, {table.DECISION_ID_HEADER: "d-1"}), State.ASKS, "decided as well (403)"),
     "outage": (
         Listener(503, text='{"message": "quota gate unavailable: nobody could tell"}'),
         State.ASKS,

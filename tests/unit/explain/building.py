@@ -8,8 +8,7 @@ from typing import Any
 
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.flags import Flags
-from extauthz.explain.objects import Objects
+from extauthz.explain.objects import Flags, Objects
 from extauthz.explain.specs import Scene
 
 Tree = Any

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.explain.knative import rules
-from extauthz.explain.knative.changes import changes
 from extauthz.explain.knative.decide import decide
 from extauthz.explain.knative.decider import Values
-from extauthz.explain.knative.sentence import REASONS, sentence
+from extauthz.explain.knative.sentence import REASONS, changes, sentence
 from extauthz.explain.objects import ExplainError, Objects
 from tests.unit.explain.knativebuilding import config, decided, kpa, look, refusal
 

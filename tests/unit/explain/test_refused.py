@@ -10,8 +10,7 @@ import pytest
 from extauthz.core.model import Verdict
 from extauthz.explain import refused
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.flags import Flags
-from extauthz.explain.objects import Objects
+from extauthz.explain.objects import Flags, Objects
 from extauthz.explain.sentence import sentence
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from tests.unit.explain.building import NOW, alike, cpu, deployment, hpa, status

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.files import content, watch
-from extauthz.files.problems import FileProblem, FilesError
+from extauthz.files.content import FileProblem, FilesError
 from extauthz.files.watch import Watched
 
 WITHIN_S = 5.0

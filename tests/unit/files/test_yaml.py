@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
 from extauthz.core.wire.gojson import Number
-from extauthz.files import yamlscalars
-from extauthz.files.composer import Composer
-from extauthz.files.problems import TextError
-from extauthz.files.yamltext import Events, pieces
+from extauthz.files import yamltext
+from extauthz.files.content import TextError
+from extauthz.files.yamltext import Composer, Events, pieces
 from tests.waiting import not_hanging
 
 
@@ -109,13 +108,13 @@ def test_a_document_is_read_as_go_yaml_does(text, expected):
     ],
 )
 def test_a_plain_scalar_is_resolved_and_spelled_as_in_go(text, expected):
-    found = yamlscalars.spell(yamlscalars.resolve("", text))
+    found = yamltext.spell(yamltext.resolve("", text))
     assert (type(found), found) == (type(expected), expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("2.5", 2.5), (".1_0", 0.1), ("1e21", 1e21), ("1e-7", 1e-7)])
 def test_a_fraction_stays_one(text, expected):
-    found = yamlscalars.spell(yamlscalars.resolve("", text))
+    found = yamltext.spell(yamltext.resolve("", text))
     assert type(found) is Number
     assert found == expected
 
@@ -132,7 +131,7 @@ def test_a_fraction_stays_one(text, expected):
     ],
 )
 def test_a_tag_asks_for_a_type(tag, text, expected):
-    assert yamlscalars.resolve(f"tag:yaml.org,2002:{tag}", text) == expected
+    assert yamltext.resolve(f"tag:yaml.org,2002:{tag}", text) == expected
 
 
 @pytest.mark.parametrize(

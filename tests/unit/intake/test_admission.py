@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core import budget
-from extauthz.core.budget import AT_ONCE_BYTES
 from extauthz.core.intake.admission import (
     MAX_COUNTS_BYTES,
     MAX_REVIEW_BYTES,
@@ -36,6 +34,8 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.workloads import intern, prune
+from extauthz.core.wire import gojson
+from extauthz.core.wire.gojson import AT_ONCE_BYTES
 from extauthz.testing.builders import admission, owned_by, pod, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -378,13 +378,13 @@ def test_a_name_of_a_resize_is_that_of_the_stored_pod():
 def test_reading_costs_a_fixed_part_and_a_share_for_each_byte():
     spent = []
 
-    def counted(size: int) -> budget.Work:
-        spent.append(budget.of_review(size))
+    def counted(size: int) -> gojson.Work:
+        spent.append(gojson.of_review(size))
         return spent[-1]
 
     body = encoded(many_values(100))
     read(body, counted)
-    assert 0 < spent[0].left < spent[0].limit == budget.REVIEW + len(body) // 2
+    assert 0 < spent[0].left < spent[0].limit == gojson.REVIEW + len(body) // 2
 
 
 JSON = st.recursive(

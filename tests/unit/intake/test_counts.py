@@ -8,7 +8,8 @@ import pytest
 
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts
-from extauthz.core.intake.counts import MoreThanACount
+from extauthz.core.intake.counts import Media, MoreThanACount, negotiate
+from extauthz.core.model import Operation
 from extauthz.core.wire.gojson import Number
 
 OBJECT, SCALE = False, True
@@ -181,3 +182,50 @@ def test_of_a_long_pointer_no_more_is_taken_apart_than_what_makes_a_difference()
 )
 def test_a_body_that_has_not_the_form_of_its_content_type_is_refused_by_name(of, body, found):
     assert outcome(of, body) == found
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("", Media.JSON),
+        ("  ", Media.JSON),
+        ("application/json", Media.JSON),
+        ("application/json; charset=utf-8", Media.JSON),
+        ("Application/JSON ;charset=utf-8", Media.JSON),
+        ("application/json;", Media.JSON),
+        ("application/yaml", Media.OTHER),
+        ("application/cbor", Media.OTHER),
+        ("application/vnd.kubernetes.protobuf", Media.PROTOBUF),
+        ("APPLICATION/VND.KUBERNETES.PROTOBUF", Media.PROTOBUF),
+        ("text/json", None),
+        ("application/json, application/yaml", None),
+        ("application/merge-patch+json", None),
+        (";charset=utf-8", None),
+        ("application/x-yaml", None),
+        ("application/json-seq", None),
+        ("*/*", None),
+    ],
+)
+def test_an_object_is_matched_by_media_type_and_none_means_json(content_type, expected):
+    assert negotiate(Operation.UPDATE, content_type) is expected
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("application/json-patch+json", Media.JSON_PATCH),
+        ("application/json-patch+json; charset=utf-8", Media.JSON_PATCH),
+        ("application/merge-patch+json;", Media.MERGE_PATCH),
+        (" application/merge-patch+json ", Media.MERGE_PATCH),
+        ("application/strategic-merge-patch+json", Media.STRATEGIC_MERGE_PATCH),
+        ("application/apply-patch+yaml", Media.OTHER),
+        ("application/apply-patch+cbor", Media.OTHER),
+        ("", None),
+        ("application/json", None),
+        ("Application/merge-patch+json", None),
+        ("application/merge-patch+json ;x", None),
+        (";application/merge-patch+json", None),
+    ],
+)
+def test_a_patch_is_matched_byte_for_byte_up_to_the_semicolon(content_type, expected):
+    assert negotiate(Operation.PATCH, content_type) is expected

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.budget import Work
 from extauthz.core.errors import BodyError
 from extauthz.core.wire import goproto
+from extauthz.core.wire.gojson import Work
 from extauthz.core.wire.goproto import SCALE
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from extauthz.core.errors import BodyError
 from extauthz.core.intake import rewritten as module
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
 from extauthz.core.wire.goproto import SCALE
 from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
-from tests.unit.intake import test_recorded
+from tests.unit.intake import test_read
 from tests.unit.intake.test_protobuf import body, field
 
 PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
@@ -45,11 +45,7 @@ def test_a_json_patch_tests_the_version_first():
 
 
 def test_what_is_bound_already_is_bound_as_it_was():
-    assert said(put_scale("web", 9, "7"))["metadata"] == {
-        "name": "web",
-        "namespace": "team-a",
-        "resourceVersion": "7",
-    }
+    assert said(put_scale("web", 9, "7"))["metadata"] == {"name": "web", "namespace": "team-a", "resourceVersion": "7"}
     bound = patch(path("web"), [TEST, REPLICAS], "json")
     assert said(bound) == [TEST, REPLICAS | {"value": 4}]
 
@@ -143,7 +139,7 @@ def test_only_protobuf_of_one_piece_is_edited(data: bytes, code: str):
 
 def recorded_counts() -> list[tuple[Request, Write]]:
     """What autoscalers and kubectl were recorded to send that asks for a count above 1."""
-    requests = [test_recorded.request_of(row) for row in test_recorded.RECORDED]
+    requests = [test_read.request_of(row) for row in test_read.RECORDED]
     return [(one, found) for one in requests if isinstance(found := read(one), Write) and found.replicas > 1]
 
 

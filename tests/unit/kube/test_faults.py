@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extauthz.kube import connection
-from extauthz.kube.reflector import PAGE, RETRY_AFTER_AT_MOST_S
+from extauthz.kube.reflector import CALM_S, PAGE, RETRY_AFTER_AT_MOST_S, Backoff
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.reading import Fault
@@ -214,3 +214,19 @@ async def test_an_idle_watch_costs_bookmarks_only(api: ApiServer, world: World):
         await until(lambda: len(world.recorder.journal) > 20)
         assert world.connection.calls == before
     assert {kind for kind, _ in world.recorder.journal[1:]} == {"reached"}
+
+
+@pytest.mark.parametrize(("chance", "waits"), [(0.0, [0.8, 1.6, 3.2, 6.4, 12.8, 15, 15]), (1.0, [1.6, 3.2, 6.4, 12.8])])
+def test_waits_double_up_to_a_bound_and_chance_adds_as_much_again(chance: float, waits: list[float]):
+    backoff = Backoff(lambda: 0.0, lambda: chance)
+    assert [backoff.failed() for _ in waits] == pytest.approx(waits)
+
+
+@pytest.mark.parametrize(("passed_s", "wait_s"), [(CALM_S - 1, 3.2), (CALM_S + 1, 0.8)], ids=["busy", "calm"])
+def test_after_a_calm_the_first_wait_is_short_again(passed_s: float, wait_s: float):
+    now = [1000.0]
+    backoff = Backoff(lambda: now[0], lambda: 0.0)
+    for _ in range(2):
+        now[0] += backoff.failed()
+    now[0] += passed_s
+    assert backoff.failed() == pytest.approx(wait_s)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extauthz.kube.discovery import ScaledKind, ScaledKinds
 from extauthz.kube.lists import MAX_DEPTH, loads, members
+from tests.contract.test_discovery import SCALE, crews, definition, version
 
 VALUES = st.sampled_from(
     [None, True, 1, -2.5, "", "}]", '"\\', "\u2028é", [], {}, [1, {"items": [3]}], {"a": {"b": []}}]
@@ -77,3 +80,17 @@ def test_an_integer_that_is_too_long_is_a_text():
 def test_what_breaks_off_in_the_deep_is_told(text: str):
     with pytest.raises(ValueError, match=r"."):
         loads(text.encode())
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"conditions": []}, {"conditions": [{"type": "Established", "status": "False"}]}]
+)
+def test_a_definition_that_is_not_served_yet_is_not_told(status: dict[str, object]):
+    told: list[frozenset[ScaledKind]] = []
+    handler = ScaledKinds(told.append)
+    tree = definition("example.com", version("v1", scale=SCALE, stored=True))
+    asyncio.run(handler.replaced([handler.convert(tree | {"status": status})], "1"))
+    handler.changed("MODIFIED", handler.convert(tree))
+    handler.changed("MODIFIED", handler.convert(tree))
+    handler.changed("MODIFIED", handler.convert(tree | {"status": status}))
+    assert told == [frozenset(), frozenset({crews("example.com")}), frozenset()]

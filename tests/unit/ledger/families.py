@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from extauthz.core.model import NotACount, Observed, Reading, Request, WorkloadRef
 from extauthz.core.objects import metadata
 from extauthz.core.objects.workloads import claim_template, observe
@@ -20,7 +20,7 @@ from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError
 from extauthz.simulate import patches
-from extauthz.testing import reviews
+from extauthz.testing import kubecalls
 from extauthz.testing.builders import Snapshot, create, owned_by, patch, path, pod, quota, workload
 
 Tree = Any
@@ -92,7 +92,7 @@ class Cluster:
             if old
             else new
         )
-        review = admission.read(json.dumps(reviews.review(ref, asked, old, request.target)).encode())
+        review = admission.read(json.dumps(kubecalls.review(ref, asked, old, request.target)).encode())
         assert isinstance(review, admission.Review)
         return review.question.reading, Admitted(
             at, new, old["metadata"]["resourceVersion"] if old is not None else None

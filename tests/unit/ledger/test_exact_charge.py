@@ -14,13 +14,7 @@ from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path
 CPU = 10**9
 GPU = "requests.nvidia.com/gpu"
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
-HARD = {
-    "requests.cpu": "100",
-    GPU: "100",
-    "pods": "100",
-    "count/deployments.apps": "2",
-    "count/replicasets.apps": "9",
-}
+HARD = {"requests.cpu": "100", GPU: "100", "pods": "100", "count/deployments.apps": "2", "count/replicasets.apps": "9"}
 
 
 def asker(*objects: dict[str, Any]) -> Asker:

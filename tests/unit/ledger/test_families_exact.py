@@ -247,13 +247,7 @@ def test_of_objects_that_have_all_gone_nothing_is_kept(history: History, order) 
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    counts,
-    st.integers(0, 6),
-    st.integers(0, 2),
-    sizes,
-    st.dictionaries(st.integers(0, 9), sizes, max_size=5),
-)
+@given(counts, st.integers(0, 6), st.integers(0, 2), sizes, st.dictionaries(st.integers(0, 9), sizes, max_size=5))
 def test_a_stateful_set_that_grows_is_charged_the_claims_that_its_ordinals_lack(
     replicas: int, target: int, start: int, size: int, claims: dict[int, int]
 ) -> None:

@@ -228,11 +228,7 @@ class NeverOver(RuleBasedStateMachine):
             act(new)
             self.admit(old, new, act)
 
-    @rule(
-        at=st.sampled_from(ALL),
-        replicas=st.integers(0, 9),
-        behind=st.sampled_from([None, None, 0, 1]),
-    )
+    @rule(at=st.sampled_from(ALL), replicas=st.integers(0, 9), behind=st.sampled_from([None, None, 0, 1]))
     def scale(self, at: tuple[str, str], replicas: int, behind: int | None) -> None:
         kind, name = at
         thing = self.world.things.get(at)
@@ -241,12 +237,7 @@ class NeverOver(RuleBasedStateMachine):
         def request(count: int) -> Request:
             metadata = {"name": name, "namespace": "team-a"}
             metadata |= {"resourceVersion": str(version)} if version else {}
-            body = {
-                "kind": "Scale",
-                "apiVersion": "autoscaling/v1",
-                "metadata": metadata,
-                "spec": {"replicas": count},
-            }
+            body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": count}}
             target = path(name, resource=RESOURCE[kind], sub="scale")
             return Request("PUT", target, {}, json.dumps(body).encode())
 
@@ -314,12 +305,7 @@ class NeverOver(RuleBasedStateMachine):
 
         self.change(("ReplicaSet", name), act)
 
-    @rule(
-        name=st.sampled_from(SETS),
-        of=st.sampled_from(DEPLOYMENTS),
-        owned=st.booleans(),
-        labelled=st.booleans(),
-    )
+    @rule(name=st.sampled_from(SETS), of=st.sampled_from(DEPLOYMENTS), owned=st.booleans(), labelled=st.booleans())
     def adopt(self, name: str, of: str, owned: bool, labelled: bool) -> None:
         owner = self.world.things.get(("Deployment", of))
 

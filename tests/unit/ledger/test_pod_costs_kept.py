@@ -69,3 +69,12 @@ def test_objects_of_one_kind_count_alike_in_all_namespaces_and_are_kept_once():
 def test_a_template_has_one_text_whoever_wrote_it(name: str):
     tree = {"template": {"spec": {"containers": [{"name": name, "resources": {"limits": {"cpu": "1", "a": "2"}}}]}}}
     assert intern(tree).text == json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_footprints_are_right_beyond_what_is_kept_of_them():
+    costs = PodCosts()
+    costs.max_footprints = 2
+    for _ in range(2):
+        for cpu in range(1, 6):
+            template = intern({"template": pod({"cpu": str(cpu)})})
+            assert costs.per_pod("anywhere", template)["requests.cpu"] == cpu * 10**9

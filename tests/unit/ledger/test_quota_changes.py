@@ -12,10 +12,13 @@ from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, gate, owned_by, patch, path, quota, scale, workload
+from extauthz.observe.quota_status import Facts, status_of
+from extauthz.testing.builders import Asker, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
 
 CORP = quota("corp", {"requests.cpu": "50", "pods": "50"}, namespaces=None)
 ACME = quota("acme", {"requests.cpu": "10"}, namespaces={}, parent="corp")
@@ -93,3 +96,85 @@ def test_where_limits_alone_change_nothing_is_counted_anew(after: Sequence[Works
 @pytest.mark.parametrize("after", MORE.values(), ids=MORE)
 def test_where_more_changes_everything_is(after: Sequence[WorkspaceQuota]):
     assert Accounts(QuotaTree.build(BEFORE)).under(QuotaTree.build(after)) is None
+
+
+CPU = 10**9
+OBJECT = {"metadata": {"name": "acme", "uid": "u", "generation": 2}}
+
+
+@pytest.fixture
+def cut() -> Asker:
+    """8 CPU in use, 2 more allowed, and a limit that goes from 10 to 4."""
+    asking = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 8), workload("api", 0)))
+    assert asking(scale("web", 10)).verdict is Verdict.ALLOW
+    limit(asking, "4")
+    return asking
+
+
+def limit(asking: Asker, cpu: str) -> None:
+    asking.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": cpu, "pods": "50"})]), 1.0)
+
+
+def within_hard(asking: Asker) -> tuple[str, str]:
+    facts = Facts(standing(OBJECT, 2), rows=tuple(asking.gate.usage()))
+    found = {one["type"]: one for one in status_of(facts, "2026-01-01T00:00:00Z")["conditions"]}
+    return found["WithinHard"]["reason"], found["WithinHard"]["message"]
+
+
+def test_nothing_that_needs_more_of_it_grows_and_the_numbers_are_said(cut: Asker):
+    denied = cut(scale("api", 1))
+    (short,) = denied.evidence.shortages
+    assert (denied.verdict, short.used, short.reserved, short.hard) == (Verdict.DENY, 8 * CPU, 2 * CPU, 4 * CPU)
+    assert denied.evidence.fits == 0
+    assert cut.gate.ledger.drift() == {}
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 7, 8])
+def test_less_and_as_much_pass_still_over_the_limit_or_not(cut: Asker, replicas: int):
+    assert cut(scale("web", replicas)).verdict is Verdict.ALLOW
+    assert cut(put_scale("web", replicas, version="1")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("replicas", [9, 10])
+def test_what_was_allowed_before_the_cut_is_no_licence_to_grow_back(cut: Asker, replicas: int):
+    assert cut(scale("web", replicas)).verdict is Verdict.DENY
+
+
+def test_a_cheaper_template_passes_and_a_dearer_one_does_not(cut: Asker):
+    def template(cpu: str):
+        return patch(path("web"), {"spec": {"template": pod({"cpu": cpu})}}, "merge")
+
+    cheaper = cut(template("500m"))
+    assert cheaper.verdict is Verdict.ALLOW
+    cut.gate.ledger.pending.settle(cheaper.id, Event.REFUSED, 2.0)
+    assert cut(template("2")).verdict is Verdict.DENY
+
+
+def test_what_does_not_use_the_resource_that_was_cut_grows_on():
+    free = workload("free", 1, {"cpu": "0"})
+    asking = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 8), free))
+    limit(asking, "4")
+    assert asking(scale("free", 5)).verdict is Verdict.ALLOW
+
+
+def test_a_condition_says_so_and_that_shrinking_passes_until_it_is_over(cut: Asker):
+    reason, message = within_hard(cut)
+    assert reason == "OverLimit"
+    assert message == "requests.cpu: used 8, hard 4; nothing that needs more of it may grow, shrinking may always"
+    cut.gate.observe(*observe(workload("web", 4, version="2")))
+    assert within_hard(cut)[0] == "WithinHard"
+
+
+def test_once_there_is_room_it_grows_again(cut: Asker):
+    cut.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
+    cut.gate.observe(*observe(workload("web", 2, version="2")))
+    assert cut(scale("api", 3)).verdict is Verdict.DENY
+    assert cut(scale("api", 2)).verdict is Verdict.ALLOW
+
+
+def test_a_limit_of_nothing_is_a_limit():
+    asking = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3)))
+    limit(asking, "0")
+    assert asking(scale("web", 4)).verdict is Verdict.DENY
+    assert [asking(scale("web", count)).verdict for count in (3, 2, 0)] == [Verdict.ALLOW] * 3
+    assert within_hard(asking)[0] == "OverLimit"

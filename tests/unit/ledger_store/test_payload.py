@@ -6,10 +6,14 @@ import base64
 import json
 import random
 import zlib
+from dataclasses import replace
 
 import pytest
 
-from extauthz.ledger_store.lines import unpack
+from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.model import Precondition, Template
+from extauthz.ledger_store import committing, kubernetes
+from extauthz.ledger_store.lines import Line, pack, unpack
 from extauthz.ledger_store.payload import (
     BEFORE,
     FORMAT,
@@ -21,6 +25,7 @@ from extauthz.ledger_store.payload import (
     decode,
     encode,
 )
+from extauthz.render.options import SidecarOptions
 
 
 def text(raw: bytes) -> str:
@@ -131,3 +136,43 @@ def test_one_of_the_format_before_says_the_same():
 def test_a_line_of_the_format_before_that_cannot_be_read_is_an_error(line: str):
     with pytest.raises(PayloadError):
         decode(of_format_before(line))
+
+
+OF_A_TEMPLATE = PendingWrite("a", None, (Template(b"{}"),), (), False, Precondition(), 100.0)
+
+
+def line(pending_write: PendingWrite) -> Line:
+    return Line("", {}, frozenset(), pending_write.expires_s, pending_write.renewed)
+
+
+@pytest.mark.parametrize("more", [{"renewed": 1}, {"expires_s": 100.5}], ids=lambda more: next(iter(more)))
+def test_a_line_is_written_anew_where_the_write_may_land_for_longer(more):
+    assert line(OF_A_TEMPLATE).says_less_than(replace(OF_A_TEMPLATE, **more))
+    assert not line(replace(OF_A_TEMPLATE, **more)).says_less_than(OF_A_TEMPLATE)
+    assert not line(OF_A_TEMPLATE).says_less_than(OF_A_TEMPLATE)
+
+
+@pytest.mark.parametrize("name", ["web", "w", "a", "#d1"])
+def test_a_line_comes_back_whatever_its_name_is(name: str):
+    tree = {
+        "workload": ["apps", "deployments", "shop", name],
+        "templates": ['{"a":"web"}', "{}"],
+        "labels": ["a=web", ""],
+    }
+    text, texts = pack(tree)
+    assert unpack(text, texts) == tree
+
+
+def test_texts_that_differ_by_the_name_alone_are_one():
+    def packed(name: str) -> dict[str, str]:
+        return pack({"workload": ["apps", "deployments", "shop", name], "labels": [f"app={name},b=c"]})[1]
+
+    assert packed("web") == packed("api") != packed("b")
+
+
+def test_a_call_to_the_store_fits_into_an_answer_and_an_answer_into_what_envoy_waits():
+    assert kubernetes.WITHIN_S < committing.WITHIN_S < SidecarOptions().gate_timeout_s
+
+
+def test_who_waits_for_another_gate_looks_before_who_waits_for_the_store_and_both_before_who_waits_for_nothing():
+    assert 0 < committing.CATCH_UP_S < committing.AGAIN_S < committing.HOUSEKEEPING_S < committing.IDLE_AGAIN_S

@@ -16,8 +16,7 @@ from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members
-from tests.unit.ledger_store.seats import Seat, W
-from tests.unit.ledger_store.stores import Barred, Odd
+from tests.unit.ledger_store.stores import Barred, Odd, Seat, W
 from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

@@ -13,7 +13,7 @@ from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import scale
-from tests.unit.ledger_store.seats import Seat, W
+from tests.unit.ledger_store.stores import Seat, W
 
 PUT_BACK = ("error", "ledger-put-back")
 
@@ -178,14 +178,7 @@ def test_of_a_tenant_with_nothing_pending_nothing_is_kept():
 
 
 def test_an_object_that_says_to_have_less_than_no_texts_is_unreadable():
-    header = {
-        "format": payload.FORMAT,
-        "clock_ms": 0,
-        "holds": False,
-        "hold_ends_ms": 0,
-        "watermark": {},
-        "texts": -1,
-    }
+    header = {"format": payload.FORMAT, "clock_ms": 0, "holds": False, "hold_ends_ms": 0, "watermark": {}, "texts": -1}
     lines = json.dumps(header) + "\na {}"
     with pytest.raises(payload.PayloadError, match="header"):
         decode(base64.b64encode(zlib.compress(lines.encode())).decode())

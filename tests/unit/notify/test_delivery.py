@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from extauthz.notify.delivery import (
+from extauthz.notify.notice import Kind, Notice
+from extauthz.notify.receivers import Receiver
+from extauthz.notify.sending import (
     GIVE_UP_S,
     LEAVE_S,
     LONGEST_PAUSE_S,
     LONGEST_WISH_S,
     MOST_WAITING,
     TELL_EVERY_S,
+    Answer,
     Delivery,
     pause_s,
 )
-from extauthz.notify.notice import Kind, Notice
-from extauthz.notify.receivers import Receiver
-from extauthz.notify.sending import Answer
 from extauthz.simulate.loop import VirtualLoop
 
 WELL = Answer(True)

@@ -15,9 +15,9 @@ from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing, compact
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.autoscalers import NeverFits, Subject
+from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import strangers
 from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
-from extauthz.observe.serving import Serving
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
 NANOS = 10**9

@@ -18,9 +18,9 @@ from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import NeverFits, Subject
+from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.quota_status import Facts
-from extauthz.observe.serving import Serving
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload

@@ -11,12 +11,12 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
-from extauthz.observe import workspaces
+from extauthz.observe import quota_facts
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Told
+from extauthz.observe.quota_facts import Waiting
 from extauthz.observe.recent import Recent
 from extauthz.observe.table import BY_NAME
-from extauthz.observe.workspaces import Waiting
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ACME = quota("acme", {"requests.cpu": "10"})
@@ -177,5 +177,5 @@ async def test_the_three_numbers_are_told_by_type_too() -> None:
 
 def test_what_refuses_and_what_audits_are_told_apart() -> None:
     decision = Asker(gate([quota("acme", {"requests.cpu": "1"}, mode="Audit")], workload("web", 1)))(scale("web", 2))
-    assert [row.quota for row in workspaces.auditing(decision)] == ["acme"]
-    assert list(workspaces.refusing(decision)) == []
+    assert [row.quota for row in quota_facts.auditing(decision)] == ["acme"]
+    assert list(quota_facts.refusing(decision)) == []

@@ -10,12 +10,11 @@ import pytest
 from extauthz.core.model import Growth, Verdict
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.policies import Host, LivePolicy
-from extauthz.policies.plugins import AGAIN_S
+from extauthz.policies.plugins import AGAIN_S, Host, LivePolicy
 from extauthz.service.loading import load
-from extauthz.service.policies import levels, names, notes, policies, running
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 from extauthz.service.settings import Settings
+from extauthz.service.sources import levels, notes, policies, policy_names, running
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 
@@ -32,8 +31,7 @@ class Lines:
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
-    [("a, b=Audit c", ("a", "b=Audit", "c")), (["a", "b"], ("a", "b")), ("", ())],
+    ("text", "names"), [("a, b=Audit c", ("a", "b=Audit", "c")), (["a", "b"], ("a", "b")), ("", ())]
 )
 def test_names_come_as_a_list_or_a_text(text: Any, names: tuple[str, ...]) -> None:
     assert load({"policies": text}, {}, None).policies == names
@@ -142,5 +140,5 @@ def test_the_second_look_asks_again() -> None:
 def test_the_policies_that_there_are_are_plug_ins_and_those_of_quotas():
     found = Policies([Enlisted("calm", LivePolicy())])
     many = quota("acme", {"pods": "1"}, policies=[{"name": "hours", "expression": "true"}])
-    assert names(found, QuotaTree.build([many])) == {"calm", "hours"}
-    assert names(found, QuotaTree.build([quota("acme", {"pods": "1"})])) == {"calm"}
+    assert policy_names(found, QuotaTree.build([many])) == {"calm", "hours"}
+    assert policy_names(found, QuotaTree.build([quota("acme", {"pods": "1"})])) == {"calm"}

@@ -14,11 +14,7 @@ VALUES = st.sampled_from(["", "x", "y", "z"])
 LABELS = st.dictionaries(KEYS, VALUES)
 EXPRESSIONS = st.one_of(
     st.fixed_dictionaries(
-        {
-            "key": KEYS,
-            "operator": st.sampled_from(["In", "NotIn"]),
-            "values": st.lists(VALUES, min_size=1, max_size=3),
-        }
+        {"key": KEYS, "operator": st.sampled_from(["In", "NotIn"]), "values": st.lists(VALUES, min_size=1, max_size=3)}
     ),
     st.fixed_dictionaries({"key": KEYS, "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
 )
@@ -108,11 +104,7 @@ def test_a_selector_that_asks_for_a_label_does_not_select_all():
             "matchExpressions[0].operator",
             "'Exist' is not an operator; use one of In, NotIn, Exists, DoesNotExist",
         ),
-        (
-            {"matchExpressions": [{"key": "a", "operator": ""}]},
-            "matchExpressions[0].operator",
-            "is not an operator",
-        ),
+        ({"matchExpressions": [{"key": "a", "operator": ""}]}, "matchExpressions[0].operator", "is not an operator"),
         (
             {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]},
             "matchExpressions[0].values",
@@ -146,11 +138,7 @@ def test_all_problems_are_listed():
         "matchLabels": {"a": 1},
         "matchExpressions": [{"key": "a", "operator": "In"}, {"key": "b", "operator": "Foo"}],
     }
-    assert list(refused(tree)) == [
-        "matchLabels.a",
-        "matchExpressions[0].values",
-        "matchExpressions[1].operator",
-    ]
+    assert list(refused(tree)) == ["matchLabels.a", "matchExpressions[0].values", "matchExpressions[1].operator"]
 
 
 @pytest.mark.parametrize("name", ["a", "a-b.c", "0", "a" * 253])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.model import Unknown
-from extauthz.core.quota.problems import shown
+from extauthz.core.quota.problems import Problem, shown
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse, salvage
+from extauthz.core.quota.standing import Fault, compact, standing
 
 CPU = 10**9
 
@@ -31,12 +32,7 @@ def test_the_example_of_the_design():
             "parent": "big-corp",
             "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
             "workloadSelector": {},
-            "hard": {
-                "requests.cpu": "10",
-                "requests.memory": "64Gi",
-                "requests.nvidia.com/gpu": "4",
-                "pods": 100,
-            },
+            "hard": {"requests.cpu": "10", "requests.memory": "64Gi", "requests.nvidia.com/gpu": "4", "pods": 100},
             "mode": "Clamp",
         },
         status={"anything": "goes"},
@@ -86,11 +82,7 @@ def test_aliases_of_keys_are_read_as_resource_quota_reads_them():
             id="workload-label-is-not-looked-for-on-the-namespace",
         ),
         pytest.param(
-            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}},
-            {},
-            {"u": "1"},
-            True,
-            id="both",
+            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}}, {}, {"u": "1"}, True, id="both"
         ),
     ],
 )
@@ -154,13 +146,7 @@ def test_a_bad_field_is_refused_with_its_path_and_cure(obj, path, says):
 
 def test_every_problem_of_an_object_is_listed():
     obj = {"kind": "WorkspaceQuota", "spec": {"hard": {"cpu": "x", "secrets": 1}, "mode": "No"}}
-    assert list(refused(obj)) == [
-        "apiVersion",
-        "metadata.name",
-        "spec.hard.cpu",
-        "spec.hard.secrets",
-        "spec.mode",
-    ]
+    assert list(refused(obj)) == ["apiVersion", "metadata.name", "spec.hard.cpu", "spec.hard.secrets", "spec.mode"]
 
 
 @pytest.mark.parametrize("obj", [None, [], "text", 3])
@@ -215,8 +201,7 @@ def test_of_answers_to_not_knowing_the_good_ones_are_salvaged():
 
 
 @pytest.mark.parametrize(
-    ("notify", "names"),
-    [(None, None), ([], ()), (["ops", "https://evil.example/"], ("ops", "https://evil.example/"))],
+    ("notify", "names"), [(None, None), ([], ()), (["ops", "https://evil.example/"], ("ops", "https://evil.example/"))]
 )
 def test_whether_a_receiver_is_known_takes_no_limit_out_of_force(notify, names):
     assert parse(tree(spec={"notify": notify})).notify == names
@@ -232,3 +217,25 @@ def test_receivers_are_a_list_of_texts(notify, path):
 
 def test_receivers_are_salvaged_with_whom_the_quota_covers():
     assert salvage(tree(spec={"notify": ["ops"], "hard": {"cpu": "much"}})).notify == ("ops",)
+
+
+OBJECT = {
+    "metadata": {"name": "acme", "uid": "u1", "generation": 3, "resourceVersion": "41"},
+    "status": {"used": {"pods": "3"}, "observedGeneration": 2},
+}
+
+
+def test_a_standing_has_what_a_status_needs_of_the_object():
+    problem = Problem(("spec", "parent"), 'there is no WorkspaceQuota "big"', "name one that exists, or remove parent")
+    seen = standing(OBJECT, 2, Fault.PARENT_MISSING, [problem])
+    assert (seen.name, seen.uid, seen.generation, seen.version, seen.in_force) == ("acme", "u1", 3, "41", 2)
+    assert seen.fault == "ParentMissing"
+    assert seen.why == 'spec.parent: there is no WorkspaceQuota "big"; name one that exists, or remove parent'
+
+
+def test_equal_statuses_are_equal_bytes_in_whatever_order_they_came():
+    assert standing(OBJECT, 3).status == compact({"observedGeneration": 2, "used": {"pods": "3"}})
+
+
+def test_an_object_just_created_has_an_empty_status():
+    assert standing({"metadata": {"name": "acme"}}, None).status == b"{}"

@@ -13,18 +13,16 @@ import pytest
 
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import WorkloadRef
-from extauthz.files.problems import FilesError
+from extauthz.files.content import FilesError
 from extauthz.kube.connection import connect
 from extauthz.sources import file as quota_file
-from extauthz.sources.http import Client, Endpoint
-from extauthz.sources.http_quotas import HttpQuotas
+from extauthz.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 from extauthz.sources.max_scale import MaxScale
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
-from extauthz.testing.objects import Key
 from extauthz.testing.platform import Platform
-from extauthz.testing.reading import Fault
+from extauthz.testing.reading import Fault, Key
 from tests.controlplane.plane import write_kubeconfig
 from tests.waiting import until
 

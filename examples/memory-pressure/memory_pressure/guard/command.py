@@ -15,9 +15,9 @@ from extauthz.cli import Parser, exits
 from extauthz.core import quantities
 from extauthz.core.quantities import QuantityError
 from extauthz.kube.connection import connect
-from extauthz.kube.credentials import NoClusterError
+from extauthz.kube.session import NoClusterError
 from extauthz.render.manifests import Part, to_yaml
-from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import SettingsError
 from memory_pressure.marks import Marks
 
 from . import rights

@@ -1,4 +1,8 @@
-"""Spellings put together by chance, with a fixed seed: what nobody thought of."""
+"""Spellings by chance: what nobody thought of; and odd paths around odd bodies under odd content types of the corpus.
+
+The corpus is odd in one place at a time, and recorded. These are never recorded: each run against a live server makes
+new ones (``tests/e2e/test_differential.py``), and the same seed makes the same ones.
+"""
 
 # ruff: noqa: E501 - a spelling reads best on one line
 
@@ -6,24 +10,65 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
-from tests.controlplane.corpus.base import (
-    APPLIED,
-    APPLY,
-    JSON_PATCH,
-    PLAIN,
-    SCALE,
-    STRATEGIC,
-    YAML,
-    Spelling,
-    Tree,
-    patch,
-    path_of,
-    put,
-    to,
-)
+from tests.controlplane.fixtures import FIXTURES, path_of
+from tests.controlplane.record_spellings import Headers, Spelling, Tree
+
+WEB = "deployments.apps default/web"
+APPLIED = "deployments.apps default/applied"
+JSON = "application/json"
+YAML = "application/yaml"
+CBOR = "application/cbor"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+APPLY_CBOR = "application/apply-patch+cbor"
+GROWN = 5
+"""The fixtures have two replicas, ``idle`` none; most spellings ask for this many."""
+SCALE = path_of(WEB) + "/scale"
+PLAIN = path_of(WEB)
+
+
+def dump(tree: Tree) -> bytes:
+    """Compact JSON; bytes and text pass through."""
+    if isinstance(tree, bytes):
+        return tree
+    return tree.encode() if isinstance(tree, str) else json.dumps(tree, separators=(",", ":")).encode()
+
+
+def patch(
+    id: str, why: str, body: Tree, content_type: str = MERGE, target: str = SCALE, before: str = WEB, **more: Any
+) -> Spelling:
+    """A PATCH; *body* is a tree, text or bytes."""
+    return Spelling(id, why, before, "PATCH", target, (("content-type", content_type),), dump(body), **more)
+
+
+def put(
+    id: str, why: str, body: Tree, content_type: str = JSON, target: str = SCALE, before: str = WEB, **more: Any
+) -> Spelling:
+    """A PUT."""
+    return Spelling(id, why, before, "PUT", target, (("content-type", content_type),), dump(body), **more)
+
+
+def scale(replicas: Tree = GROWN, name: str = "web", **metadata: Tree) -> Tree:
+    """A Scale as the HPA writes it."""
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {"replicas": replicas},
+    }
+
+
+def to(replicas: Tree = GROWN) -> Tree:
+    """The merge patch that sets replicas."""
+    return {"spec": {"replicas": replicas}}
+
 
 YAML_PIECES = [*"0123456789+-._:eExobBXOn~'\"!&#, ", "0x", "0o", "0b", "5", "5", "5", ".inf", "e+1", "_", "\\x35", "10"]
 JSON_PIECES = ["5", "0", "1", "9", "-", "+", ".", "e", "E", "e0", "e1", "e-1", ".0", ".5", "00", "2147483647", " "]
@@ -45,23 +90,6 @@ QUERY_VALUES = [
 ]
 SEPARATORS = ["&", "&", "&", ";", "&&", "?", "#", "%26", ",", "&;&"]
 SEGMENTS = ["", "apis", "apps", "v1", "namespaces", "default", "deployments", "web", "scale"]
-
-
-def spellings() -> Iterator[Spelling]:
-    """The same ones each time."""
-    chance = random.Random(136)
-    for source, count in SOURCES.items():
-        yield from _unlike(source(chance), count)
-
-
-def _unlike(source: Iterator[Spelling], count: int) -> Iterator[Spelling]:
-    seen = set()
-    for spelling in source:
-        if (spelling.target, spelling.body) not in seen:
-            seen.add((spelling.target, spelling.body))
-            yield spelling._replace(id=f"chance-{spelling.id}-{len(seen)}")
-        if len(seen) == count:
-            return
 
 
 def _text(chance: random.Random, pieces: list[str], most: int) -> str:
@@ -224,16 +252,115 @@ def _applies(chance: random.Random) -> Iterator[Spelling]:
         yield patch("apply", "an apply", json.dumps(tree), APPLY, target=f"{path_of(APPLIED)}?{query}", before=APPLIED)
 
 
-Source: TypeAlias = Callable[[random.Random], Iterator[Spelling]]
+ALONE: Sequence[Callable[[random.Random], Iterator[Spelling]]] = (
+    _scalars, _numbers, _queries, _paths, _json_patches, _merges, _strategics, _applies,
+)  # fmt: skip
+"""Endless sources that need no corpus."""
 
-SOURCES: dict[Source, int] = {
-    _scalars: 330,
-    _numbers: 90,
-    _queries: 200,
-    _paths: 260,
-    _json_patches: 220,
-    _merges: 120,
-    _strategics: 220,
-    _applies: 120,
+MAX_BODY = 16_384
+"""Bodies at the server's limits are in the corpus, and slow."""
+
+MEDIA = (
+    JSON, JSON, YAML, CBOR, PROTOBUF, MERGE, MERGE, STRATEGIC, JSON_PATCH, APPLY, APPLY_CBOR, "", "*/*", "text/plain",
+    "application/json;charset=utf-8", "Application/JSON", "application/merge-patch+json; a=b", " application/yaml ",
+    "application/json, application/yaml", "application/json-patch", "application/apply-patch+yaml;x",
+)  # fmt: skip
+
+PIECES = (
+    b'"replicas":9,', b'"replicas":', b"null", b"9", b"0", b"-", b"e0", b".0", b'"', b",", b"{", b"}", b"[", b"]", b":",
+    b" ", b"\n", b"\t", b"\x00", b"\xff", b"\xc3\xa9", b"\\u0072", b"\\", b"//", b"#", b"---\n", b"...", b"&a ", b"*a",
+    b"!!int ", b"~", b"<<: ", b"spec", b'"spec":{"replicas":7},', b'"Replicas":8,', b'"$patch":"replace",', b"700m",
+    b'"dryRun":["All"],', b'"op":"add",', b"/spec/replicas", b"~1", b"\x08\x09", b"\x80\x01", b"\xd9\xd9\xf7", b"true",
+)  # fmt: skip
+"""What is put into a body at some place."""
+
+COUNTS = (0, 1, 3, GROWN, 7, 2**31 - 1, 2**31, -1, None, "5", 5.0, 2.5, True, [5], {"replicas": 5})
+
+
+def spellings(seed: int, count: int, corpus: Sequence[Spelling]) -> Iterator[Spelling]:
+    """``count`` of them, mixed from ``corpus``."""
+    chance = random.Random(seed)
+    fit = [spelling for spelling in corpus if _fit(spelling)]
+    sources = [source(chance) for source in ALONE]
+    sources += [source(chance, fit) for source, share in SHARES.items() for _ in range(share)]
+    mixed = (next(chance.choice(sources)) for _ in iter(int, 1))
+    for number, spelling in enumerate(islice(mixed, count)):
+        yield spelling._replace(id=f"seed-{seed}-{number}", why="by chance")
+
+
+def _fit(spelling: Spelling) -> bool:
+    """Writes to the default server that are sent as they stand."""
+    if spelling.server != "default" or spelling.echo is not None or len(spelling.body) > MAX_BODY:
+        return False
+    return spelling.method in ("PATCH", "PUT", "POST") and spelling.target.count("/") > 4
+
+
+def _bitten(chance: random.Random, corpus: Sequence[Spelling]) -> Iterator[Spelling]:
+    """Bodies with a few bytes cut out, doubled or put in."""
+    while True:
+        spelling = chance.choice(corpus)
+        body = spelling.body
+        for _ in range(chance.randint(1, 2)):
+            body = _bite(chance, body)
+        yield spelling._replace(body=body)
+
+
+def _bite(chance: random.Random, body: bytes) -> bytes:
+    at = chance.randint(0, len(body))
+    to_ = min(len(body), at + chance.choice((1, 1, 2, 4, 9, 30)))
+    match chance.randrange(4):
+        case 0:
+            return body[:at] + body[to_:]
+        case 1:
+            return body[:to_] + body[at:]
+        case 2:
+            return body[:at] + chance.choice(PIECES) + body[at:]
+        case _:
+            return body[:at] + chance.choice(PIECES) + body[to_:]
+
+
+def _elsewhere(chance: random.Random, corpus: Sequence[Spelling]) -> Iterator[Spelling]:
+    """Bodies of the corpus at odd paths, or with odd queries."""
+    while True:
+        spelling = chance.choice(corpus)
+        path, _, query = spelling.target.partition("?")
+        if chance.random() < 0.6:
+            path = odd_path(chance, path.split("/"))
+        if chance.random() < 0.4:
+            query = "&".join(filter(None, (query, odd_query(chance))))
+        yield spelling._replace(target=f"{path}?{query}" if query else path)
+
+
+def _otherwise_named(chance: random.Random, corpus: Sequence[Spelling]) -> Iterator[Spelling]:
+    """Bodies of the corpus under another content type."""
+    while True:
+        spelling = chance.choice(corpus)
+        others: Headers = tuple(pair for pair in spelling.headers if pair[0].lower() != "content-type")
+        name = chance.choice(("content-type", "Content-Type"))
+        yield spelling._replace(headers=(*others, (name, chance.choice(MEDIA))))
+
+
+def _counts(chance: random.Random, corpus: Sequence[Spelling]) -> Iterator[Spelling]:
+    """Counts of every kind of object, by every way to write one."""
+    while True:
+        ref = chance.choice(tuple(FIXTURES))
+        name, count = ref.rpartition("/")[2], chance.choice(COUNTS)
+        target = path_of(ref) + chance.choice(("", "/scale", "/scale", "/status"))
+        pointer = chance.choice(("/spec/replicas", "/spec/replicas", "/spec/size/count", "/spec"))
+        value = {"replicas": count} if pointer == "/spec" else count
+        yield chance.choice(
+            (
+                patch("", "", to(count), chance.choice((MERGE, STRATEGIC)), target=target, before=ref),
+                patch("", "", [{"op": "add", "path": pointer, "value": value}], JSON_PATCH, target=target, before=ref),
+                put("", "", scale(count, name), chance.choice(MEDIA), target=path_of(ref) + "/scale", before=ref),
+            )
+        )
+
+
+SHARES: dict[Callable[[random.Random, Sequence[Spelling]], Iterator[Spelling]], int] = {
+    _bitten: 8,
+    _elsewhere: 6,
+    _otherwise_named: 3,
+    _counts: 3,
 }
-"""Endless sources, and how many of each are in the corpus."""
+"""Beside one share for each of ``ALONE``."""

@@ -1,0 +1,277 @@
+"""Planted bugs of what is read, decided, handed over and told to policies."""
+
+import asyncio
+from dataclasses import replace
+
+from extauthz.core.decision import gate, known, policing, unknowns, weighing
+from extauthz.core.decision.cluster_state import ClusterState
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake import admission, counts
+from extauthz.core.ledger.accounts import Accounts
+from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Verdict, Write
+from extauthz.core.policies import UNRESERVE, Fate, Policies
+from extauthz.service.deciding import Clamping, Deciding
+from extauthz.service.holding import Holding
+from tests.simulate.planted.planting import COUNTS, bug, replaced
+
+
+@bug("no policy is passed over", faults="policies", often={"policy": 4.0})
+def a_failing_policy_lets_pass():
+    """An expression that fails is taken for one that has nothing against the growth."""
+    weighed = policing._weighed
+
+    def lenient(asked, row, nodes):
+        found = weighed(asked, row, nodes)
+        return found._replace(refuses=found.refuses and row.result == "refused")
+
+    return replaced(policing, _weighed=lenient)
+
+
+@bug("no policy is passed over", faults="policies", often={"policy": 4.0})
+def a_limit_is_not_asked():
+    """Of expressions only those are asked that give true or false."""
+    return replaced(
+        policing, _limited=lambda asked, proposal, grounds, growth, values: policing._Answers(grounds, None)
+    )
+
+
+@bug("ended when seen", entrances="webhook")
+def admitted_for_ever():
+    """The webhook forgets that an admitted write lands on one version only. Its room is held for a landing window."""
+    original = admission._write
+
+    def write(request, ref, shape, *, scale):
+        found = original(request, ref, shape, scale=scale)
+        return found._replace(precondition=NO_PRECONDITION) if isinstance(found, Write) else found
+
+    return replaced(admission, _write=write)
+
+
+@bug("never in the way of less")
+def charged_and_refused():
+    """What one quota has room for is charged before another refuses it: others are then refused for want of it."""
+    original = weighing.exceeded
+
+    def exceeded(asked, proposal, grounds):
+        found = original(asked, proposal, grounds)
+        if isinstance(found, Decision) and asked.question.charge:
+            asked.state.ledger.record(proposal, asked.pending_write)
+        return found
+
+    return replaced(weighing, exceeded=exceeded)
+
+
+@bug("never in the way of less", entrances="webhook")
+def dry_run_takes_room():
+    """The webhook charges dry runs."""
+    return replaced(admission, boolean=lambda value, where: False)
+
+
+@bug("nothing leaks", faults="policies,late")
+def ends_are_not_told():
+    """A policy is not told that a grant has come to nothing."""
+    ended = Policies.ended
+
+    def deaf(self, pending_id, fate):
+        if fate is not Fate.REFUSED:
+            ended(self, pending_id, fate)
+
+    return replaced(Policies, ended=deaf)
+
+
+@bug("never over", faults="crash,late", words=("deploy",), often=COUNTS)
+def forgotten_after_a_crash():
+    """A gate that was killed starts again and grants at once, without the pending writes of its earlier life."""
+    return replaced(ClusterState, hold=lambda self, until_s: None)
+
+
+@bug("never over", faults="again,late", steps=60, words=("deploy",), often={"restart": 1.0, **COUNTS}, pace=(0.2,))
+def held_once():
+    """A clean stop amid a recovery hold leaves what is known since the start, and the next start takes that for all."""
+    original = Holding.hand_over
+
+    def hand_over(self):
+        self._until_s = None
+        original(self)
+
+    return replaced(Holding, hand_over=hand_over)
+
+
+@bug("a count is lowered, to more than there is", entrances="webhook")
+def lowered_below_what_is_there():
+    """The mutating webhook lowers a count to nothing: a hidden scale-down."""
+    original = Clamping.review
+
+    async def review(self, question):
+        found = await original(self, question)
+        return found._replace(replicas=0) if found is not None else None
+
+    return replaced(Clamping, review=review)
+
+
+@bug("never over", ledger="kubernetes", entrances="webhook")
+def lowered_is_decided():
+    """What the mutating webhook has lowered is taken for decided: the validating one lets it pass without a look."""
+    marked = "lowered"
+    clamped, decided = Gate.clamp, Gate.decide
+
+    def clamp(self, reading, decision_id, now_s, **more):
+        found = clamped(self, reading, decision_id, now_s, **more)
+        if found is not None and isinstance(found.todo, Lower):
+            vars(self).setdefault(marked, set()).add((reading.ref, reading.precondition, found.todo.to))
+        return found
+
+    def decide(self, reading, decision_id, now_s, **more):
+        if isinstance(reading, Write):
+            asked = (reading.ref, reading.precondition, reading.replicas)
+            marks = vars(self).get(marked, set())
+            if asked in marks:
+                marks.discard(asked)
+                return Decision(decision_id, Verdict.ALLOW, "fits", "", reading.ref, reading.operation)
+        return decided(self, reading, decision_id, now_s, **more)
+
+    return replaced(Gate, clamp=clamp, decide=decide)
+
+
+@bug("never over", faults="handover,late", words=("deploy",), often=COUNTS)
+def nothing_handed_over():
+    """A clean stop hands over nothing, and the next life trusts that."""
+    return replaced(Gate, export_pending_writes=lambda self, now_s: [])
+
+
+@bug("on Envoy a write is a count", entrances="both")
+def object_taken_for_a_count():
+    """Of a patch at Envoy the count is read, and a template that it brings beside it is overlooked."""
+    return replaced(counts, _refuse_more=lambda patch: None)
+
+
+@bug("on Envoy a write is a count", entrances="envoy")
+def objects_pass():
+    """Objects pass at Envoy though the setting refuses them there, and no webhook decides them."""
+    not_a_count = unknowns.not_a_count
+
+    def lenient(state, found, decision_id, requester):
+        policy, state.policy = state.policy, replace(state.policy, objects="observe")
+        try:
+            return not_a_count(state, found, decision_id, requester)
+        finally:
+            state.policy = policy
+
+    return replaced(unknowns, not_a_count=lenient)
+
+
+@bug("never over", ledger="kubernetes", faults="late", entrances="webhook")
+def one_version_is_as_another():
+    """A write that is admitted on the version that is observed is not charged, as if a newer one were observed."""
+    original = known.is_newer
+
+    def is_newer(version, than):
+        return version == than or original(version, than)
+
+    return replaced(known, is_newer=is_newer)
+
+
+@bug("never in the way of less", faults="policies", often={"policy": 4.0})
+def policies_are_asked_about_less():
+    """Every write under a quota is growth to policies, also one that leaves fewer replicas."""
+    return replaced(policing, _rises=lambda step: step.after.envelope.amounts)
+
+
+@bug("no policy is passed over", faults="policies", often={"policy": 4.0})
+def policies_are_not_asked():
+    """Quotas with policies are taken for quotas without: nobody asks what they say."""
+    return replaced(policing, let_grow=lambda asked, proposal, grounds: grounds)
+
+
+@bug("never over", words=("rs", "deploy"))
+def replica_sets_are_not_asked():
+    """Every ReplicaSet is taken for a Deployment's, whose controller asks nobody: a lone one grows free."""
+    original = known.of_write
+
+    def of_write(state, write, question):
+        counted = question.charge and write.ref.resource != "replicasets"
+        return original(state, write, question._replace(charge=counted))
+
+    return replaced(known, of_write=of_write)
+
+
+@bug(
+    "never over",
+    ledger="kubernetes",
+    faults="cut,late,unheard",
+    gates=2,
+    words=("deploy",),
+    often={"cut": 4.0, **COUNTS},
+)
+def retried_after_a_cut():
+    """A retry passes because the same write was granted before, though its quota was cut since (rule 10)."""
+    original = weighing.exceeded
+
+    def exceeded(asked, proposal, grounds):
+        granted = asked.entry.live_pending_writes() if asked.entry is not None else ()
+        if any(one.effect == asked.pending_write.effect for one in granted):
+            return grounds
+        return original(asked, proposal, grounds)
+
+    return replaced(weighing, exceeded=exceeded)
+
+
+@bug(
+    "never over",
+    faults="partition,drop,relabel,comes",
+    steps=100,
+    words=("deploy",),
+    often={"partition": 8.0, "drop-watch": 4.0, "relabel": 3.0, "quota-goes": 2.0, **COUNTS},
+    pace=(0.7,),
+)
+def stale_coverage_is_trusted():
+    """A gate that has long heard nothing of quotas and namespaces allows what no quota covered when it last heard."""
+    return replaced(unknowns, _outdated=lambda asked: None)
+
+
+@bug("no failure", faults="policies")
+def told_of_the_end_twice():
+    """A grant that ends stays in the books of policies: what comes after it is told of it again."""
+    ended = Policies.ended
+
+    def twice(self, pending_id, fate):
+        growth = self._reserved.get(pending_id)
+        ended(self, pending_id, fate)
+        if growth is not None:
+            for one in self.at(UNRESERVE):
+                self._tell(one, UNRESERVE, growth)
+
+    return replaced(Policies, ended=twice)
+
+
+@bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS})
+def uncovered_is_forgotten():
+    """A write that no quota covers is not followed: a quota that is made anew meanwhile gives its room to others."""
+    original = gate._uncovered
+
+    def uncovered(asked):
+        return original(asked._replace(question=asked.question._replace(charge=False)))
+
+    return replaced(gate, _uncovered=uncovered)
+
+
+@bug("never over", words=("deploy",), often=COUNTS)
+def usage_read_twice():
+    """It is weighed, then something is awaited, and then it is recorded without being weighed again."""
+    weigh = Accounts.weigh
+
+    async def call(self, request):
+        now_s = self.clock()
+        asked = self.asked(request)
+        reading = self.reading(asked)
+        first = self._gate.decide(reading, asked.id, now_s, charge=False)
+        if first.verdict is not Verdict.ALLOW:
+            return self.tell(first, asked)
+        await asyncio.sleep(0.003)
+        with replaced(Accounts, weigh=fits):
+            return self.tell(self._gate.decide(reading, first.id, now_s), asked)
+
+    def fits(self, step):
+        return weigh(self, step)._replace(shortages=())
+
+    return replaced(Deciding, __call__=call)

@@ -1,0 +1,277 @@
+"""Planted bugs of the ledger."""
+
+import asyncio
+from dataclasses import replace
+
+from extauthz.cluster import scaled
+from extauthz.core.ledger import envelope, pending_write
+from extauthz.core.ledger.accounts import Account, Accounts, Step
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.observations import Observations
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending_write import TRANSITIONS, Event, PendingWrite, State
+from extauthz.core.ledger.pending_writes import PendingWrites
+from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.quota import overrides
+from tests.simulate.planted.planting import COUNTS, bug, replaced
+
+
+@bug("a flood ends for its sender alone", faults="flood,late,unheard", steps=12, often={"flood": 4.0})
+def a_flood_is_everybodys():
+    """The bound of writes under way in one tree counts those of all trees: one tenant's flood stops the others."""
+    return replaced(PendingWrites, of_tree=lambda self, root: len(self))
+
+
+@bug("never over", faults="late", entrances="both", rare=True)
+def admitted_is_stored():
+    """An admitted write is taken for stored: a read that shows nothing new ends it."""
+    original = PendingWrite.on_read
+
+    def on_read(self, started_s):
+        return self.precondition.resource_version is not None or original(self, started_s)
+
+    return replaced(PendingWrite, on_read=on_read)
+
+
+@bug("one write, any entrance", entrances="both")
+def admitted_twice():
+    """What Envoy was asked about is charged once more when the webhook is asked about it."""
+    original = Ledger.propose
+
+    def propose(self, ref, pending_write, expected=None, known=None):
+        proposal = original(self, ref, pending_write, expected, known)
+        before = proposal.step.before
+        live = proposal.entry.live_pending_writes()
+        same = any(one.replicas == pending_write.replicas and not one.precondition.resource_version for one in live)
+        if same and pending_write.precondition.resource_version and before.pod is not None:
+            doubled = before.with_count(2 * (pending_write.replicas or 0))
+            step = Step(before, doubled, proposal.step.observed_only, doubled)
+            return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
+        return proposal
+
+    return replaced(Ledger, propose=propose)
+
+
+@bug(
+    "never over",
+    faults="adopted",
+    entrances="both",
+    steps=60,
+    words=("roll", "rs"),
+    often={"adopt": 8.0, "remake": 0.0},
+)
+def adopted_in_silence():
+    """A ReplicaSet that is given to a Deployment is charged as before, though it comes to count where that counts."""
+    return replaced(Ownership, joined=lambda self, entry, pending_write: None)
+
+
+@bug("never in the way of less")
+def charged_twice_on_retry():
+    """An identical retry is charged once more."""
+    original = Ledger.propose
+
+    def propose(self, ref, pending_write, expected=None, known=None):
+        proposal = original(self, ref, pending_write, expected, known)
+        before = proposal.step.before
+        same = any(one.replicas == pending_write.replicas for one in proposal.entry.live_pending_writes())
+        if same and pending_write.replicas and proposal.step.after is before and before.pod is not None:
+            doubled = before.with_count(2 * pending_write.replicas)
+            step = Step(before, doubled, proposal.step.observed_only, doubled)
+            return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
+        return proposal
+
+    return replaced(Ledger, propose=propose)
+
+
+@bug("never over", words=("sts",))
+def claims_are_free():
+    """The claims of a StatefulSet's replicas are not charged before they are there."""
+    price, of_claims = PodCosts.per_pod, PodCosts.claims
+
+    def per_pod(self, namespace, template):
+        cost = price(self, namespace, template)
+        if template.text.startswith(b'{"claim"'):
+            return cost
+        return {key: amount for key, amount in cost.items() if key != "requests.storage"}
+
+    def claims(self, namespace, template):
+        start, _ = of_claims(self, namespace, template)
+        return start, {}
+
+    return replaced(PodCosts, per_pod=per_pod, claims=claims)
+
+
+@bug("never over", faults="late,lag", entrances="webhook", words=("deploy", "rs"), often={"remake": 20.0})
+def create_is_missed():
+    """An admitted create ends as soon as its object is not there: it may not be there yet."""
+    original = PendingWrite.passed_by
+
+    def passed_by(self, before, observed):
+        return (self.is_admitted_create and observed is None) or original(self, before, observed)
+
+    return replaced(PendingWrite, passed_by=passed_by)
+
+
+@bug("never over", faults="late", words=("deploy",), often=COUNTS)
+def ended_by_newer_target():
+    """A pending write ends because a newer, lower target was observed: the slow write lands after it."""
+    original = PendingWrite.passed_by
+
+    def passed_by(self, before, observed):
+        lower = observed is not None and self.replicas is not None and observed.replicas < self.replicas
+        if lower and before is not None and before.resource_version != observed.resource_version:
+            return True
+        return original(self, before, observed)
+
+    return replaced(PendingWrite, passed_by=passed_by)
+
+
+@bug("never over", faults="late,unheard", words=("deploy",))
+def ended_by_one_read():
+    """A pending write ends by any consistent read of its workload, without an answer and before W has passed."""
+    original = PendingWrite.on_read
+
+    def on_read(self, started_s):
+        if not original(self, started_s):
+            self.on(Event.ANSWERED_OK)
+            self.on(Event.SEEN)
+        return self.state is State.ENDED
+
+    return replaced(PendingWrite, on_read=on_read)
+
+
+@bug(
+    "never over", faults="lag,late", steps=150, words=("rs", "deploy"), often={"hold-watch": 4.0, **COUNTS}, pace=(0.5,)
+)
+def expired_unseen():
+    """A pending write ends when W has passed, without a read: the watch that would show what it did is stalled."""
+
+    def tick(self, now_s):
+        for _, one in list(self._expired(now_s)):
+            self.forget(one.id)
+        return 0
+
+    def due(self, now_s):
+        return [entry.ref for entry in self._answered.values()]
+
+    return replaced(PendingWrites, tick=tick, due=due)
+
+
+@bug(
+    "never over",
+    faults="remade",
+    entrances="both",
+    steps=60,
+    words=("sts",),
+    often={"remake-claimed": 6.0, "rollout": 0.0, "patch": 0.0},
+)
+def found_claims_are_free():
+    """A StatefulSet that is made again under other quotas finds its claims there, which nobody has charged to these."""
+    return replaced(Ownership, find_claims=lambda self, entry: None)
+
+
+@bug("never over", faults="cut,late,unheard", words=("deploy",))
+def grows_back():
+    """While a quota is over its limit, a workload grows back within what an old grant allows (rule 10)."""
+    original = Accounts.weigh
+
+    def weigh(self, step):
+        return original(self, step._replace(observed_only=step.before, this_write_only=step.after))
+
+    return replaced(Accounts, weigh=weigh)
+
+
+@bug("what is named fits", faults="guarantees")
+def kept_is_said_to_fit():
+    """The largest count that is named takes what guarantees keep for others."""
+    return replaced(Accounts, _lends=lambda self, step, per_pod, count, free: False)
+
+
+@bug("never over", faults="guarantees")
+def kept_of_children_alone():
+    """What is kept for a quota's children is not kept of those above it: guarantees hold at one level only."""
+    original = Account.idle_after
+
+    def idle_after(self, node, key, growth, kept):
+        return original(self, node, key, growth, 0)
+
+    return replaced(Account, idle_after=idle_after)
+
+
+@bug("never over", faults="late", entrances="both")
+def known_by_its_count():
+    """The webhook knows a write that Envoy was asked about by its count alone: another template is not charged."""
+    original = Ledger.propose
+
+    def propose(self, ref, pending_write, expected=None, known=None):
+        entry = known if known is not None else self.workloads.get(ref)
+        others = entry.live_pending_writes() if entry is not None else ()
+        if pending_write.precondition.resource_version and any(
+            pending_write.replicas == one.replicas for one in others
+        ):
+            pending_write = replace(pending_write, templates=(), labels=())
+        return original(self, ref, pending_write, expected, known)
+
+    return replaced(Ledger, propose=propose)
+
+
+@bug("never over", ledger="kubernetes", faults="overrides")
+def no_margin():
+    """An override begins and ends when the gate's own clock says so, though clocks are seconds apart."""
+    return replaced(overrides, about=lambda given, at_s: [at_s])
+
+
+@bug("never over", faults="cut")
+def nothing_means_unlimited():
+    """A limit of zero is a sentinel for no limit."""
+    original = Accounts.weigh
+
+    def weigh(self, step):
+        growth = original(self, step)
+        return growth._replace(shortages=tuple(one for one in growth.shortages if one.hard))
+
+    return replaced(Accounts, weigh=weigh)
+
+
+@bug("never over", entrances="both", words=("roll",))
+def old_pods_are_free():
+    """While a Deployment rolls out, its replicas are charged at the new template alone: the old ones still run."""
+    return replaced(envelope, _running=lambda entry: [], _members=lambda entry: [])
+
+
+@bug("nothing leaks", faults="lag", words=("deploy",))
+def old_states_are_believed():
+    """A watch that lags behind a consistent read takes back what that has shown."""
+    return replaced(Observations, is_late=lambda self, ref, version: False)
+
+
+@bug("never over", words=("tin", "deploy"))
+def one_tin_is_as_good_as_ten():
+    """A custom resource counts as one pod, whatever its scale says."""
+    original = scaled.read
+
+    def read(kind, template, root):
+        ref, observed = original(kind, template, root)
+        observed.replicas = min(observed.replicas, 1)
+        return ref, observed
+
+    return replaced(scaled, read=read)
+
+
+@bug("never over", faults="lag", steps=80, words=("deploy",), often={"hold-watch": 4.0, **COUNTS}, pace=(0.05,))
+def read_settles_by_its_end():
+    """A consistent read settles what was answered before its end, though it shows only what had landed at its start."""
+    original = PendingWrites.read
+
+    def read(self, ref, started_s):
+        return original(self, ref, asyncio.get_running_loop().time())
+
+    return replaced(PendingWrites, read=read)
+
+
+@bug("never over", faults="late")
+def unclear_is_refused():
+    """A time-out of Envoy is taken for a refusal of the API server."""
+    rows = {state: dict(row) for state, row in TRANSITIONS.items()}
+    rows[State.OPEN][Event.ANSWERED_UNCLEAR] = State.ENDED
+    return replaced(pending_write, TRANSITIONS=rows)

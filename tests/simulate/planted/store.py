@@ -1,0 +1,88 @@
+"""Planted bugs of a ledger that gates share."""
+
+from extauthz.ledger_store.committing import Committer
+from extauthz.ledger_store.replica import Replica
+from tests.simulate.planted.planting import bug, replaced
+
+
+@bug("nothing leaks", ledger="kubernetes", faults="late,unheard,crash", gates=3)
+def adopted_for_ever():
+    """A pending write of another gate never expires here: its gate dies, and the room is gone for good."""
+    original = Replica._adopt
+
+    def adopt(self, ref, pending_write):
+        pending_write.expires_s += 1e9
+        original(self, ref, pending_write)
+
+    return replaced(Replica, _adopt=adopt)
+
+
+@bug("never over", ledger="kubernetes", faults="lag,drop,partition")
+def behind_the_watermark():
+    """A gate decides though the writers before it have seen more of the cluster."""
+    return replaced(Replica, behind=lambda self: None)
+
+
+@bug("never over", ledger="kubernetes", gates=3, steps=12, pace=(0.005,))
+def decided_before_the_write():
+    """A grant is decided when it is asked for, and its write begins on what another gate wrote since."""
+    original = Committer.commit
+
+    async def commit(self, reading, source, decision, requester=None):
+        early = self._gate.decide(reading, decision.id, self._clock(), source=source)
+        if early.pending_write is None:
+            return early
+        return await original(self, reading, source, early)
+
+    def decide(self, waiter):
+        return True
+
+    return replaced(Committer, commit=commit, _decide=decide)
+
+
+@bug("never over", ledger="kubernetes", faults="deleted,late,crash")
+def new_ledger_is_trusted():
+    """A ledger object that was deleted is made again and grants at once, whatever the deleted one held."""
+    original = Replica.gone
+
+    def gone(self):
+        for pending_id in self.payload.pending_writes:
+            self._ledger.pending.forget(pending_id)
+        original(self)
+
+    start_over = Replica._start_over
+
+    def trusting(self, base, *, holds):
+        start_over(self, base, holds=False)
+
+    return replaced(Replica, gone=gone, _start_over=trusting)
+
+
+@bug("never over", ledger="kubernetes", faults="lost,partition")
+def reply_taken_for_granted():
+    """A compare-and-swap whose reply got lost is taken for done."""
+    original = Committer._look_again
+
+    async def look_again(self, base, batch, trouble):
+        if trouble == "other gates were first":
+            return await original(self, base, batch, trouble)
+        for waiter in batch:
+            self._answer(waiter, waiter.decision)
+            self._undo(waiter)
+        return 0.05
+
+    return replaced(Committer, _look_again=look_again)
+
+
+@bug("never over", ledger="kubernetes", faults="lag")
+def verdict_lost_on_conflict():
+    """What was decided before another gate wrote is granted after it all the same (as in kubernetes#141904)."""
+    original = Committer._decide
+
+    def decide(self, waiter):
+        if not waiter.rounds:
+            return original(self, waiter)
+        self._answer(waiter, waiter.decision)
+        return False
+
+    return replaced(Committer, _decide=decide)
