@@ -8,7 +8,21 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import bystanders, check, cluster, commands, decision, latency, neighbours, policies, report, sharing, webhook
+from . import (
+    bystanders,
+    check,
+    cluster,
+    commands,
+    decision,
+    latency,
+    neighbours,
+    policies,
+    record,
+    report,
+    sharing,
+    turns,
+    webhook,
+)
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -24,6 +38,8 @@ NOTES = (
     "runs (docs/internals/peers.md).",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
+    "Record: a decision is told to log and metrics as in use; recording it includes the thread that folds, formats, "
+    "packs and writes. The replay is of 30 days in which a fifth of all asks changes what a workload wants.",
     "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "
     "each loads.",
     "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, who "
@@ -69,7 +85,9 @@ def measure(*, quick: bool) -> list[Figure]:
     say = partial(_say, time.monotonic())
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
+        *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
         policies.measure(decision.QUICK if quick else decision.FULL),
+        *record.measure(decision.QUICK if quick else decision.FULL, say),
         *commands.measure(commands.QUICK if quick else commands.FULL, say),
         *check.measure(check.QUICK if quick else check.FULL, say),
         *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),

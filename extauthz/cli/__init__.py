@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",
     "top": "what quotas are used for, and by which workloads",
+    "replay": "what other quotas would have refused, by the record of growth",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",

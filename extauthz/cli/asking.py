@@ -46,6 +46,8 @@ class Source(Protocol):
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]: ...
 
+    def line(self, quota: str) -> dict[str, Any]: ...
+
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]: ...
 
     def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]: ...
@@ -138,6 +140,9 @@ class Server:
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
         return self._ask("items", f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
+
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._ask("items", f"/quotas/{_part(quota)}/line")
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         one = {key: _part(text) for key, text in named(ref).items()}
@@ -238,6 +243,9 @@ class Files:
         import asyncio
 
         return asyncio.run(self._answers.workloads(quota, sort, limit))
+
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._answers.line(quota)
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         return self._answers.headroom(ref)

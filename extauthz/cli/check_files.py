@@ -51,6 +51,8 @@ def _line(decision: Json) -> str:
     resource = ".".join(filter(None, (one["resource"], one["group"])))
     was, wanted = ("?" if count[key] is None else count[key] for key in ("from", "to"))
     change = f"{was} → {wanted}" if count["from"] is not None else f"new, {wanted}"
+    if decision["verdict"] != Verdict.UNAVAILABLE and count["to"] is None:  # of its kind each object is one
+        change = "new" if count["from"] is None else "changed"
     why = decision["reason"] if decision["verdict"] == Verdict.ALLOW else decision["sentence"]
     return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
 

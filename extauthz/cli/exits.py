@@ -13,6 +13,8 @@ DATA = 65
 UNAVAILABLE = 69
 """An address cannot be listened on, for example because the port is taken. Trying again may help."""
 
+SOFTWARE = 70
+"""A bug of ours: what must never happen has happened."""
 
 BROKEN_PIPE = 141
 """The reader of the output has gone. A shell reports this code for a program that SIGPIPE ends."""

@@ -19,6 +19,10 @@ from extauthz.simulate.search import Wanted
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the worlds; 1 at the first that breaks a rule."""
+    if arguments.what == "sharing":
+        from extauthz.cli import simulate_sharing  # not needed for the other worlds
+
+        return simulate_sharing.run(arguments)
     try:
         wanted = Wanted(arguments.steps, _faults(arguments.faults), arguments.ledger, arguments.gates)
         wanted = wanted._replace(only=_only(arguments.only), entrances=arguments.entrances)

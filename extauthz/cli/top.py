@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from extauthz.cli import asking, report
+from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
 from extauthz.servers.api.problems import Problem
 from extauthz.service.setting_types import SettingsError
@@ -41,7 +42,8 @@ def _workloads_shown(arguments: argparse.Namespace, source: asking.Source) -> st
         if "byKind" not in page:
             raise Problem(404, "this gate is older than the command, and does not add up kinds")
         return _shown(arguments, page["byKind"], _kinds(page["byKind"]))
-    return _shown(arguments, page, _workloads(quota, sort, page))
+    line = source.line(arguments.quota) if quota.get("waiting") else {"items": []}
+    return _shown(arguments, page, _workloads(quota, sort, page) + _line(line["items"]))
 
 
 def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> str:
@@ -80,6 +82,16 @@ def _kinds(found: Sequence[dict[str, Any]]) -> list[str]:
         rows.append((resource, one["kind"], str(one["workloads"]), one["used"], one["reserved"]))
         before = one["resource"]
     return report.lines(rows) if found else ["nothing uses it"]
+
+
+def _line(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Who waits, the first one first."""
+    rows: list[Sequence[str]] = [("IN LINE", "WORKLOAD", "WANTS", "WAITS", "ASKS AGAIN IN")]
+    for one in found:
+        name = f"{one['resource']} {one['namespace']}/{one['name']}"
+        times = f"{one['waitsSeconds']} s", f"{one['asksEverySeconds']} s"
+        rows.append((ordinal(one["place"]), name, str(one["replicas"]), *times))
+    return ["", *report.lines(rows)] if found else []
 
 
 def _both(used: str, reserved: str | None) -> str:

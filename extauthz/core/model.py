@@ -259,6 +259,8 @@ class Refusal(StrEnum):
     """It never fits: what it asks for is by itself more than the limit."""
     WAITING_FOR_ROOM = "WaitingForRoom"
     """It fits once others use less, or the limit is higher."""
+    WAITING_FOR_TURN = "WaitingForTurn"
+    """Others are before it in the line for the room that there is."""
     MISCONFIGURED = "Misconfigured"
     """Somebody has to mend the workload or a quota first."""
     FORBIDDEN_BY_POLICY = "ForbiddenByPolicy"
@@ -272,6 +274,9 @@ class Refusal(StrEnum):
 WOULD_REFUSE: Final = "would-refuse"
 """Reason: allowed, and quotas in mode Audit would have refused it."""
 
+NOT_ITS_TURN: Final = "not-its-turn"
+"""Reason: what is left of a quota is kept for another one (``spec.turns``)."""
+
 MISCONFIGURED: Final = frozenset({"must-specify", "illegible-quota"})
 """Reasons of decisions that mean ``Refusal.MISCONFIGURED``."""
 
@@ -280,7 +285,11 @@ POLICY_NOT_YET: Final = "policy-not-yet"
 POLICY_UNKNOWN: Final = "policy-unknown"
 """Reasons of decisions that policies make."""
 
-_BY_POLICY: Final = {POLICY_REFUSED: Refusal.FORBIDDEN_BY_POLICY, POLICY_NOT_YET: Refusal.HELD_BY_POLICY}
+_BY_REASON: Final = {
+    POLICY_REFUSED: Refusal.FORBIDDEN_BY_POLICY,
+    POLICY_NOT_YET: Refusal.HELD_BY_POLICY,
+    NOT_ITS_TURN: Refusal.WAITING_FOR_TURN,
+}
 
 
 class Fetch(Enum):
@@ -387,6 +396,32 @@ class PolicyAnswer(NamedTuple):
     """After how many seconds it is worth to ask again (``permit``)."""
 
 
+class Place(NamedTuple):
+    """The place in the line of a tree that a refused write may take (``spec.turns``)."""
+
+    tree: str
+    """Name of the root quota."""
+    children: tuple[str, ...]
+    """The quotas right below it that the workload counts in; of one that counts in none, the root."""
+    needs: Mapping[str, Amounts]
+    """By quota that refused, what it needs of it: one replica in mode Clamp, else all that it asked for. Nano-units."""
+    at_zero: bool
+    """It has no replicas, and none may land."""
+    replicas: int
+    """Asked for."""
+
+
+class Turn(NamedTuple):
+    """Whose turn it is not."""
+
+    quota: str
+    """The WorkspaceQuota whose room is kept for another one."""
+    place: int
+    """In the line for that; the first has 1."""
+    again_s: float
+    """After how many seconds its client is expected to ask again."""
+
+
 class Evidence(NamedTuple):
     """What an answer was found on."""
 
@@ -408,6 +443,10 @@ class Evidence(NamedTuple):
     """It was allowed and raises something that a quota limits, or may with a count that an earlier run has allowed."""
     uncovered: bool = False
     """No quota may cover anything in its namespace."""
+    places: tuple[Place, ...] = ()
+    """Where it stands in line from now on, unless it was a question."""
+    turn: Turn | None = None
+    """It is refused because it is not its turn."""
 
 
 NO_EVIDENCE: Final = Evidence()
@@ -475,6 +514,6 @@ class Decision(NamedTuple):
             return Refusal.MISCONFIGURED
         if answer is Verdict.UNAVAILABLE:
             return Refusal.UNKNOWN
-        if self.reason in _BY_POLICY:
-            return _BY_POLICY[self.reason]
+        if self.reason in _BY_REASON:
+            return _BY_REASON[self.reason]
         return Refusal.EXCEEDS_HARD if self.evidence.never_fits else Refusal.WAITING_FOR_ROOM

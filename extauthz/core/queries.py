@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.line import Seen
 from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Amounts, Observed, Shortage, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
@@ -30,6 +31,8 @@ class QuotaUse(NamedTuple):
     """Those among them whose cost is not known."""
     namespaces: tuple[str, ...]
     """Those that its own ``namespaceSelector`` selects."""
+    waiting: int | None = None
+    """How many wait in line for it; ``None``: its tree has no turns."""
 
     @property
     def selects_namespace(self) -> bool:
@@ -134,9 +137,11 @@ class Queries:
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
+        turns = self._ledger.turns
         for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
-            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node))
+            waiting = turns.number(node) if node.root in turns.lines else None
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node), waiting)
 
     def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
         tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
@@ -347,6 +352,12 @@ class Queries:
                 yield Pending(
                     pending_write.id, ref, pending_write.replicas, touches, pending_write.state, pending_write.expires_s
                 )
+
+    # Who waits.
+
+    def line(self, quota: str, now_s: float) -> list[Seen]:
+        """Who waits in line for a quota, the first one first; for a root: in its whole tree."""
+        return self._ledger.turns.waiting(quota, now_s)
 
     # How much there is.
 

@@ -58,6 +58,9 @@ class Payload:
     """The object was made again: writes that an earlier ledger had may still land."""
     hold_ends_ms: int = 0
     """When they no longer can land, on the ledger's clock."""
+    line: Mapping[str, str] | None = None
+    """Who waits for room, where quotas have turns (``core.ledger.line``); ``None``: a gate wrote it that knows of none.
+    It is a member of the header, which a release that does not know it leaves aside."""
 
 
 def encode(payload: Payload) -> str:
@@ -74,6 +77,8 @@ def encode(payload: Payload) -> str:
         "watermark": dict(payload.watermark),
         "texts": len(payload.texts),
     }
+    if payload.line is not None:
+        header["line"] = dict(payload.line)
     lines = [json.dumps(header, separators=(",", ":"))]
     lines += [f"{key} {text}" for table in (payload.texts, payload.pending_writes) for key, text in table.items()]
     text = base64.b64encode(zlib.compress("\n".join(lines).encode(), level=1)).decode()
@@ -123,7 +128,12 @@ def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
         clock_ms=_whole(header["clock_ms"]),
         holds=bool(header["holds"]),
         hold_ends_ms=_whole(header["hold_ends_ms"]),
+        line=_line(header.get("line")),
     )
+
+
+def _line(found: object) -> dict[str, str] | None:
+    return {str(key): str(text) for key, text in found.items()} if isinstance(found, dict) else None
 
 
 def _of_format_before(

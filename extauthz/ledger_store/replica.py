@@ -31,6 +31,9 @@ MAX_TENANT_BYTES = 64 * 1024
 """What the pending writes under one quota may take in the object, so that a sixth of it is the most that one tenant
 can fill. Some 700 writes of a count."""
 
+LINE_S = 1.0
+"""The object is not written more often for the sake of who waits in line alone."""
+
 AGES = 8
 """How often in a landing window the ledger's clock is written, while a write is pending or growth is held."""
 
@@ -88,6 +91,11 @@ class Replica:
         self._text: str | None = None
         self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
+        self._places: tuple[int, Mapping[str, int]] | None = None
+        """Who waits in line, as in that; ``None``: nobody can."""
+        self._places_s = -LINE_S
+        """When news of that was written last, or tried to."""
+        ledger.turns.clock = self._at_ms
         self._lines: dict[str, Line] = {}
         self._named: Counter[tuple[str, str]] = Counter()
         """Of each tenant and text: how many lines name it."""
@@ -100,7 +108,10 @@ class Replica:
 
     def now_ms(self) -> int:
         """The ledger's clock. It never runs ahead of real time."""
-        return self.payload.clock_ms + int((self._clock() - self._seen_s) * 1000)
+        return self._at_ms(self._clock())
+
+    def _at_ms(self, now_s: float) -> int:
+        return self.payload.clock_ms + int((now_s - self._seen_s) * 1000)
 
     # What is seen.
 
@@ -134,6 +145,18 @@ class Replica:
                 self._ledger.pending.forget(vanished)
         for ref, pending_write in found:
             self._adopt(ref, pending_write)
+        self._take_places(payload, is_ours=is_ours)
+
+    def _take_places(self, payload: Payload, *, is_ours: bool) -> None:
+        turns = self._ledger.turns
+        try:
+            if payload.line is not None:
+                turns.taken(payload.line, self._clock(), self._places if is_ours else None)
+            elif turns.lines:
+                turns.untold()
+        except ValueError as error:  # who waits may have to ask once more
+            self._tell("error", "line-unreadable", why=str(error))
+            turns.untold()
 
     def gone(self) -> None:
         """The object has gone. Its writes are still pending, and will be in the next object."""
@@ -174,6 +197,7 @@ class Replica:
         self.base, self._is_new = base, True
         self.payload = Payload(clock_ms=self.payload.clock_ms, holds=holds, hold_ends_ms=ends_ms)
         self._forget_lines()
+        self._ledger.turns.untold()
 
     def _is_renewed_since(self, pending_id: str, payload: Payload) -> bool:
         """Whether it stands for a request of which ``payload`` does not know."""
@@ -192,6 +216,8 @@ class Replica:
             self._ledger.pending.learn(told)
         else:
             self._ledger.adopt(ref, told)
+            if told.replicas is not None and self._ledger.turns.lines:
+                self._ledger.turns.granted(ref, told.replicas)
         self._set_line(told.id, self._line(ref, told)._replace(text=text))
 
     def abandon(self, pending_id: str) -> None:
@@ -263,6 +289,8 @@ class Replica:
         known = self.payload.pending_writes
         if len(known) != len(self._lines) or any(known.get(one) != line.text for one, line in self._lines.items()):
             return True
+        if self._ledger.turns.has_news and self._clock() - self._places_s >= LINE_S:
+            return True
         waits = self._lines or self.payload.holds
         return bool(waits) and self._clock() - self._seen_s > self._window_s / AGES
 
@@ -282,10 +310,13 @@ class Replica:
             if version:  # where there is no object of a kind, nobody can have seen one
                 watermark[kind] = max(version, watermark.get(kind, 0))
         pending_writes = {pending_id: line.text for pending_id, line in self._lines.items()}
-        holds, now_ms = self.payload.holds and not self.released, self.now_ms()
+        holds, now_ms, turns = self.payload.holds and not self.released, self.now_ms(), self._ledger.turns
+        places = turns.texts() if turns.lines else None
+        self._places = turns.sent() if turns.lines else None
+        self._places_s = self._clock()
         # A hold begins when the object is made, and not when it was missed: others may have lost one meanwhile.
         ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
-        return Payload(pending_writes, texts, watermark, now_ms, holds, ends_ms)
+        return Payload(pending_writes, texts, watermark, now_ms, holds, ends_ms, places)
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and no others."""

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 from extauthz.core.decision import sentences
 from extauthz.core.decision.sentences import subject
 from extauthz.core.decision.weighing import EXCEEDED
-from extauthz.core.model import WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
+from extauthz.core.model import NOT_ITS_TURN, WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 
 # What a refused write would get now, without anybody asking again: for episodes, whose numbers are today's.
@@ -70,6 +70,8 @@ AT_ONCE = 100
 
 _NO_GROWTH = frozenset({"no-growth", "zero"})
 """Reasons of decisions that say nothing about room."""
+
+_GOOD_NEWS: Final = {EXCEEDED: "its workspace quota has room again", NOT_ITS_TURN: "its turn has come"}
 
 Note = TypeVar("Note")
 
@@ -168,8 +170,7 @@ class Episodes(Generic[Note]):
             return False
         to = f" to {decision.replicas} replicas" if decision.replicas is not None else ""
         times = "once" if episode.count == 1 else f"{episode.count} times"
-        had_no_room = episode.reason == "exceeded-quota"
-        why = "its workspace quota has room again" if had_no_room else "nothing refuses it any more"
+        why = _GOOD_NEWS.get(episode.reason, "nothing refuses it any more")
         news = f"{subject(ref)} may grow{to}: {why}, after it was refused {times}"
         self._end(episode, news)
         return True

@@ -135,6 +135,8 @@ class Levels(NamedTuple):
     """What policies measure: by policy, what, and of what."""
     policy_names: frozenset[str] = frozenset()
     """Those that there are. Others have no series any more."""
+    record_dropped: int = 0
+    """Lines of the record."""
 
 
 class Metrics:
@@ -274,6 +276,7 @@ class Metrics:
             "extauthz_clamps_total": dict(self._clamps),
             "extauthz_policy_answers_total": dict(self._policies),
             "extauthz_policy_level": dict(now.policies),
+            "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},
@@ -303,6 +306,7 @@ class Metrics:
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
             "extauthz_ready": {(): int(now.ready)},
             "extauthz_log_dropped_total": {(): now.log_dropped},
+            "extauthz_record_dropped_total": {(): now.record_dropped},
         }
         times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
         return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

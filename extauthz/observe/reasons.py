@@ -46,6 +46,10 @@ TABLE: Final = (
         "raised.",
     ),
     Reason(
+        "not-its-turn", "deny", "What is left is kept for others who come first (`turns: Share`).", OWNER,
+        "Wait: the sentence says how many come first.",
+    ),
+    Reason(
         "must-specify", "deny", "A container does not say what it needs of a resource that a quota limits.", OWNER,
         "Set the request or limit that the sentence names on each container that it names.",
     ),

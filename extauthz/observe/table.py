@@ -79,6 +79,7 @@ TABLE = (
         "extauthz_quota_denied_demand", "gauge", "cores, bytes or objects", ("quota", "resource"),
         "By how much the limit would have to be higher for all that workloads ask for and are refused.",
     ),
+    Family("extauthz_line_waiting", "gauge", "workloads", ("quota",), "Workloads that wait in line, with turns."),
     Family(
         "extauthz_quota_episodes", "gauge", "workloads", ("quota", "resource", "refusal"),
         "Workloads that are refused by this quota and go on asking, by why.",
@@ -189,6 +190,10 @@ TABLE = (
     Family(
         "extauthz_log_dropped_total", "counter", "lines", (),
         "Log lines dropped because their reader was too slow or gone.",
+    ),
+    Family(
+        "extauthz_record_dropped_total", "counter", "lines", (),
+        "Lines of the record that were dropped: they leave a gap.",
     ),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ from extauthz.kube.session import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.quota_facts import Waiting
+from extauthz.record.recorder import RecordThread
 from extauthz.rpc.link import Server
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People
@@ -44,6 +46,7 @@ from extauthz.service.certificates import SelfSigned
 from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
 from extauthz.service.inputs import spare_the_collector
+from extauthz.service.recording import files
 from extauthz.service.setting_types import OFF, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sources import levels as levels_of_policies
@@ -85,7 +88,10 @@ class App:
         self._metrics = Metrics(self._levels)
         handover = HandoverFile(settings.handover) if settings.handover is not None else None
         self._aside = AsideProcess(log.event)
-        around = Surroundings(log, self._metrics, time.monotonic, new_id, handover)
+        self._files = files(settings)
+        around = Surroundings(
+            log, self._metrics, time.monotonic, new_id, handover, record=self._files, name=socket.gethostname()
+        )
         self._gate = Assembly(settings, around)
         known = self._gate.gate.customs
         self._answers = Answers(
@@ -109,6 +115,8 @@ class App:
             await self._connect(stack)
             api_tls = certificates.of_api(self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
+            if self._files is not None and self._gate.recording is not None:
+                stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
             await self._gate.run(self._connection, self._stop, partial(self._serve, addresses, api_tls))
             if self._stage == "stopping":
                 self._log.event("info", "stopped")
@@ -279,5 +287,6 @@ class App:
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             policies=levels_of_policies(self._gate.gate.policies),
             policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
+            record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

@@ -28,6 +28,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
 from extauthz.policies.plugins import Host
+from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
 from extauthz.service import sources
 from extauthz.service.deciding import Clamping, Deciding, briefly, terse
@@ -37,6 +38,7 @@ from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
 from extauthz.service.live import Askers
 from extauthz.service.notifying import notifying
+from extauthz.service.recording import Recording, recorder
 from extauthz.service.settings import Settings, policy
 from extauthz.service.sources import notes as notes_of_policies
 from extauthz.service.sources import policies
@@ -73,6 +75,10 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
+    record: Sink | None = None
+    """Where the lines of its record go; ``None``: nothing is recorded."""
+    name: str = ""
+    """Its own, in the record."""
 
 
 class Assembly:
@@ -111,6 +117,10 @@ class Assembly:
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+        self.recording: Recording | None = None
+        """``None``: nothing is recorded."""
+        if around.record is not None:
+            self.recording = Recording(self.gate, recorder(self.gate, around.record, around.name, around.wall))
 
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
@@ -148,6 +158,9 @@ class Assembly:
                 try:
                     if await _known(inputs, stop):
                         self._holding.take_over()
+                        if self.recording is not None:
+                            await self.recording.begin()
+                            running.append(group.create_task(self.recording.run()))
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
                         try:
                             await serve(self._worded(deciding))
@@ -188,6 +201,7 @@ class Assembly:
             clock=clock,
             ids=self._around.ids,
             read=Reader(),
+            note=self.recording.recorder.decided if self.recording is not None else None,
         )
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
@@ -216,6 +230,8 @@ class Assembly:
             self.gate.epoch_s = self._around.wall() - now_s
             self.gate.turn(now_s)
             self.settlement.tick(now_s)
+            if self.gate.state_known:
+                self.gate.ledger.turns.tick(now_s)
             self.recent.tick()
             self._tell_limits()
             if connection is not None:

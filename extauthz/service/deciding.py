@@ -97,6 +97,7 @@ class Deciding:
         clock: seconds, monotonic.
         ids: makes an id for each decision.
         read: what a request means.
+        note: takes a decision and what the request means at once, in the order of all changes; ``None``: nobody does.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Deciding:
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = new_id,
         read: Callable[[Request], Reading] = read,
+        note: Callable[[Decision, Reading | None], None] | None = None,
     ) -> None:
         self._gate = gate
         self._observers = observers
@@ -121,6 +123,7 @@ class Deciding:
         self.clock = clock
         self._new_id = ids
         self._read = read
+        self._note = note
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -129,7 +132,7 @@ class Deciding:
         todo = decision.todo
         if (isinstance(todo, NeedsFetch) and todo.what in self._fetch) or self._must_commit(decision):
             return _Later(lambda: self._finished(asked, decision))
-        return self.tell(decision, asked)
+        return self._answered(decision, asked)
 
     def asked(self, question: Request | Question) -> Underway:
         """A question on its way, with an id of its own."""
@@ -154,6 +157,11 @@ class Deciding:
                 decision = await self._commit(asked.reading, asked.source, decision, asked.requester)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
+        return self._answered(decision, asked)
+
+    def _answered(self, decision: Decision, asked: Underway) -> Decision:
+        if self._gate.ledger.coverage.tree.has_turns:
+            self._gate.answered(decision, self.clock())
         return self.tell(decision, asked)
 
     async def fetched(self, answer: A, again: Callable[[], A]) -> A:
@@ -196,6 +204,8 @@ class Deciding:
         held = None
         if isinstance(decision.todo, Held):
             held, decision = decision.todo.growth, decision._replace(todo=None)
+        if self._note is not None:
+            self._note(decision, asked.reading)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 

@@ -37,8 +37,8 @@ class Handover(Protocol):
             OSError: it cannot be marked as taken; then a clean stop could not leave anything either.
         """
 
-    def leave(self, pending_writes: Sequence[Record]) -> None:
-        """Keep the pending writes of a clean stop.
+    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
+        """Keep the pending writes of a clean stop, and who stands in line (``spec.turns``), if anybody may.
 
         Raises:
             OSError: they are not kept, and the next start holds.
@@ -60,9 +60,9 @@ class HandoverFile:
         """As ``take``."""
         return take(self._path, self._run)
 
-    def leave(self, pending_writes: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
         """As ``leave``."""
-        leave(self._path, pending_writes, self._run)
+        leave(self._path, pending_writes, self._run, line)
 
 
 class Taken(NamedTuple):
@@ -71,6 +71,8 @@ class Taken(NamedTuple):
     pending_writes: Sequence[Record]
     unclean: str | None
     """Why nothing can be taken over, or ``None``."""
+    line: object = None
+    """Who stood in line; ``None``: nobody could."""
 
 
 def take(path: Path, run: str) -> Taken:
@@ -85,18 +87,19 @@ def take(path: Path, run: str) -> Taken:
     return taken
 
 
-def leave(path: Path, pending_writes: Sequence[Record], run: str) -> None:
-    """Write the pending writes of a clean stop.
+def leave(path: Path, pending_writes: Sequence[Record], run: str, line: Record | None = None) -> None:
+    """Write what a clean stop leaves.
 
     Raises:
         OSError: the marker stays, and the next start holds.
     """
-    _write(path, json.dumps(left(pending_writes, run)))
+    _write(path, json.dumps(left(pending_writes, run, line)))
 
 
-def left(pending_writes: Sequence[Record], run: str) -> Record:
-    """What a clean stop of a run leaves."""
-    return {"version": VERSION, "clean": True, "run": run, "intents": list(pending_writes)}
+def left(pending_writes: Sequence[Record], run: str, line: Record | None = None) -> Record:
+    """What a clean stop of a run leaves. A release that knows no lines leaves that of it aside."""
+    found = {"version": VERSION, "clean": True, "run": run, "intents": list(pending_writes)}
+    return found if line is None else {**found, "line": line}
 
 
 def _beside(path: Path) -> Path:
@@ -129,7 +132,7 @@ def parsed(text: str | bytes, last: str) -> Taken:
         case {"version": 1, "clean": True, "intents": list(pending_writes)}:
             if tree.get("run", "") != last:
                 return Taken((), "the handover is of an earlier run, and not of the last one")
-            return Taken(pending_writes, None)
+            return Taken(pending_writes, None, tree.get("line"))
         case {"version": 1, "clean": False}:
             return Taken((), "the last run did not stop cleanly")
         case {"version": int(version)} if version != VERSION:

@@ -50,7 +50,7 @@ class Holding:
 
     def _taken_over(self, handover: Handover) -> str | None:
         try:
-            pending_writes, unclean = handover.take()
+            pending_writes, unclean, line = handover.take()
         except OSError as error:
             why = f"{error.strerror}; name a file in a directory that the gate may write"
             raise SettingsError(f"--handover {handover}: {why}") from None
@@ -58,9 +58,18 @@ class Holding:
             self._gate.import_pending_writes(pending_writes, self._clock())
         except HandoverError as error:
             return str(error)
+        if line is not None:
+            self._take_places(line)
         if unclean is None:
             self._log.event("info", "taken-over", intents=len(pending_writes), path=str(handover))
         return unclean
+
+    def _take_places(self, line: object) -> None:
+        """Without them everybody only has to ask again."""
+        try:
+            self._gate.ledger.turns.load(line, self._clock())
+        except ValueError as error:
+            self._log.event("warning", "line-lost", why=str(error))
 
     def _without_a_handover(self) -> str | None:
         """Why a start without a handover is unclean; ``None``: it is clean.
@@ -103,9 +112,10 @@ class Holding:
             why = "growth is held for writes of the run before; the next start holds anew"
             self._log.event("warning", "not-handed-over", path=str(handover), why=why)
             return
-        pending_writes = self._gate.export_pending_writes(self._clock())
+        pending_writes, turns = self._gate.export_pending_writes(self._clock()), self._gate.ledger.turns
+        line = turns.dump(self._clock()) if turns.lines else None
         try:
-            handover.leave(pending_writes)
+            handover.leave(pending_writes, line)
         except OSError as error:  # the marker stays, and the next start holds
             self._log.event("error", "not-handed-over", path=str(handover), why=error.strerror)
         else:

@@ -205,6 +205,31 @@ def _folder(path: Path) -> Path:
     return path
 
 
+def _size(text: str) -> str:
+    size_of(text)
+    return text
+
+
+def size_of(text: str) -> int:
+    """Bytes of a quantity such as ``500Mi``.
+
+    Raises:
+        ValueError: it is none, or none that holds a file.
+    """
+    from extauthz.core import quantities
+
+    try:
+        found = quantities.parse(text) // quantities.NANO
+    except quantities.QuantityError as error:
+        raise ValueError(f"{text!r} is no size: {error.why}; write for example 500Mi") from None
+    if found < LEAST_SIZE:
+        raise ValueError(f"{text!r} is less than 1Mi; write for example 500Mi")
+    return found
+
+
+LEAST_SIZE: Final = 1 << 20
+
+Size = Annotated[str, After(_size)]
 Url = Annotated[str, After(_is_url)]
 File = Annotated[Path, After(_file)]
 Folder = Annotated[Path, After(_folder)]

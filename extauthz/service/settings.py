@@ -25,6 +25,7 @@ from extauthz.service.setting_types import (
     PodGroups,
     Policies,
     Receivers,
+    Size,
     Templates,
     Url,
     bounds_url,
@@ -367,6 +368,14 @@ class Settings:
         allow_inf_nan=False,
         description="How often all usage is counted from scratch, in small steps beside the work. Wrong numbers are "
         "logged and repaired. 0: never.",
+    )
+    record: Path | None = setting(
+        None,
+        description="Folder for the [record of growth](sizing.md). Without it, there is none.",
+    )
+    record_max_bytes: Size = setting("500Mi", description="What its files may take; the oldest go first.")
+    record_max_days: float = setting(
+        14.0, gt=0, le=3660, allow_inf_nan=False, description="How old its files may become."
     )
     grace_s: float = setting(10.0, **SECONDS, description="How long requests may take to finish after SIGTERM.")
     log_level: Level = setting(Level.INFO, description="`info` logs every decision, `warning` only refusals.")

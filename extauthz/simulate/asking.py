@@ -14,6 +14,7 @@ from .checks import FAILURE, Checks
 from .loop import VirtualLoop
 from .member import Member
 from .reference import ReferenceModel
+from .turning import Turning
 from .wire import Answer, Question
 
 
@@ -40,6 +41,7 @@ class Asking:
         self._checks = checks
         self._gates = gates
         self._tell = tell
+        self.turning = Turning()
 
     async def ask(
         self, question: Question, random: Random, within_s: float, member: Member | None = None
@@ -97,6 +99,10 @@ class Asking:
         if logged.reason == INTERNAL_ERROR:
             self._checks.broken(FAILURE, f"{member.name} failed on {logged.id}")
         self._checks.answered(at_s, self._loop.time(), member.name, logged, question, known)
+        if not question.is_undecided:
+            wrong = self.turning.answered(self._loop.time(), member.name, member.gate, logged, dry=question.dry)
+            if wrong is not None:
+                self._checks.broken("the line is right", wrong)
         if answer.verdict is Verdict.ALLOW and not question.dry and not question.is_undecided:
             self._reference.promises[answer.id] = question.promise
         self._tell(f"{member.name}: {question}: {answer.verdict} {answer.id} ({answer.reason})")

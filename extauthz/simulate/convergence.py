@@ -81,8 +81,8 @@ class Convergence:
         """Nobody refuses anything but for quota any more, and limits stay what they are."""
         world = self._world
         for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
-            if tree["spec"].get("policies") or tree["spec"].get("overrides"):
-                put_policies(world, name, (), overrides=[])
+            if any(tree["spec"].get(field) for field in ("policies", "overrides", "turns")):
+                put_policies(world, name, (), overrides=[], turns=None, turnSeconds=None)
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""

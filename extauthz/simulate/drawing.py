@@ -290,6 +290,10 @@ def _override(random: Random, faults: frozenset[str], workloads: Sequence[str], 
     return {"quota": random.randrange(6), "in_s": round(begin_s + random.random(), 3), "for_s": for_s, **how}
 
 
+def _turns(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(6), "for_s": random.choice((0, 0, 2, 10, 300)), "weight": random.choice((1, 5))}
+
+
 def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
 
@@ -349,6 +353,7 @@ DRAWN: Final = {
     "policy": _policy,
     "guarantee": _guarantee,
     "override": _override,
+    "turns": _turns,
 }
 """Every kind of step."""
 
@@ -382,6 +387,7 @@ FAULT_OF: Final = {
     "policy": "policies",
     "guarantee": "guarantees",
     "override": "overrides",
+    "turns": "turns",
 }
 """The fault without which a kind does not happen."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
@@ -18,6 +19,7 @@ from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Told
+from extauthz.record.files import Files
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.webhook import Webhook
 from extauthz.service.assembly import Assembly, Decide, Surroundings
@@ -48,6 +50,9 @@ gone."""
 IN_FORCE_S = 0.2
 """How long a change from a watch may take to be in force. Changes of quotas are gathered for half of that."""
 
+RECORDED_S = 1.0
+"""How often it writes its record."""
+
 T = TypeVar("T")
 
 
@@ -67,6 +72,8 @@ class Wiring:
     """The plug-in of the gate of that name, if there is one."""
     ahead_s: Callable[[str], float] = lambda name: 0.0
     """By how much its wall clock is ahead."""
+    record: Path | None = None
+    """Folder that all gates record to; ``None``: nothing is recorded."""
 
 
 def settings(window_s: float, ledger: str, objects: str) -> Settings:
@@ -180,10 +187,10 @@ class Handover:
             self._stood_still(self._clock() - self._left_s)
         return taken
 
-    def leave(self, pending_writes: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
         """As in a file."""
         self._left_s = self._clock()
-        self._text = json.dumps(left(pending_writes, str(self._run)))
+        self._text = json.dumps(left(pending_writes, str(self._run), line))
 
 
 class Member:
@@ -199,6 +206,8 @@ class Member:
         self._aside = ReadsLate()
         self.odd = wiring.odd(name)
         """Its plug-in; ``None``: it has none."""
+        wall = lambda: wiring.loop.time() + wiring.ahead_s(name)  # noqa: E731
+        self._files = Files(wiring.record, name, 1 << 30, 1e9, wall) if wiring.record is not None else None
         around = Surroundings(
             self.log,
             self.metrics,
@@ -207,7 +216,9 @@ class Member:
             handover,
             wiring.store,
             policies=enlisted(self.odd) if self.odd is not None else (),
-            wall=lambda: wiring.loop.time() + wiring.ahead_s(name),
+            wall=wall,
+            record=self._files,
+            name=name.partition(".")[0],
         )
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
@@ -219,6 +230,8 @@ class Member:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.process.on_end.append(self._unplug)
         self.running = self.process.start(self.assembly.run(self._connection, self.stop, self._serve))
+        if self._files is not None:
+            self.process.start(self._record(self._files))
 
     @property
     def gate(self) -> Gate:
@@ -266,6 +279,16 @@ class Member:
         for one in self._under_way:
             one.cancel()
         self._checks = None
+
+    async def _record(self, files: Files) -> None:
+        """What the thread does for ``serve``. A crash loses what came since."""
+        recording = self.assembly.recording
+        assert recording is not None
+        while not self.running.done():
+            await asyncio.sleep(RECORDED_S)
+            recording.recorder.flush()
+        recording.recorder.finish()
+        files.close()
 
     def begin(self, check: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Answer a check, within the gate's process."""

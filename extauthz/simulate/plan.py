@@ -36,6 +36,7 @@ FAULTS: Mapping[str, str] = {
     "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
     "guarantees": "quotas have siblings, and operators give them guarantees and take these back",
     "overrides": "operators give quotas other amounts for a while; the clocks of gates are up to 5 s apart",
+    "turns": "roots have turns, and operators give them turns and take these back",
     "adopted": "ReplicaSets that stand alone are given to a Deployment, and taken from it again",
     "applied": "server-side applies leave out the count, a label or a container that earlier ones had",
     "remade": "StatefulSets are deleted, and made again under the same or other labels; their claims stay",
@@ -126,6 +127,8 @@ def draw(
     clamps = entrances == "webhook" and _clamps(seed)
     if "guarantees" in faults:
         quotas = _guaranteed(seed, quotas)
+    if "turns" in faults:
+        quotas = tuple(one if "parent" in one else {**one, "turns": "Share"} for one in quotas)
     if clamps:
         quotas = tuple({**one, "mode": "Clamp"} for one in quotas)
     return Plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from extauthz.ledger_store.payload import Payload, encode
@@ -33,10 +34,14 @@ class Result:
     virtual_s: float
 
 
-def run(plan: Plan) -> Result:
-    """Run a plan to its end, or to the first rule that is broken."""
+def run(plan: Plan, record: Path | None = None) -> Result:
+    """Run a plan to its end, or to the first rule that is broken.
+
+    Args:
+        record: folder that its gates record to; ``None``: nothing is recorded.
+    """
     with seeded(plan.seed):
-        world = World(plan)
+        world = World(plan, record)
         world.loop.run(_live(world))
     if world.mistake is not None:
         raise world.mistake

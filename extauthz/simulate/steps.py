@@ -211,6 +211,21 @@ def _override(world: World, step: Step, random: Random) -> None:
         world.loop.call_at(at_s, world.turned, tree["metadata"]["name"])
 
 
+def _turns(world: World, step: Step, random: Random) -> None:
+    """An operator gives a root turns, or takes them from it; a child gets a weight."""
+    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    if not held:
+        return
+    tree, for_s = held[step.how["quota"] % len(held)], step.how["for_s"]
+    if "parent" in tree["spec"]:
+        _put_spec(world, tree, weight=step.how["weight"])
+    elif for_s:
+        _put_spec(world, tree, turns="Share", turnSeconds=for_s)
+    else:
+        _put_spec(world, tree, turns="FirstCome", turnSeconds=None)
+    world.tell(f"{tree['metadata']['name']} has turns of {for_s} s, or a weight")
+
+
 def _part(amount: str, of_it: float) -> str:
     number = _number(amount)
     return f"{int(number * of_it)}{amount.removeprefix(str(number))}"
@@ -237,7 +252,7 @@ def _move(world: World, step: Step, random: Random) -> None:
         return
     spec = {key: value for key, value in held[name]["spec"].items() if key != "parent"}
     if parent := parents[step.how["to"] % len(parents)]:
-        spec["parent"] = parent
+        spec |= {"parent": parent, "turns": None, "turnSeconds": None}
     metadata = {**held[name]["metadata"], "generation": held[name]["metadata"]["generation"] + 1}
     world.server.request("PUT", f"{QUOTAS}/{name}", {}, {**held[name], "metadata": metadata, "spec": spec})
     world.tell(f"{name} is under {parent or 'no other quota'}")
@@ -336,4 +351,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "policy": _policy,
     "guarantee": _guarantee,
     "override": _override,
+    "turns": _turns,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .objects import REPLICA_SET, workload_of
 from .plan import Plan
-from .reference import QUOTAS, Odd, ReferenceModel, owner
+from .reference import NAMESPACES, QUOTAS, Odd, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
@@ -60,9 +61,14 @@ SEEN_S = 3.0
 
 
 class World:
-    """Everything there is, for one run."""
+    """Everything there is, for one run.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        plan: what happens.
+        record: folder that its gates record to; ``None``: nothing is recorded.
+    """
+
+    def __init__(self, plan: Plan, record: Path | None = None) -> None:
         self.plan = plan
         self.loop = VirtualLoop(self.random("order"))
         self.server = ApiServer()
@@ -77,6 +83,7 @@ class World:
         self.peace = asyncio.Event()
         """Set once no faults happen any more."""
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
+        self._turning = asking.turning
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
         admission = Admission(around, plan.faults, asks=plan.entrances != "envoy", clamps=plan.clamps)
         self.client = Client(self.loop, self.reference, self, asking, admission, plan.entrances)
@@ -96,6 +103,7 @@ class World:
             self.tell,
             self._odd,
             self._ahead_s,
+            record,
         )
         in_memory = plan.ledger == "memory"
         self._handovers = [
@@ -133,6 +141,8 @@ class World:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
+        if after is None or collection in (QUOTAS, NAMESPACES):
+            self._turning.changed()
         if collection == REPLICA_SET.collection:
             owners = {owner(one) for one in (before, after) if one is not None} - {None, workload_of(key)[1]}
             for name in owners:

@@ -50,6 +50,8 @@ def quota(
     notify: Sequence[str] | None = None,
     policies: Sequence[Mapping[str, Any]] | None = None,
     guaranteed: Mapping[str, str] | None = None,
+    turn_s: int | None = None,
+    weight: int | None = None,
     compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
@@ -60,6 +62,10 @@ def quota(
     spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
     if guaranteed is not None:
         spec["guaranteed"] = dict(guaranteed)
+    if turn_s is not None:
+        spec |= {"turns": "Share", "turnSeconds": turn_s}
+    if weight is not None:
+        spec["weight"] = weight
     if on_unknown is not None:
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:

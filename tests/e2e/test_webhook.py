@@ -229,6 +229,13 @@ def test_an_object_with_several_templates_is_decided_whole_and_charged_for_what_
     assert f'{DENIED}rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: {acme.name}' in said
     assert "requested: requests.cpu=2, used: requests.cpu=7, limited: requests.cpu=8" in said
     assert "largest allowed" not in said
+
+    def told() -> list[str]:
+        events = acme.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{acme.namespace}/events")["items"]
+        ours = [one for one in events if one["reason"] == "WorkspaceQuotaExceeded"]
+        return [f"{one['regarding']['kind']} {one['regarding']['name']}: {one['note']}" for one in ours]
+
+    eventually(lambda: any(one.startswith("RayCluster ray: rayclusters.ray.io") for one in told()), told)
     patch(workerGroupSpecs=[worker("a", 1, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})])
     operate(acme, "ray")
     eventually(lambda: (acme.used(), acme.charged()) == (8, 8), acme.used)

@@ -18,12 +18,13 @@ from extauthz.observe.observers import Told
 from extauthz.servers.api.rights import Everything
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Share
-from extauthz.servers.page import knows, rendering, tree, workload
+from extauthz.servers.page import knows, rendering, tree
 from extauthz.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.servers.page.knows import Shown
 from extauthz.servers.page.rendering import HEADERS, Templates, files
 from extauthz.servers.page.views import Decided
-from extauthz.testing.builders import quota, scale
+from extauthz.servers.page.workload import _room
+from extauthz.testing.builders import quota, scale, workload
 from tests.servers.paging import HOSTILE, WEB, World, small
 
 PAGES = ["/", "/quotas/acme", WEB]
@@ -91,6 +92,19 @@ async def test_what_pends_is_told_with_how_long(world: World):
     world.write(scale("web", 4))
     page = await world.get("/quotas/acme")
     assert "web team-a to 4 replicas, for 1 min at most" in page.texts("li")
+
+
+async def test_who_stands_in_line_is_told_with_what_it_wants():
+    quotas = [
+        quota("corp", {"requests.cpu": "4"}, turn_s=300),
+        quota("acme", {"requests.cpu": "10"}, parent="corp", namespaces={"workspace": "acme"}),
+    ]
+    async for world in World(*quotas, objects=[workload("web", 2), workload("api", 2)]).serve():
+        assert "In line 1" not in (await world.get("/quotas/acme")).texts("h2")
+        world.gate.answered(world.write(scale("web", 3)), -130.0)
+        page = await world.get("/quotas/corp")
+        assert "In line 1" in page.texts("h2")
+        assert "1. web team-a wants 3 replicas, for 2 min" in page.texts("li")
 
 
 async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(world: World):
@@ -373,4 +387,4 @@ def test_what_is_vendored_names_its_version_and_licence():
 )
 def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
     room = {"replicas": most, "observedReplicas": 3, "mayAskFor": asks, "auditReplicas": None, "certain": True}
-    assert workload._room(room | {"bound": None}).sentence == says
+    assert _room(room | {"bound": None}).sentence == says

@@ -34,7 +34,12 @@ ROOT = Path(__file__).parents[2]
 ROWS = (
     "decision, KPA PATCH",
     "decision, HPA PUT",
+    "decision, a grant with 256 in line, over one without turns",
+    "decision, a refusal with 256 in line, over one without turns",
     "headroom of a workload",
+    "decision that is recorded (--record), over one that is not",
+    "replay of 10,000 asks of 200 workloads: processor time",
+    "replay of 10,000 asks of 200 workloads: peak memory",
     "top, a quota printed",
     "top QUOTA, a workload printed",
     "memory a workload",

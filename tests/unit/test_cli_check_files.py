@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from extauthz.simulate.objects import definition
+from extauthz.testing.builders import pod
+from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.unit.test_cli_check import STATE, Check
 
 SET = """\
@@ -162,6 +165,23 @@ def test_a_custom_resource_is_weighed_where_it_is_named_and_its_definition_is_kn
     assert "requested: requests.memory=2Gi, used: requests.memory=7Gi" in second
     assert "new, 2: " in third
     assert third.startswith("deny")
+
+
+def test_an_object_with_several_templates_is_weighed_whole(check):
+    def ray(name: str, workers: int) -> dict[str, Any]:
+        each = {"cpu": "1m", "memory": "256Mi"}
+        made = raycluster(worker("a", workers, each), headGroupSpec={"template": pod(each)})
+        return made | {"metadata": {"name": name, "namespace": "shop"}}
+
+    state = {**STATE, "items": [*STATE["items"], RAY_CLUSTERS, ray("there", 1)]}
+    (check.directory / "state.json").write_text(json.dumps(state))
+    file = check.file("a.yaml", yaml.safe_dump_all([ray("small", 1), ray("large", 99), ray("there", 2)]))
+    code, said = check.asked("-f", file, "--custom", "rayclusters.ray.io", "--pod-groups", RAY)
+    small, large, there = said.splitlines()
+    assert (code, small) == (1, "allow       rayclusters.ray.io shop/small, new: fits")
+    assert there == "allow       rayclusters.ray.io shop/there, changed: fits"
+    assert large.startswith('deny        rayclusters.ray.io shop/large, new: rayclusters.ray.io "large" is forbidden')
+    assert "requested: requests.memory=25Gi" in large
 
 
 def test_its_version_must_have_a_scale_and_its_definition_be_known(with_rollouts):

@@ -16,6 +16,7 @@ from typing import cast
 import grpc
 import pytest
 
+from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import (
     COMMIT,
     Decision,
@@ -54,6 +55,8 @@ def reads(request: Request) -> Reading:
 
 
 class AllowAll:
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         assert charge
         assert now_s > 0
@@ -61,6 +64,8 @@ class AllowAll:
 
 
 class Broken:
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         raise AssertionError("usage is negative")
 
@@ -127,6 +132,8 @@ WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCAL
 class Holds:
     """A policy does not let the write go."""
 
+    ledger = Ledger()
+
     def decide(self, reading: Reading, decision_id: str, *args: object, **how: object) -> Decision:
         growth = Growth(decision_id, WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
         return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, todo=Held(growth))
@@ -145,6 +152,8 @@ async def test_what_is_held_is_not_in_what_observers_keep() -> None:
 
 class Knowing:
     """Knows a workload once it was looked at."""
+
+    ledger = Ledger()
 
     def __init__(self, needs: NeedsFetch | None = WORKLOAD) -> None:
         self.seen = False
@@ -262,6 +271,8 @@ async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
 
 class Asking:
     """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
+
+    ledger = Ledger()
 
     def __init__(self, *, seen: bool = True) -> None:
         self.seen, self.learnt, self.uncovered = seen, False, False

@@ -25,16 +25,22 @@ def path(tmp_path: Path) -> Path:
 def test_what_a_clean_stop_leaves_the_next_start_takes(path: Path) -> None:
     handover.take(path, RUN)
     handover.leave(path, INTENTS, RUN)
-    assert handover.take(path, RUN) == (INTENTS, None)
+    assert handover.take(path, RUN) == (INTENTS, None, None)
+
+
+def test_who_stands_in_line_is_left_too(path: Path) -> None:
+    handover.take(path, RUN)
+    handover.leave(path, INTENTS, RUN, {"at_ms": 1, "places": {}})
+    assert handover.take(path, RUN) == (INTENTS, None, {"at_ms": 1, "places": {}})
 
 
 def test_a_first_start_cannot_know_what_was_before(path: Path) -> None:
-    assert handover.take(path, RUN) == ((), "there is no handover yet")
+    assert handover.take(path, RUN) == ((), "there is no handover yet", None)
 
 
 def test_a_start_after_a_crash_finds_the_marker(path: Path) -> None:
     handover.take(path, RUN)
-    assert handover.take(path, RUN) == ((), "the last run did not stop cleanly")
+    assert handover.take(path, RUN) == ((), "the last run did not stop cleanly", None)
 
 
 def test_what_an_earlier_run_has_left_is_not_taken(path: Path) -> None:
@@ -43,17 +49,17 @@ def test_what_an_earlier_run_has_left_is_not_taken(path: Path) -> None:
     runs[0].take()
     runs[0].leave(INTENTS)
     backup = path.read_bytes()
-    assert runs[1].take() == (INTENTS, None)
+    assert runs[1].take() == (INTENTS, None, None)
     path.write_bytes(backup)
-    assert runs[2].take() == ((), "the handover is of an earlier run, and not of the last one")
+    assert runs[2].take() == ((), "the handover is of an earlier run, and not of the last one", None)
     runs[2].leave([])
-    assert runs[3].take() == ([], None)
+    assert runs[3].take() == ([], None, None)
 
 
 def test_what_a_release_without_ids_of_runs_has_left_is_taken_once(path: Path) -> None:
     content = b'{"version": 1, "clean": true, "intents": []}'
     path.write_bytes(content)
-    assert handover.take(path, RUN) == ([], None)
+    assert handover.take(path, RUN) == ([], None, None)
     path.write_bytes(content)
     assert handover.take(path, RUN).unclean is not None
 

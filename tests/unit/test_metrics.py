@@ -29,7 +29,7 @@ def metrics() -> Metrics:
     row = UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
     watches = [("deployments.apps", 12.5, 3)]
     levels = Levels(
-        [QuotaUse(node, (row,), 1, 0, ("shop",))],
+        [QuotaUse(node, (row,), 1, 0, ("shop",), waiting=3)],
         quotas=7,
         left_out=6,
         pending_writes=2,

@@ -95,6 +95,10 @@ def test_equal_templates_are_one_whatever_group_they_are_in():
     assert one is other is moved
     assert one is not None
     assert [each["count"] for each in json.loads(one.text)["groups"]] == [1, 4]
+    several = [worker("a", 1, {"cpu": "3"}), worker("b", 1, {"cpu": "2"})]
+    assert groups.template(RAY_GROUPS, raycluster(*several)) is groups.template(
+        RAY_GROUPS, raycluster(*reversed(several))
+    )
 
 
 @pytest.mark.parametrize(("leader", "size", "cpu"), [("2", 3, 2 + 2), (None, 3, 3), ("2", None, 2), (None, 0, 1)])

@@ -19,11 +19,15 @@ examples:
   extauthz simulate --minutes 60 --steps 60
   extauthz simulate --seed 17 --trace
   extauthz simulate --seed 17 --only 3,7,12 --trace
+  extauthz simulate sharing --seeds 30 --svg sharing.svg
+
+sharing: autoscalers in one full house, first come and with turns; of the flags only --seed, --seeds and --svg
 
 faults:
 {faults}
 
-exit codes: 0 no rule was broken, 1 one was, 64 wrong usage"""
+exit codes: 0 no rule was broken, 1 one was (of sharing: somebody waits for more than two of its own intervals beyond
+its turn, or Jain's index is below 0.95), 64 wrong usage"""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,6 +38,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=DESCRIPTION,
         epilog=EPILOG.format(faults=faults),
     )
+    parser.add_argument(
+        "what", nargs="?", choices=("sharing",), help="Worlds of their own. Default: those with faults."
+    )
+    parser.add_argument("--svg", default="", metavar="FILE", help="Of sharing: write the chart there, too.")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="The first, or the only one. Default: 0.")
     many = parser.add_mutually_exclusive_group()
     many.add_argument("--seeds", type=int, default=1, metavar="N", help="How many from there on. Default: 1.")

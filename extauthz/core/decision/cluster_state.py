@@ -102,6 +102,8 @@ class ClusterState:
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
         self.written = tree
+        if self.ledger.usage.witness is not None:
+            self.ledger.usage.witness.limited(tree)
         self._put_in_force(now_s)
         self.quotas_known = True
         self.tick(now_s)
@@ -110,6 +112,7 @@ class ClusterState:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
         self.ledger.usage.set_tree(tree)
+        self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:
         """Put those amounts of overrides in force that hold now."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.decision import known, policing, sentences, unknowns, weighing
+from extauthz.core.decision import known, policing, sentences, turns, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
@@ -136,6 +136,11 @@ class Gate(ClusterState):
         else:
             decision = unknowns.unreadable(self, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
+
+    def answered(self, decision: Decision, now_s: float) -> None:
+        """Note that a decision was given as the answer to a write: its workload may stand in line from now on, or no
+        more (``spec.turns``)."""
+        turns.answered(self.ledger.turns, decision, now_s)
 
     def _looks_at(self, now_s: float) -> None:
         """The time is ``now_s``: the last report about the sources may be too old."""
@@ -285,7 +290,9 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(policing.let_grow)  # a policy does not let it grow, or not so far
     if growth.shortages:
         judges.append(weighing.exceeded)  # it grows past a quota
-    if state.bounds is not None and not asked.resizes:
+    if state.ledger.coverage.tree.has_turns and growth.grows:
+        judges.append(turns.kept)  # what is left is kept for somebody who comes before it
+    if state.bounds is not None and asked.has_count:
         judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
     judges.append(full)  # too many writes are under way
     if has_policies:
@@ -335,7 +342,7 @@ def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
         policies=grounds.policies,
         grows=bool(proposal.growth.grows) or asked.may_raise,
     )
-    replicas = None if asked.resizes else asked.pending_write.replicas
+    replicas = asked.pending_write.replicas if asked.has_count else None
     sentence = why + recorded.remark + grounds.remark
     return asked.answer(Verdict.ALLOW, reason, sentence, replicas, evidence, recorded.todo, recorded.id)
 

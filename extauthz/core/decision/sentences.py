@@ -8,7 +8,7 @@ from math import ceil
 
 from extauthz.core import quantities
 from extauthz.core.kinds import JOBS
-from extauthz.core.model import PolicyAnswer, Shortage, Unspecified, WorkloadRef
+from extauthz.core.model import PolicyAnswer, Shortage, Turn, Unspecified, WorkloadRef
 
 
 def subject(ref: WorkloadRef) -> str:
@@ -46,6 +46,28 @@ def clamped(ref: WorkloadRef, asked: int, granted: int, shortages: Iterable[Shor
     used: pods=3, limited: pods=4
     """
     return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {_quotas(shortages)}"
+
+
+def not_its_turn(ref: WorkloadRef, turn: Turn) -> str:
+    """A denial where others come first.
+
+    >>> print(not_its_turn(WorkloadRef("apps", "deployments", "team-a", "web"), Turn("acme", 2, 15.0)))
+    deployments.apps "web" is forbidden: 2nd in line for workspace quota acme; ask again in about 15 s
+    """
+    return (
+        f"{subject(ref)} is forbidden: {ordinal(turn.place)} in line for workspace quota {turn.quota}; "
+        f"ask again in about {turn.again_s:.0f} s"
+    )
+
+
+def ordinal(number: int) -> str:
+    """A place, in words.
+
+    >>> [ordinal(one) for one in (1, 2, 3, 4, 11, 21, 112)]
+    ['1st', '2nd', '3rd', '4th', '11th', '21st', '112th']
+    """
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number // 10 % 10 == 1 else endings.get(number % 10, 'th')}"
 
 
 def must_specify(ref: WorkloadRef, rows: Iterable[Unspecified]) -> str:

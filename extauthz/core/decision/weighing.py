@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from extauthz.core import texts
-from extauthz.core.decision import sentences
+from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.footprint import FootprintError
@@ -57,10 +57,13 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         fits = _largest(asked, proposal, free)
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)
+    has_turns = asked.state.ledger.coverage.tree.has_turns
+    fits = turns.within(asked, proposal, fits) if has_turns else fits
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
-    replicas = None if asked.resizes else pending_write.replicas
+    replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
-    evidence = Evidence(short, proposal.growth.audit, fits, never)
+    places = turns.places(asked, proposal, short) if has_turns else ()
+    evidence = Evidence(short, proposal.growth.audit, fits, never and not places, places=places)
     return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
 
 
@@ -182,9 +185,7 @@ MAX_SCALE_EXCEEDED = "exceeded-max-scale"
 def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether it exceeds what the service allows, or that is not known."""
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
-    if bounds is None or replicas is None or not asked.has_count:
-        return grounds
-    if replicas <= proposal.step.before.envelope.replicas:
+    if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
         return grounds  # its count is not above all that the workload may have already
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:

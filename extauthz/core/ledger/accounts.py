@@ -428,6 +428,9 @@ class Accounts:
     def __init__(self, tree: QuotaTree) -> None:
         self._nodes = tree.nodes
         self._keeps = tree.keeps
+        self._is_followed = tree.keeps or tree.has_turns
+        self.turned: set[QuotaNode] = set()
+        """Roots with turns under which something has changed since somebody has emptied this."""
         self._accounts: dict[QuotaNode, Account] = {}
         self._unknown: set[QuotaNode] = set()
         """Those that have workloads of unknown cost."""
@@ -456,7 +459,7 @@ class Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
         copy._nodes, copy._accounts, copy._unknown = self._nodes, dict(self._accounts), set(self._unknown)
-        copy._keeps = self._keeps
+        copy._keeps, copy._is_followed, copy.turned = self._keeps, self._is_followed, set()
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
@@ -491,8 +494,8 @@ class Accounts:
                     reserved = account.own_reserved()
                     reserved[key] = reserved.get(key, 0) + charged - used
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-        if self._keeps:
-            settle(self._accounts, nodes)
+        if self._is_followed:
+            self._follow(nodes)
 
     def _count_unknown(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
         of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
@@ -533,8 +536,14 @@ class Accounts:
                 if key in changes:
                     reserved[key] = total = reserved.get(key, 0) + changes[key]
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+        if self._is_followed:
+            self._follow(nodes)
+
+    def _follow(self, nodes: Nodes) -> None:
+        """Something has changed in quotas. Ancestors are among them."""
         if self._keeps:
             settle(self._accounts, nodes)
+        self.turned.update(node for node in nodes if node.turn_s is not None)
 
     def weigh(self, step: Step) -> Growth:
         """Check a step: only keys that the write grows are checked, in every quota and ancestor.
@@ -599,11 +608,40 @@ class Accounts:
     def _kept_beyond(
         self, step: Step, risen: Amounts, above: Amounts, *, stays: bool
     ) -> Mapping[tuple[QuotaNode, str], int]:
-        growths: list[tuple[QuotaNode, Amounts]] = []
-        for node in step.after.envelope_in:
-            here = risen if stays and not node.audits else _here(step, node, risen, above)[0]
-            growths.append((node, _NO_CHANGE if node in step.leaves else here))
-        return kept_beyond(self._accounts, growths)
+        return kept_beyond(self._accounts, _risen(step, risen, above, stays=stays))
+
+    # What turns look at.
+
+    def charged(self, node: QuotaNode, key: str) -> int:
+        """Used and reserved of a key."""
+        return sum(self._accounts.get(node, _UNTOUCHED).of(key))
+
+    def left_by(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+        """What a step leaves to others, of quotas and keys that it raises by more than is kept for it."""
+        growths, beyond = self._beyond(step)
+        for node, growth in growths:
+            hard, account = node.hard, self._accounts.get(node, _UNTOUCHED)
+            for key, more in growth.items() if not node.audits else ():
+                if key in hard and not (key in node.promised and (node, key) not in beyond):
+                    yield node, key, account.available(key, hard[key]) - more - beyond.get((node, key), 0)
+
+    def needs_of(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+        """By how much a step raises quotas and keys beyond what is kept for it."""
+        growths, beyond = self._beyond(step)
+        for node, growth in growths:
+            kept = self._of(node).kept
+            for key, more in growth.items() if not node.audits else ():
+                need = more - kept.get(key, 0) + beyond.get((node, key), 0)
+                if need > 0 and key in node.hard:
+                    yield node, key, need
+
+    def _beyond(self, step: Step) -> tuple[list[tuple[QuotaNode, Amounts]], Mapping[tuple[QuotaNode, str], int]]:
+        before, after, observed_only, this_write_only, _ = step
+        risen = rise(before.envelope, after.envelope)
+        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
+        above = _NO_CHANGE if stays else rise(observed_only.envelope, this_write_only.envelope)
+        growths = _risen(step, risen, above, stays=stays)
+        return growths, kept_beyond(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
@@ -667,6 +705,10 @@ class Accounts:
         kept, guaranteed = account.kept.get, node.guaranteed.get
         for key, hard in node.hard.items():
             yield UsageRow(node.quota.name, key, *account.of(key), hard, kept(key, 0), guaranteed(key, 0))
+
+    def level(self, node: QuotaNode, key: str) -> int:
+        """Used and reserved of a key of a quota, together."""
+        return sum(self._accounts.get(node, _UNTOUCHED).of(key))
 
     def _of(self, node: QuotaNode) -> Account:
         return self._accounts.get(node) or (Account(node) if node.holds else _UNTOUCHED)
@@ -732,6 +774,15 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
     return risen_here, above_here
+
+
+def _risen(step: Step, risen: Amounts, above: Amounts, *, stays: bool) -> list[tuple[QuotaNode, Amounts]]:
+    """By how much each quota grows above the envelope. Growth is not for the guarantees of those that it leaves."""
+    growths: list[tuple[QuotaNode, Amounts]] = []
+    for node in step.after.envelope_in:
+        here = risen if stays and not node.audits else _here(step, node, risen, above)[0]
+        growths.append((node, _NO_CHANGE if node in step.leaves else here))
+    return growths
 
 
 def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:

@@ -14,6 +14,7 @@ from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Ste
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import pod_of
+from extauthz.core.ledger.line import Turns
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import PendingWrite, State
@@ -64,6 +65,8 @@ class Ledger:
         """Which workload is charged through which."""
         self.usage = Usage(self.workloads, self.coverage, self.pod_costs)
         """What every quota has used and reserved."""
+        self.turns = Turns(self.workloads, self.usage)
+        """Who waits for room, where quotas have turns."""
         self.pending = PendingWrites(self.workloads, self.ownership, self.usage)
         """Allowed writes that may still land."""
         self.observations = Observations(self.workloads, self.ownership, self.usage, self.pending)

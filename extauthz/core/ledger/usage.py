@@ -7,7 +7,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import NOWHERE, Accounts, Difference, Position, UsageRow
@@ -22,6 +22,22 @@ ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 """The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
 
 
+class Witness(Protocol):
+    """Told of what counts, as it changes. It must return at once."""
+
+    def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """A workload that is charged by itself costs something else, or counts elsewhere."""
+
+    def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
+        """A namespace has other labels; ``None``: it is gone."""
+
+    def limited(self, tree: QuotaTree) -> None:
+        """Other quotas are in force, with all their overrides."""
+
+    def counted_anew(self) -> None:
+        """Positions may be others, and nobody was told of each."""
+
+
 class Usage:
     """The accounts of all workloads, and what changes positions from outside."""
 
@@ -34,6 +50,8 @@ class Usage:
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
         self._loading = False
+        self.witness: Witness | None = None
+        """``None``: nobody has to know."""
 
     # The first load.
 
@@ -94,6 +112,8 @@ class Usage:
             self._put_in_force(self._recount())
 
     def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if self.witness is not None:
+            self.witness.labelled(name, labels)
         self._coverage.set_labels(name, labels)
         self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
 
@@ -111,6 +131,8 @@ class Usage:
         self.accounts = accounts
         for entry in self._standing:
             entry.standing = self.add_up(entry)
+        if self.witness is not None:
+            self.witness.counted_anew()
 
     # One workload.
 
@@ -127,6 +149,8 @@ class Usage:
         self.accounts.move(before, after)
         if self._recounting is not None:
             self._recounting.moved(ref, before, after)
+        if self.witness is not None:
+            self.witness.moved(ref, before, after)
 
     def book(self, head: Entry, before: Position, after: Position) -> None:
         """``shift``, and keep the position while a pending write lives on the workload."""
@@ -154,6 +178,14 @@ class Usage:
     def rows(self) -> Iterator[UsageRow]:
         """Used, reserved and hard of every quota and key, nano-units."""
         return self.accounts.rows()
+
+    def positions(self) -> Iterator[tuple[WorkloadRef, Position]]:
+        """Every workload that is charged by itself. They may change meanwhile: each is as of its turn."""
+        for unit in list(self._workloads.units()):
+            for ref in self._workloads.of_unit(*unit):
+                entry = self._workloads.get(ref)
+                if entry is not None and entry.head is None:
+                    yield ref, self.position(entry)
 
     def _recount(self) -> Accounts:
         accounts = Accounts(self._coverage.tree)

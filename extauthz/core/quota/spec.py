@@ -29,8 +29,8 @@ _METADATA_FIELDS = (
     "generateName", "selfLink",
 )  # fmt: skip
 _SPEC_FIELDS = (
-    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "mode", "onUnknown",
-    "requesters", "notify", "policies",
+    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "turns", "turnSeconds",
+    "weight", "mode", "onUnknown", "requesters", "notify", "policies",
 )  # fmt: skip
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
@@ -44,6 +44,13 @@ class Mode(StrEnum):
     """Grant what still fits where a server can change the write; refuse elsewhere."""
     AUDIT = "Audit"
     """Allow it, and report what would have been refused."""
+
+
+TURN_S = 300
+"""For how long it is one workload's turn, unless the quota says otherwise (``turnSeconds``)."""
+
+MAX_TURN_S = 3600
+MAX_WEIGHT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,11 @@ class WorkspaceQuota:
     """Room that its siblings never get, used or not; of keys of ``hard``, and no more than that."""
     overrides: tuple[Override, ...] = ()
     """Other amounts at some times."""
+    turn_s: int | None = None
+    """Who is refused for want of room in its tree stands in a line, and is first for no longer than this; ``None``: who
+    asks first gets it."""
+    weight: int = 1
+    """What its share of the tree is divided by, where that has turns."""
     mode: Mode = Mode.ENFORCE
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
@@ -167,6 +179,8 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
         hard=hard,
         guaranteed=guaranteed,
         overrides=overrides.parse(spec.get("overrides"), problems, hard, guaranteed, read),
+        turn_s=_turns(spec, problems),
+        weight=_whole(spec, "weight", MAX_WEIGHT, problems) or 1,
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
@@ -221,6 +235,30 @@ def _mode(value: Tree, problems: Problems) -> Mode:
         return Mode(value)
     problems.add(("spec", "mode"), f"{shown(value)} is not a mode", f"use one of {', '.join(Mode)}")
     return Mode.ENFORCE
+
+
+def _turns(spec: Mapping[str, Tree], problems: Problems) -> int | None:
+    """For how long it is one's turn; ``None``: it has no turns."""
+    value, seconds = spec.get("turns"), _whole(spec, "turnSeconds", MAX_TURN_S, problems)
+    if value not in (None, "FirstCome", "Share"):
+        problems.add(("spec", "turns"), f"{shown(value)} is no order", "use one of FirstCome, Share")
+    if value == "Share":
+        if spec.get("parent") is not None:
+            problems.add(("spec", "turns"), "a quota with a parent has its turns", "write it there, or remove parent")
+        return seconds or TURN_S
+    if seconds is not None:
+        problems.add(("spec", "turnSeconds"), "it has no turns", "write turns: Share, or remove it")
+    return None
+
+
+def _whole(spec: Mapping[str, Tree], name: str, most: int, problems: Problems) -> int | None:
+    value = spec.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not 1 <= value <= most:
+        problems.add(("spec", name), f"{shown(value)} is no whole number from 1 to {most}", "write one, or remove it")
+        return None
+    return value
 
 
 def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:

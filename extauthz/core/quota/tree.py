@@ -75,7 +75,7 @@ class QuotaNode:
 
     __slots__ = (
         "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices",
-        "next_override", "override", "parent", "promised", "quota", "root", "rules", "timed",
+        "next_override", "override", "parent", "promised", "quota", "root", "rules", "timed", "turn_s",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,8 @@ class QuotaNode:
         """One that is in force."""
         self.next_override: Override | None = None
         """The one that begins next."""
+        self.turn_s = quota.turn_s if parent is None else None
+        """For how long it is one's turn in its tree; ``None``: it has no turns, or is no root."""
         self.illegible = quota.illegible
         self.rules = rules(quota.policies)
         self.parent = parent
@@ -174,6 +176,7 @@ class QuotaTree:
         "_by_namespace",
         "clamps",
         "has_policies",
+        "has_turns",
         "keeps",
         "lasts",
         "limited",
@@ -195,6 +198,9 @@ class QuotaTree:
     has_policies: bool
     """Some quota has policies."""
 
+    has_turns: bool
+    """Some quota has turns."""
+
     keeps: bool
     """Some quota has a guarantee."""
 
@@ -208,6 +214,7 @@ class QuotaTree:
         self.limited = frozenset(key for hard in plans.values() for key in hard)
         self.has_policies = any(node.rules is not None for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
+        self.has_turns = any(node.turn_s is not None for node in nodes)
         self.keeps = any(node.guaranteed for node in nodes)
         self.lasts = (inf, inf) if any(node.quota.overrides for node in nodes) else None
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]

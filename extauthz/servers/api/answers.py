@@ -136,6 +136,13 @@ class Answers:
         more = {"total": total, "byKind": kinds.shown()}
         return shown.page("WorkloadList", map(shown.workload, first), None) | more
 
+    def line(self, quota: str, limit: int = MOST, visible: Container[str] = ALL) -> Json:
+        """Who waits in line for a quota, of namespaces that are ``visible``; for a root: in its whole tree."""
+        self.quota(quota)
+        found = self._queries.line(quota, self._clock())
+        items = [shown.place(one, quota) for one in found if one.ref.namespace in visible]
+        return shown.page("Line", items[:limit], None) | {"total": len(found)}
+
     def workload(self, ref: WorkloadRef) -> Json:
         """What one workload uses."""
         use = self._queries.workload(ref)

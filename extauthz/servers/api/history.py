@@ -136,6 +136,7 @@ class History:
             "sentence": latest.sentence,
             "shortages": [shown.shortage(row) for row in latest.evidence.shortages],
             "policies": shown.policies(latest),
+            "turn": shown.turn(latest),
         }
 
 
@@ -164,6 +165,7 @@ def _decided(noted: Noted) -> Json:
         "shortages": [shown.shortage(row) for row in decision.evidence.shortages],
         "audit": [shown.shortage(row) for row in decision.evidence.audit],
         "policies": shown.policies(decision),
+        "turn": shown.turn(decision),
         "user": noted.user or None,
         "userAgent": noted.user_agent or None,
     }

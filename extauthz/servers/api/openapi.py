@@ -62,6 +62,7 @@ _POLICY: Final = _object(
     replicas=_NUMBER_OR_NULL | {"description": "The most that it allows."},
     againSeconds={"type": ["number", "null"], "description": "After how long it is worth to ask again."},
 )
+_TURN: Final = {"oneOf": [_object(quota=_HIDDEN, place=_NUMBER_OR_NULL, againSeconds=_NUMBER), {"type": "null"}]}
 _HEADROOM: Final = _object(
     **_NAMED,
     replicas=_REPLICAS_OR_NULL,
@@ -103,6 +104,10 @@ _SCHEMAS: Final = {
         unpricedWorkloads=_NUMBER,
         selectsNamespace=_FLAG,
         readable=_FLAG,
+        waiting=_NUMBER_OR_NULL | {"description": "How many wait in line. null: its tree has no turns."},
+    ),
+    "Place": _object(
+        **_NAMED, place=_NUMBER, waitsSeconds=_NUMBER, replicas=_NUMBER, needs=_QUANTITIES, asksEverySeconds=_NUMBER
     ),
     "Workload": _object(**_NAMED, replicas=_NUMBER, used=_QUANTITIES, reserved=_QUANTITIES, priced=_FLAG),
     "UseByKind": _object(
@@ -137,6 +142,7 @@ _SCHEMAS: Final = {
         fits=_NUMBER_OR_NULL,
         shortages={"type": "array", "items": _SHORTAGE},
         policies={"type": "array", "items": _POLICY},
+        turn=_TURN,
         audit={"type": "array", "items": _SHORTAGE},
         user=_TEXT_OR_NULL,
         userAgent=_TEXT_OR_NULL,
@@ -155,6 +161,7 @@ _SCHEMAS: Final = {
         sentence=_TEXT,
         shortages={"type": "array", "items": _SHORTAGE},
         policies={"type": "array", "items": _POLICY},
+        turn=_TURN,
     ),
     "Decision": _object(verdict=_VERDICT, reason=_TEXT, refusal=_REFUSAL, sentence=_TEXT),
 }
@@ -225,6 +232,9 @@ DOCUMENT: Final[dict[str, Any]] = {
             _QUOTA,
             _parameter("sort", "query", _TEXT, "A resource; what uses most of it comes first. Default: by name."),
             _LIMIT,
+        ),
+        "/api/v1/quotas/{quota}/line": _get(
+            "Who waits in line for a quota, or below a root", _list(_schema("Place"), total=_NUMBER), _QUOTA, _LIMIT
         ),
         _PATH_OF_WORKLOAD: _get("What a workload uses", _schema("Workload"), *_WORKLOAD),
         _PATH_OF_WORKLOAD + "/headroom": _get("How many replicas it may have", _schema("Headroom"), *_WORKLOAD),

@@ -117,8 +117,8 @@ def _peer(request: web.Request) -> object:
 LISTS: Final = ("shortages", "audit", "unspecified")
 """Fields of a decision whose rows are about quotas each."""
 
-BOUNDS: Final = ("bound", "auditBound")
-"""Fields of a headroom that are such a row."""
+BOUNDS: Final = ("bound", "auditBound", "turn")
+"""Fields of a headroom, and of a decision, that are such a row."""
 
 SENTENCE: Final = "it does not fit, or is not clear to, a workspace quota that you may not get"
 
@@ -161,4 +161,5 @@ def _policy(row: Json, seen: Container[str]) -> Json:
 def _covered(row: Json, seen: Container[str]) -> Json:
     if row["quota"] in seen:
         return row
-    return row | {"quota": None, "path": []} | {name: None for name in AMOUNTS if name in row and name != "requested"}
+    hidden = {name: None for name in (*AMOUNTS, "place") if name in row and name != "requested"}
+    return row | {"quota": None} | ({"path": []} if "path" in row else {}) | hidden

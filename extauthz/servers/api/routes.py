@@ -97,6 +97,7 @@ def routes(known: Known, access: Access) -> list[web.RouteDef]:
         get("/quotas", _quotas),
         get("/quotas/{quota}", _quota),
         get("/quotas/{quota}/workloads", _workloads),
+        get("/quotas/{quota}/line", _line),
         get(WORKLOAD.removeprefix(ROOT), _workload),
         get(WORKLOAD.removeprefix(ROOT) + "/headroom", _headroom),
         get("/pendingwrites", _pending),
@@ -133,6 +134,15 @@ async def _workloads(asked: Asked) -> Json:
     visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
     sort = _query(asked.request, "sort").get("sort")
     return await asked.answers.workloads(name, sort, _limit(asked.request), visible)
+
+
+async def _line(asked: Asked) -> Json:
+    name = asked.request.match_info["quota"]
+    await asked.must_see(Kind.QUOTA, name)
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    _query(asked.request)
+    limit = _limit(asked.request)
+    return await asked.take(lambda: asked.answers.line(name, limit, visible))
 
 
 async def _workload(asked: Asked) -> Json:

@@ -16,6 +16,7 @@ from extauthz.servers.api.problems import Problem
 from extauthz.servers.bodies import FullError, Turns
 
 if TYPE_CHECKING:
+    from extauthz.core.ledger.line import Seen
     from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
 
 Json: TypeAlias = dict[str, Any]
@@ -47,7 +48,27 @@ def quota(use: QuotaUse) -> Json:
         "unpricedWorkloads": use.unpriced,
         "selectsNamespace": use.selects_namespace,
         "readable": not spec.illegible,
+        "waiting": use.waiting,
     }
+
+
+def place(seen: Seen, quota: str) -> Json:
+    """One that waits in line for a quota, or for one below it."""
+    return named(seen.ref) | {
+        "place": seen.place,
+        "waitsSeconds": round(seen.waits_s),
+        "replicas": seen.replicas,
+        "needs": amounts(seen.needs.get(quota, {})),
+        "asksEverySeconds": round(seen.again_s),
+    }
+
+
+def turn(decided: Decision) -> Json | None:
+    """Whose turn it is not; ``None``: that is not why."""
+    found = decided.evidence.turn
+    if found is None:
+        return None
+    return {"quota": found.quota, "place": found.place, "againSeconds": round(found.again_s)}
 
 
 def workload(use: WorkloadUse) -> Json:
@@ -108,12 +129,14 @@ def decision(decided: Decision) -> Json:
         "audit": [exact(row) for row in decided.evidence.audit],
         "unspecified": [row._asdict() for row in decided.evidence.unspecified],
         "policies": policies(decided),
+        "turn": turn(decided),
     }
 
 
 def refusing(decided: Decision) -> set[str]:
     """The quotas that its sentence may tell of."""
     by_quota = {row.quota for row in decided.evidence.shortages} | {row.quota for row in decided.evidence.unspecified}
+    by_quota |= {found.quota} if (found := decided.evidence.turn) is not None else set()
     return by_quota | {row.quota for row in decided.evidence.policies if row.quota}
 
 

@@ -56,6 +56,17 @@ class PendingWrite(NamedTuple):
     lasting: str
 
 
+class Place(NamedTuple):
+    """A workload that waits for its turn."""
+
+    place: int
+    name: str
+    namespace: str
+    url: str
+    wants: str
+    waits: str
+
+
 async def look(asked: Asked, now_s: float) -> View:
     """The quota that the path names."""
     name = asked.request.match_info["quota"]
@@ -83,6 +94,8 @@ async def look(asked: Asked, now_s: float) -> View:
         "refused_total": waiting_total,
         "children": await _children(asked, name),
         "below": rendering.of_tree(below=name),
+        "line": await _line(asked, name) if one["waiting"] else [],
+        "line_total": one["waiting"] or 0,
         "pending": pending,
         "pending_total": pending_total,
     }
@@ -138,6 +151,22 @@ async def _children(asked: Asked, name: str) -> list[tuple[str, str]]:
     below = list(islice(asked.answers.names(name), 1, LOOKED_AT))
     seen = await asked.rights.visible(Kind.QUOTA, below)
     return [(child, rendering.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
+
+
+async def _line(asked: Asked, name: str) -> list[Place]:
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    page = asked.answers.line(name, MOST_PENDING, visible)
+    return [
+        Place(
+            one["place"],
+            one["name"],
+            one["namespace"],
+            rendering.of_workload(one),
+            f"wants {one['replicas']:,} replicas",
+            rendering.lasting(one["waitsSeconds"]),
+        )
+        for one in page["items"]
+    ]
 
 
 async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:

@@ -16,12 +16,25 @@ from extauthz.simulate.loop import VirtualLoop
 from extauthz.simulate.server import ApiServer
 
 from . import objects
-from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, cpu_of, is_active, owner_uid
+from .objects import (
+    CREW,
+    DEPLOYMENT,
+    LEADER,
+    POD,
+    REPLICA_SET,
+    REVISION,
+    STATEFUL_SET,
+    TEAM,
+    Kind,
+    cpu_of,
+    is_active,
+    owner_uid,
+)
 
 SLOWEST_S = 0.6
 """How long a controller may wait before its next step."""
 
-_MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW)
+_MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM)
 _MADE = (REPLICA_SET, REVISION, POD)
 
 
@@ -211,6 +224,20 @@ class Controllers:
         else:
             self._one_by_one(tree, cpu, CREW)
 
+    def _team(self, key: Key, tree: Tree) -> None:
+        each = (("lead", LEADER), ("work", cpu_of(tree)))
+        wanted = {f"{key[1]}-{role}-{at}": cpu for at in range(tree["spec"]["replicas"]) for role, cpu in each}
+        there = {one["metadata"]["name"]: one for one in self._owned(POD, tree)}
+        gone = sorted(name for name, one in there.items() if name not in wanted or not is_active(one))
+        missing = sorted(wanted.keys() - there.keys())
+        if gone:
+            self._delete(POD, (key[0], self._random.choice(gone)))
+        elif missing:
+            name = self._random.choice(missing)
+            self._make_pod(tree, wanted[name], name)
+        else:
+            self._put(TEAM, objects.with_status(tree, replicas=tree["spec"]["replicas"]))
+
     def _one_by_one(self, tree: Tree, cpu: str, kind: Kind) -> None:
         pods = [one for one in self._owned(POD, tree) if is_active(one)]
         if len(pods) < tree["spec"]["replicas"]:
@@ -274,6 +301,7 @@ _STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
     DEPLOYMENT: Controllers._deployment,
     REPLICA_SET: Controllers._replica_set,
     CREW: Controllers._crew,
+    TEAM: Controllers._team,
     STATEFUL_SET: Controllers._stateful_set,
 }
 

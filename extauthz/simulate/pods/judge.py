@@ -17,9 +17,23 @@ from extauthz.simulate.views import UNSEEN_S
 
 from . import objects
 from .controllers import surge_of
-from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, cpu_m, cpu_of, is_active, owner_uid
+from .objects import (
+    CREW,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    REVISION,
+    STATEFUL_SET,
+    TEAM,
+    cost_m,
+    cpu_m,
+    cpu_of,
+    is_active,
+    owner_uid,
+    pods_of,
+)
 
-COUNTED = frozenset(kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, POD))
+COUNTED = frozenset(kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, POD))
 
 
 class Amounts(NamedTuple):
@@ -115,10 +129,10 @@ class Judge:
             for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items()
             if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) not in {None, *alive}
         ]
-        return sum(tree["spec"]["replicas"] for tree in (*self._asking(app), *left))
+        return sum(pods_of(tree) for tree in (*self._asking(app), *left))
 
     def _asking(self, app: Key) -> Iterator[Tree]:
-        for kind in (DEPLOYMENT, STATEFUL_SET, CREW):
+        for kind in (DEPLOYMENT, STATEFUL_SET, CREW, TEAM):
             if (tree := self._server.objects(kind.collection).get(app)) is not None:
                 yield tree
         for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items():
@@ -141,8 +155,7 @@ class Judge:
         trees = list(self._asking(app))
         if app in self._server.objects(DEPLOYMENT.collection):
             trees = trees[:1]  # before it makes a ReplicaSet it adopts those that are left
-        cpu = sum(one["spec"]["replicas"] * milli(cpu_of(one)) for one in trees if one["kind"] != CREW.kind)
-        return Amounts(cpu, sum(one["spec"]["replicas"] for one in trees))
+        return Amounts(sum(map(cost_m, trees)), sum(map(pods_of, trees)))
 
     def used(self) -> Amounts:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
@@ -157,6 +170,8 @@ class Judge:
     def _each(self, app: Key, tree: Tree, pods: list[Tree]) -> int:
         if tree["kind"] == CREW.kind:
             return objects.dearest_m(pods)
+        if tree["kind"] == TEAM.kind:
+            return 0  # each of its pods is as its template says, or dearer
         revisions = self._server.objects(REVISION.collection)
         found = [revisions.get((app[0], tree["status"].get(name))) for name in ("currentRevision", "updateRevision")]
         return max(milli(cpu_of(one)) for one in (tree, *(one["data"] for one in found if one is not None)))

@@ -34,9 +34,17 @@ STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 CREW = Kind("ops.example.com/v1", "Crew", "crews")
 """A custom resource without a template. Its operator makes pods of one that nobody sees."""
+TEAM = Kind("ops.example.com/v1", "Team", "teams")
+"""A custom resource with two templates. Its operator makes a pod of each for every replica."""
 POD = Kind("v1", "Pod", "pods")
 
-WORKLOADS: Mapping[str, Kind] = {"deploy": DEPLOYMENT, "sts": STATEFUL_SET, "crew": CREW}
+POD_GROUPS = "{teams.ops.example.com: [{template: .spec.leader}, {template: .spec.template}]}"
+"""The setting by which gates know a Team."""
+
+LEADER = "1"
+"""What the leader of a Team asks for."""
+
+WORKLOADS: Mapping[str, Kind] = {"deploy": DEPLOYMENT, "sts": STATEFUL_SET, "crew": CREW, "team": TEAM}
 """By the word in a name: ``web-sts-2``."""
 
 SIDE = "250m"
@@ -49,11 +57,13 @@ def kind_of(name: str) -> Kind:
 
 
 def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: ANN401 (any field of its spec)
-    """A Deployment, a StatefulSet or a Crew as the API server prints it."""
+    """One of ``WORKLOADS`` as the API server prints it."""
     kind, (namespace, name) = kind_of(key[1]), key
     spec: dict[str, Any] = {"replicas": replicas, **more}
     if kind is not CREW:
         spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
+    if kind is TEAM:
+        spec["leader"] = template(name, LEADER)
     if kind is DEPLOYMENT:
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}, "generation": 1}
@@ -69,6 +79,20 @@ def cpu_of(tree: Tree) -> str:
     """What a pod of a workload's template asks for."""
     cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return cpu
+
+
+def pods_of(tree: Tree) -> int:
+    """How many pods a workload asks for."""
+    count: int = tree["spec"]["replicas"]
+    return 2 * count if tree["kind"] == TEAM.kind else count
+
+
+def cost_m(tree: Tree) -> int:
+    """What all of them ask for by its templates, in thousandths of a CPU. A Crew does not say."""
+    if tree["kind"] == CREW.kind:
+        return 0
+    each = milli(cpu_of(tree)) + (milli(LEADER) if tree["kind"] == TEAM.kind else 0)
+    return int(tree["spec"]["replicas"]) * each
 
 
 def replica_set(deployment: Tree, replicas: int) -> Tree:

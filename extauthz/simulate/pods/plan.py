@@ -11,6 +11,7 @@ from extauthz.simulate.objects import milli
 from extauthz.simulate.plan import Step
 
 from .judge import Amounts
+from .objects import LEADER
 
 CPUS: Final = ("500m", "1", "2", "3")
 
@@ -69,7 +70,9 @@ def draw(
         for number, place in enumerate(places)
     )
     start_m = sum(milli(cpu) if "-crew-" not in name else 1000 for name, cpu, _ in workloads)
-    hard = Amounts(start_m + 1000 * random.randint(3, 10), len(workloads) + random.randint(4, 20))
+    teams = sum("-team-" in name for name, _, _ in workloads)
+    start_m, pods = start_m + teams * milli(LEADER), len(workloads) + teams
+    hard = Amounts(start_m + 1000 * random.randint(3, 10), pods + random.randint(4, 20))
     weights = {one: (often or {}).get(one, weight) for one, (weight, fault, _) in DRAWN.items()}
     able = [one for one, (_, fault, _) in DRAWN.items() if not fault or fault in faults]
     at_s, drawn = 1.0, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from extauthz.simulate.wire import Answer, Question
 from . import objects
 from .controllers import Controllers
 from .judge import Judge
-from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, cpu_of, kind_of
+from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, TEAM, Kind, cpu_of, kind_of
 from .plan import Plan
 
 ANSWERS_WITHIN_S = 2.0
@@ -49,8 +50,15 @@ QUIET_S = 0.2
 READY_WITHIN_S = 90.0
 RESTS_WITHIN_S = 3 * W_S + 90.0
 
-WATCHED = (*(one.collection for one in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REVISION, POD, CREW)), "")
-"""Empty: all of them."""
+WATCHED = (
+    *(one.collection for one in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REVISION, POD, CREW)),
+    "",
+    TEAM.collection,
+)
+"""Empty: all of them. That of Teams is held and dropped with all others alone."""
+
+CUSTOM = (CREW, TEAM)
+"""What operators make pods for. Nobody changes their templates."""
 
 Change = Callable[[Tree], Tree | None]
 """What somebody makes of an object (``None``: there is none); ``None``: nothing."""
@@ -92,7 +100,7 @@ class World:
         self._wiring = Wiring(
             self.loop,
             self.server,
-            settings(W_S, plan.ledger, "webhook"),
+            replace(settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS),
             None,
             lambda: f"d{next(self._ids):015d}",
             self.tell,
@@ -306,7 +314,7 @@ def _applied(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
 
 
 def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, Any], random: Random) -> None:
-    if kind_of(key[1]) is CREW:
+    if kind_of(key[1]) in CUSTOM:
         return
 
     def change(held: Tree) -> Tree | None:
@@ -321,7 +329,7 @@ def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, An
 def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     """An old ReplicaSet, or an old revision, is taken up again."""
     held = world.server.objects(kind_of(key[1]).collection).get(key)
-    if held is None or kind_of(key[1]) is CREW:
+    if held is None or kind_of(key[1]) in CUSTOM:
         return
     if kind_of(key[1]) is DEPLOYMENT:
         sets = world.server.objects(REPLICA_SET.collection).values()
@@ -354,9 +362,9 @@ def _pod_of(world: World, key: Key, number: int) -> Tree | None:
 
 
 def _resized(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    """Not of a Crew: its price would follow (docs/guarantee.md)."""
+    """Not of a Crew: its price would follow (docs/guarantee.md). Nor of a Team, whose pods count by their sum."""
     pod = _pod_of(world, key, how["pod"])
-    if pod is None or kind_of(key[1]) is CREW:
+    if pod is None or kind_of(key[1]) in CUSTOM:
         return
     at = key[0], pod["metadata"]["name"]
 
@@ -498,6 +506,7 @@ def furnish(world: World) -> None:
     """Create the objects of the start. The ledger is old: under a new one nothing grows for a landing window."""
     custom = definition(CREW.api, CREW.plural, CREW.kind, labelSelectorPath=".status.selector")
     world.server.request("POST", DEFINITIONS, {}, custom)
+    world.server.request("POST", DEFINITIONS, {}, definition(TEAM.api, TEAM.plural, TEAM.kind))
     for name in ("shop", "lab"):
         world.server.request("POST", NAMESPACES, {}, namespace(name))
     hard = {"requests.cpu": f"{world.plan.hard.cpu_m}m", "pods": str(world.plan.hard.pods)}

@@ -15,6 +15,7 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.kube.discovery import scaled
+from extauthz.observe.episodes import outlook
 from extauthz.service.pod_groups import parse
 from extauthz.testing import builders
 from extauthz.testing.builders import admission, pod, quota
@@ -111,6 +112,7 @@ def test_an_update_is_weighed_as_the_sum_over_its_groups():
     assert world.used() == 4
     refused = world.ask(raycluster(worker("a", 3, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})), before)
     assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "exceeded-quota", None)
+    assert outlook(Queries(world.gate.ledger), lambda: True)(refused) is refused, "only who asks again can tell"
     assert refused.sentence == (
         'rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=7, '
         "used: requests.cpu=4, limited: requests.cpu=10"
@@ -282,6 +284,21 @@ def test_a_stateful_set_of_a_pod_counts_by_itself_until_the_object_is_seen():
     assert world.used() == 8
 
 
+def test_what_leaves_for_pods_of_another_object_needs_room_for_both():
+    """The pod that is left makes another in its place."""
+    world = World({"requests.cpu": "6"})
+    lws = leader_worker_set(1, 4)
+    world.see(lws)
+    workers = stateful_set("lws-0", made_pod("lws-0", lws, {}), 3, 1)
+    world.see(workers)
+    assert world.used() == 4
+    elsewhere = stateful_set("lws-0", made_pod("other-0", lws, {}), 3, 1)
+    assert world.ask(elsewhere, workers).verdict is Verdict.DENY
+    again = stateful_set("lws-0", made_pod("lws-0", lws, {}, uid="a-later-one"), 3, 1)
+    again["metadata"]["ownerReferences"][0]["uid"] = "a-later-one"
+    assert world.ask(again, workers).verdict is Verdict.ALLOW
+
+
 def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     made = builders.gate([quota("acme", {"requests.cpu": "9"})])
     lws = leader_worker_set(1, 4)
@@ -296,6 +313,16 @@ def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     made.observe_kind(kind.resource.group, kind.resource.kind, kind.resource.plural, shapes)
     assert used(made) == 4
     assert made.ledger.drift() == {}
+
+
+def test_one_that_another_custom_resource_has_made_counts_by_itself():
+    world = World({"requests.cpu": "3"})
+    service = {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": "serve", "uid": "u"}}
+    ray = owned(raycluster(worker("a", 2, {"cpu": "1"})), service)
+    assert world.ask(ray).verdict is Verdict.ALLOW
+    world.see(ray)
+    assert (world.used(), world.gate.ledger.pending_writes) == (3, 0)
+    assert world.ask(owned(raycluster(name="other"), service)).verdict is Verdict.DENY
 
 
 def test_jobs_of_a_jobset_that_has_ended_count_no_more():
@@ -363,7 +390,9 @@ def test_who_names_a_workload_as_the_owner_and_is_not_its_controller_needs_room(
     world = World({"requests.cpu": "3"})
     replica_set = builders.workload("web", 3, kind="ReplicaSet")
     world.see(replica_set)
-    assert world.ask(made_pod("fake", replica_set, {"cpu": "1"})).verdict is Verdict.DENY
+    fake = made_pod("fake", replica_set, {"cpu": "1"})
+    fake["metadata"]["labels"] = {"app": "web"}
+    assert world.ask(fake).verdict is Verdict.DENY
 
 
 def test_a_pod_of_an_owner_that_no_quota_knows_counts_by_itself():

@@ -1,0 +1,172 @@
+"""``extauthz replay``: a record of growth against other quotas."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from extauthz.cli import exits, report
+from extauthz.core import quantities
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.core.times import stamp
+from extauthz.files.content import FilesError
+from extauthz.record.reading import Record, RecordError
+from extauthz.replay import hours, page, suggest
+from extauthz.replay.play import NeverOverError
+from extauthz.replay.run import Refused, Replay, Result
+from extauthz.sources import file
+
+PARTS = (0.5, 0.95, 0.99)
+"""Percentiles of the table."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what it has found."""
+    try:
+        tree = file.load(arguments.quotas).tree if arguments.quotas is not None else None
+        result = _replayed(arguments, tree)
+        for warning in result.warnings:
+            print(f"extauthz: {warning}", file=sys.stderr)
+        _write(arguments, result)
+    except (RecordError, FilesError, OSError) as error:
+        return exits.fail(exits.DATA, error)
+    except NeverOverError as error:
+        return exits.fail(exits.SOFTWARE, error)
+    most = arguments.max_denied_minutes
+    return 1 if most is not None and result.denied_minutes > most else 0
+
+
+def _replayed(arguments: argparse.Namespace, tree: QuotaTree | None) -> Result:
+    since_s = arguments.since if arguments.since is not None else -inf
+    until_s = arguments.until if arguments.until is not None else inf
+    if since_s >= until_s:
+        raise RecordError("--until is not after --since; write a later time")
+    record = Record(arguments.record)
+    replay = Replay(
+        record,
+        tree,
+        since_s=since_s,
+        until_s=until_s,
+        draws=arguments.html is not None,
+        hours=arguments.hours is not None,
+        tell=_progress(record.begins_s, record.ends_s),
+    )
+    return replay.run()
+
+
+def _progress(begins_s: float, ends_s: float) -> Callable[[float], None]:
+    """Tells a person of how far it is, where it takes long."""
+    next_s = time.monotonic() + 3.0
+
+    def tell(at_s: float) -> None:
+        nonlocal next_s
+        if time.monotonic() > next_s and sys.stderr.isatty():
+            next_s = time.monotonic() + 1.0
+            part = (at_s - begins_s) / max(ends_s - begins_s, 1.0)
+            print(f"\r{stamp(at_s, 'seconds')}  {min(part, 1.0):4.0%}", end="\r", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _write(arguments: argparse.Namespace, result: Result) -> None:
+    if arguments.html is not None:
+        arguments.html.write_text(page.page(result, summary(result)))
+    if arguments.hours is not None and result.hours is not None:
+        _write_hours(arguments.hours, result.hours)
+    if arguments.suggest is not None:
+        sys.stdout.write(suggest.suggested(result, arguments.suggest))
+    elif arguments.output == "json":
+        sys.stdout.write(report.as_json(as_json(result)))
+    else:
+        sys.stdout.write("\n".join(table(result)) + "\n")
+
+
+def _write_hours(path: Path, found: hours.Hours) -> None:
+    with path.open("w") as opened:
+        hours.write(found, opened)
+
+
+# Texts.
+
+
+def table(result: Result) -> list[str]:
+    """A line for each limit, and the sum."""
+    titles = [f"P{round(part * 100)}" for part in PARTS]
+    rows = [("QUOTA", "RESOURCE", "HARD", *titles, "PEAK", "REFUSED", "WORKLOADS", "DENIED-MIN", "LONGEST")]
+    for row in _rows(result):
+        refused = str(row["refused"]) + (f" (+{row['more']})" if row["more"] else "")
+        levels = (row["hard"], *(row[f"p{round(part * 100)}"] for part in PARTS), row["peak"])
+        minutes = f"{row['denied_minutes']:.4g}" if row["denied_minutes"] < 10 else f"{row['denied_minutes']:.0f}"
+        last = (str(row["workloads"]), minutes, _lasting(row["longest_s"]))
+        rows.append((row["quota"], row["resource"], *levels, refused, *last))
+    lines = report.lines(rows) if len(rows) > 1 else ["no quota limits anything of what is recorded"]
+    return [*lines, summary(result)]
+
+
+def summary(result: Result) -> str:
+    """What became of all questions, in a sentence."""
+    told = [f"{result.same:,} the same"]
+    told += [f"{result.refused_now:,} refused that were granted"] if result.refused_now else []
+    told += [f"{result.granted_now:,} granted that were refused"] if result.granted_now else []
+    parts = [f"{result.asks:,} asks: {', '.join(told)}"]
+    if result.exceptions:
+        named = ", ".join(f"{count:,} {why}" for why, count in sorted(result.exceptions.items()))
+        parts.append(f"exceptions: {named}")
+    parts += [f"{result.taken:,} taken as recorded"] if result.taken else []
+    count = f"{result.gaps} gap{'s' if result.gaps > 1 else ''}"
+    parts.append(f"{count}, {_lasting(result.gap_s)} that count for nothing" if result.gaps else "no gaps")
+    return "; ".join(parts)
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The same for programs: docs/internals/record.md has the fields."""
+    return {
+        "asks": result.asks,
+        "same": result.same,
+        "refused_that_were_granted": result.refused_now,
+        "granted_that_were_refused": result.granted_now,
+        "taken_as_recorded": result.taken,
+        "exceptions": dict(result.exceptions),
+        "gaps": result.gaps,
+        "gap_s": round(result.gap_s, 3),
+        "counted_s": round(result.counted_s, 3),
+        "denied_minutes": round(result.denied_minutes, 3),
+        "quotas": list(_rows(result)),
+    }
+
+
+def _rows(result: Result) -> Iterator[dict[str, Any]]:
+    for (quota, key), hard in result.hard.items():
+        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), Refused())
+        if level is None and not refused.asks:
+            continue
+        values = [level.percentile(part) if level is not None else 0 for part in PARTS]
+        shown = {f"p{round(p * 100)}": quantities.format(v, key) for p, v in zip(PARTS, values, strict=True)}
+        yield {
+            "quota": quota,
+            "resource": key,
+            "hard": quantities.format(hard, key),
+            **shown,
+            "peak": quantities.format(level.peak if level is not None else 0, key),
+            "refused": refused.asks,
+            "more": refused.more,
+            "workloads": len(refused.workloads),
+            "denied_minutes": round(refused.missed / 60.0, 3),
+            "longest_s": round(refused.longest_s, 3),
+        }
+
+
+def _lasting(seconds: float) -> str:
+    """``18m``, ``2h05m``, ``45s``; of nothing ``-``."""
+    whole = round(seconds)
+    if not whole:
+        return "-"
+    hours, minutes = divmod(whole // 60, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m" if minutes and whole % 60 == 0 else f"{minutes}m{whole % 60:02}s" if minutes else f"{whole}s"

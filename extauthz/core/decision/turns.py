@@ -1,0 +1,121 @@
+"""Whose turn it is, where the room of a tree of quotas does not do for all (``spec.turns``; ``ledger.line``).
+
+A decision says where its workload would stand. Nobody stands there before it is answered (``answered``): a question is
+never, so it takes no place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
+
+from extauthz.core.decision import sentences
+from extauthz.core.decision.known import Case, Grounds
+from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.ledger.line import Turns, child_names
+from extauthz.core.model import NOT_ITS_TURN, Amounts, Decision, Evidence, Place, Shortage, Turn, Verdict
+from extauthz.core.quota.spec import Mode
+from extauthz.core.quota.tree import QuotaNode
+
+
+def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether what it leaves of some quota is less than somebody needs who comes before it."""
+    holding = _holding(asked, proposal)
+    if not holding:
+        return grounds
+    turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, holding[0].root
+    alone = asked.has_count and all(node.quota.mode is Mode.CLAMP for node in holding)
+    needed = _one_more(asked, proposal) if alone else proposal
+    place = _place(asked, needed, tree, {node.quota.name for node in holding})
+    before = max(turns.before(node, place, asked.ref, now_s) for node in holding)
+    turn = Turn(holding[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
+    places = (place,) if _may_stand(asked, needed, place) else ()
+    evidence = Evidence(audit=proposal.growth.audit, places=places, turn=turn)
+    replicas = asked.pending_write.replicas if asked.has_count else None
+    sentence = sentences.not_its_turn(asked.write.ref, turn)
+    return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
+
+
+def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[Place, ...]:
+    """Where a workload stands that quotas have refused for want of room: in the lines of their trees.
+
+    Not for what never fits. In quotas of mode Clamp one replica more is enough, so one is what it waits for.
+    """
+    rows, lines = list(short), asked.state.ledger.turns.lines
+    nodes = {node.quota.name: node for node in proposal.step.after.envelope_in}
+    found: list[Place] = []
+    for tree in dict.fromkeys(row.path[0] for row in rows if row.path[0] in lines):
+        quotas = {row.quota for row in rows if row.path[0] == tree}
+        alone = asked.has_count and all(nodes[name].quota.mode is Mode.CLAMP for name in quotas)
+        needed = _one_more(asked, proposal) if alone else proposal
+        place = _place(asked, needed, tree, quotas)
+        if _may_stand(asked, needed, place):
+            found.append(place)
+    return tuple(found)
+
+
+def within(asked: Case, proposal: Proposal, fits: int | None) -> int | None:
+    """The largest count, of those up to ``fits``, that leaves what is kept for others who come first."""
+    before = proposal.step.before.envelope.replicas
+    if fits is None or fits <= before:
+        return fits
+
+    def is_held(count: int) -> bool:
+        return bool(_holding(asked, _with_count(asked, count)))
+
+    if not is_held(fits):
+        return fits
+    return before + bisect_right(range(before + 1, fits), False, key=is_held)
+
+
+def answered(turns: Turns, decision: Decision, now_s: float) -> None:
+    """An answer has been given: its workload takes its place in line, keeps it, or leaves it."""
+    ref, evidence = decision.ref, decision.evidence
+    if ref is None or decision.dry_run or decision.would is not None:
+        return
+    for place in evidence.places:
+        turns.stand(ref, place, now_s)
+    before, asked = decision.replicas_before, decision.replicas
+    is_less = asked == 0 or (asked is not None and before is not None and asked < before)
+    if evidence.never_fits or (decision.verdict is Verdict.ALLOW and (evidence.grows or is_less)):
+        turns.leave(ref)
+
+
+def _holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+    """The quotas of one tree that keep for others what it would take, and bind who asks."""
+    turns, requester = asked.state.ledger.turns, asked.question.requester
+    tight = [one for one in turns.tight(proposal.step) if one[0].binds(requester)]
+    for tree in dict.fromkeys(node.root for node, *_ in tight):
+        holding = turns.holding(tight, _place(asked, proposal, tree), asked.ref, asked.question.now_s)
+        if holding:
+            return holding
+    return []
+
+
+def _place(asked: Case, proposal: Proposal, tree: str, quotas: Iterable[str] | None = None) -> Place:
+    """Its place in the line of a tree, with what it needs of some quotas, or of all."""
+    step, needs = proposal.step, dict[str, Amounts]()
+    for node, key, need in asked.state.ledger.usage.accounts.needs_of(step):
+        if node.root == tree and (quotas is None or node.quota.name in quotas):
+            needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
+    at_zero = step.before.envelope.replicas == 0
+    return Place(tree, child_names(step.after.envelope_in, tree), needs, at_zero, asked.pending_write.replicas or 0)
+
+
+def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:
+    """It is a workload that is there, and what it needs may come to fit."""
+    alone = proposal.step.this_write_only.envelope.amounts
+    hards = [node.hard for node in proposal.step.after.envelope_in if node.quota.name in place.needs]
+    never = any(alone.get(key, 0) > most for hard in hards for key, most in hard.items())
+    return bool(place.needs) and asked.observed is not None and not asked.resizes and not never
+
+
+def _one_more(asked: Case, proposal: Proposal) -> Proposal:
+    return _with_count(asked, proposal.step.before.envelope.replicas + 1)
+
+
+def _with_count(asked: Case, count: int) -> Proposal:
+    """The same write with another count."""
+    tried = replace(asked.pending_write, replicas=count)
+    return asked.state.ledger.propose(asked.ref, tried, asked.expected, asked.entry)

@@ -1,0 +1,489 @@
+"""Makes lines of what a recorder notes: folds retries, leaves out what repeats, begins files with the whole state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+
+import orjson
+
+from extauthz.core.ledger.accounts import NOTHING, Position, Shared
+from extauthz.core.ledger.pod_costs import count_one
+from extauthz.core.model import Amounts, Decision, Labels, Lower, Operation, Verdict, WorkloadRef
+from extauthz.core.objects.metadata import labels_dict
+from extauthz.core.quota.dump import amounts as written
+from extauthz.core.quota.dump import dumped
+from extauthz.core.quota.tree import QuotaTree
+
+SCHEMA: Final = 1
+
+REWRITTEN_S: Final = 60.0
+"""How late a line of retries may say how many there were."""
+
+
+MOVES_S: Final = 0.05
+"""How soon what only moves is back. It is counted out and in by one call."""
+
+
+class Object(NamedTuple):
+    """What a question brings beside a count."""
+
+    pod: Amounts | None
+    """What one pod costs, nano-units by key; ``None``: not known."""
+    labels: Labels
+
+
+class Counted(NamedTuple):
+    """A workload costs something else. ``at_s`` of this and all others: seconds since 1970."""
+
+    at_s: float
+    ref: WorkloadRef
+    position: Position
+    labels: Labels
+    version: str
+    pod: Amounts | None = None
+    """What one pod of its template costs, nano-units by key; ``None``: not known."""
+    replicas: int = 0
+    """Those that are observed."""
+
+
+class Asked(NamedTuple):
+    """A decision."""
+
+    at_s: float
+    decision: Decision
+    to: int | None
+    object: Object | None = None
+    resizes: bool = False
+
+
+class Limited(NamedTuple):
+    """Other quotas are in force."""
+
+    at_s: float
+    tree: QuotaTree
+
+
+class Labelled(NamedTuple):
+    """A namespace has these labels; ``None``: it is gone."""
+
+    at_s: float
+    namespace: str
+    labels: Mapping[str, str] | None
+
+
+class Telling(NamedTuple):
+    """All namespaces and workloads are told now: what is not is gone."""
+
+    at_s: float
+
+
+class Told(NamedTuple):
+    """All were told."""
+
+    at_s: float
+    lost: int
+    """Notes that were lost before."""
+    since_s: float | None
+    """Since when."""
+
+
+Count: TypeAlias = tuple[float, Decision, int]
+"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
+be made."""
+
+Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
+
+
+class Sink(Protocol):
+    """Takes lines."""
+
+    def put(self, at_s: float, lines: bytes, count: int) -> None:
+        """Take so many lines."""
+
+    def begin(self, at_s: float, state: list[bytes]) -> None:
+        """Begin a file with these lines."""
+
+    def flush(self, at_s: float) -> None:
+        """Write what was taken."""
+
+    @property
+    def ends(self) -> bool:
+        """The file is full, or old; or there is none."""
+
+    def lost(self) -> tuple[int, float | None]:
+        """How many lines could not be written since this was asked last, and since when."""
+
+
+@dataclass(slots=True)
+class _Fold:
+    """Equal refused questions of one workload."""
+
+    ref: WorkloadRef
+    what: tuple[object, ...]
+    line: bytes
+    roots: tuple[str, ...]
+    n: int = 1
+    last_s: float = 0.0
+    told: int = 1
+    """How many of them are in the file."""
+    told_s: float = 0.0
+
+
+class Scribe:
+    """One gate's lines.
+
+    Args:
+        files: where they go.
+        head: what each file begins with, beside the time: gate, version, run, settings that decide.
+    """
+
+    def __init__(self, files: Sink, head: Mapping[str, Any]) -> None:
+        self._files = files
+        self._head = head
+        self._quotas: dict[str, bytes] = {}
+        self._roots: dict[str, str] = {}
+        """Quota to the one at the top of its tree."""
+        self._namespaces: dict[str, bytes] = {}
+        self._workloads: dict[WorkloadRef, bytes] = {}
+        """What is said of each, as of now."""
+        self._names: dict[WorkloadRef, str] = {}
+        self._granted: set[WorkloadRef] = set()
+        """Those on which something may pend, so that their next line says what became of it."""
+        self._going: dict[WorkloadRef, None] = {}
+        """Those that seem to be gone. What only moves is back in a moment."""
+        self._going_s = 0.0
+        """Since when."""
+        self._told: set[WorkloadRef | str] | None = None
+        """Workloads and namespaces that were told since ``Telling``; ``None``: nobody is asked to."""
+        self._folds: dict[WorkloadRef, _Fold] = {}
+        self._lines: list[str] = []
+        """Those of questions, to be encoded together."""
+        self._began = False
+        self._at_s = 0.0
+        self._lost = 0
+        self._lost_since_s: float | None = None
+        self.failed = 0
+        """Lines that could not be written."""
+
+    def take(self, notes: deque[Noted | Count], most: int) -> None:
+        """Take some notes, the first ones, and what another thread may add meanwhile."""
+        for _ in range(min(most, len(notes))):
+            noted = notes.popleft()
+            at_s = noted[0]
+            if self._going and at_s > self._going_s + MOVES_S:
+                self._gone()
+            if at_s > self._at_s:
+                self._at_s = at_s
+            if type(noted) is not tuple:
+                self._other(cast("Noted", noted))
+                continue
+            _, decision, to = cast("Count", noted)
+            folds = self._folds
+            if decision[1] is Verdict.ALLOW and not decision[7] and not (folds and decision[4] in folds):
+                self._granted_count(decision, to)
+            else:
+                self._asked(Asked(at_s, decision, to))
+        if self._lines:
+            self._put_all()
+
+    def _granted_count(self, decision: Decision, to: int) -> None:
+        """Nearly all of them: the shortest way to a line."""
+        name, verdict, reason, _, ref, operation, _, _, _, before, pending, would, _, todo = decision
+        if ref is None or todo.__class__ is Lower:
+            return
+        if self._going:
+            self._gone()
+        if pending is not None:
+            self._granted.add(ref)
+        workload = self._names.get(ref) or self._name(ref)
+        tail = _TAILS.get((verdict, reason, would)) or _tail(verdict, reason, would)
+        from_ = f'"from":{before},' if before is not None else ""
+        self._lines.append(
+            f'{{"k":"ask","t":{self._at_s:.3f},"id":"{name}","workload":{workload},'
+            f'"operation":"{_OPERATIONS[operation]}",{from_}"to":{to}{tail}'
+        )
+
+    def _put_all(self) -> None:
+        lines, self._lines = self._lines, []
+        if self._began:
+            self._files.put(self._at_s, "".join(lines).encode(), len(lines))
+
+    def _other(self, noted: Noted) -> None:
+        if isinstance(noted, Counted):
+            self._counted(noted)
+        elif isinstance(noted, Asked):
+            self._asked(noted)
+        elif isinstance(noted, Limited):
+            self._limited(noted.tree)
+        elif isinstance(noted, Labelled):
+            self._labelled(noted.namespace, noted.labels)
+        elif isinstance(noted, Telling):
+            self._told = set()
+        else:
+            self._all_told(noted)
+
+    def flush(self) -> None:
+        """Write what was taken, and begin the next file when that is due."""
+        late = self._at_s - REWRITTEN_S
+        for fold in list(self._folds.values()):
+            if fold.told < fold.n and fold.told_s <= late:
+                self._tell(fold)
+        self._files.flush(self._at_s)
+        if self._began and self._files.ends:
+            self._begin()
+        self._take_lost()
+
+    def finish(self) -> None:
+        """Nothing comes any more."""
+        self._gone()
+        self._end_all()
+        self._files.flush(self._at_s)
+
+    def _take_lost(self) -> None:
+        lost, since_s = self._files.lost()
+        self.failed += lost
+        self._lost += lost
+        if lost and self._lost_since_s is None:
+            self._lost_since_s = since_s
+
+    # Workloads.
+
+    def _counted(self, noted: Counted) -> None:
+        position, ref = noted.position, noted.ref
+        if self._told is not None:
+            self._told.add(ref)
+        if position.used is NOTHING and position.envelope is NOTHING:
+            self._going[ref], self._going_s = None, noted.at_s
+            return
+        self._going.pop(ref, None)
+        said = self._said(noted)
+        if said == self._workloads.get(ref) and ref not in self._granted:
+            return
+        self._workloads[ref] = said
+        if position.envelope.replicas == position.used.replicas:
+            self._granted.discard(ref)
+        self._lighter(position)
+        self._put(b'{"k":"load","t":%.3f,%s}\n' % (self._at_s, said))
+
+    def _gone(self) -> None:
+        going, self._going = self._going, {}
+        for ref in going:
+            if self._workloads.pop(ref, None) is None and ref not in self._granted:
+                continue
+            self._granted.discard(ref)
+            for fold in list(self._folds.values()):
+                self._end(fold)
+            self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (self._at_s, self._name(ref).encode()))
+            self._names.pop(ref, None)
+
+    def _said(self, noted: Counted) -> bytes:
+        ref, position = noted.ref, noted.position
+        used, most = position.used, position.envelope.replicas
+        replicas = noted.replicas
+        pod, beside = self._parts(noted)
+        parts = [f'"workload":{self._name(ref)},"replicas":{replicas},"pod":{_amounts(pod)}']
+        if beside:
+            parts.append(f'"beside":{_amounts(beside)}')
+        if most > max(used.replicas, replicas):
+            parts.append(f'"most":{most}')
+        if noted.labels:
+            parts.append(f'"labels":{_labels(noted.labels)}')
+        if noted.version:
+            parts.append(f'"version":{_text(noted.version)}')
+        if position.unknown:
+            parts.append('"unknown":true')
+        return ",".join(parts).encode()
+
+    def _parts(self, noted: Counted) -> tuple[Amounts, Amounts]:
+        """What each replica costs, and what the workload costs beside all of them."""
+        used, one = noted.position.used, count_one(noted.ref)
+        if used.pod is not None and used.per_object is one and used.replicas == noted.replicas:
+            return used.pod, {}
+        pod = noted.position.pod or noted.pod or {}
+        count = noted.replicas
+        rest = {key: amount - count * pod.get(key, 0) - one.get(key, 0) for key, amount in used.amounts.items()}
+        return pod, {key: amount for key, amount in rest.items() if amount > 0}
+
+    def _name(self, ref: WorkloadRef) -> str:
+        name = self._names.get(ref)
+        if name is None:
+            name = self._names[ref] = _text(f"{ref.group_resource}/{ref.namespace}/{ref.name}")
+        return name
+
+    # Questions.
+
+    def _asked(self, noted: Asked) -> None:
+        decision = noted.decision
+        ref = decision.ref
+        if ref is None or decision.dry_run or isinstance(decision.todo, Lower):
+            return
+        if self._going:
+            self._gone()
+        if decision.verdict is Verdict.ALLOW:
+            if ref in self._folds:
+                self._end(self._folds[ref])
+            if decision.pending_write is not None:
+                self._granted.add(ref)
+            self._put(self._question(noted, ref))
+            return
+        what = (decision.verdict, decision.reason, noted.to, decision.replicas_before, noted.object)
+        fold = self._folds.get(ref)
+        if fold is not None and fold.what == what:
+            fold.n += 1
+            fold.last_s = self._at_s
+            return
+        if fold is not None:
+            self._end(fold)
+        line = self._question(noted, ref)
+        short = {self._roots.get(row.quota, row.quota): None for row in decision.evidence.shortages}
+        self._folds[ref] = _Fold(ref, what, line, tuple(short), told_s=self._at_s)
+        self._put(line)
+
+    def _question(self, noted: Asked, ref: WorkloadRef) -> bytes:
+        decision = noted.decision
+        operation = "resize" if noted.resizes else decision.operation
+        text = f'{{"k":"ask","t":{self._at_s:.3f},"id":"{decision.id}","workload":{self._name(ref)}'
+        if operation is not None:
+            text += f',"operation":"{operation}"'
+        if decision.replicas_before is not None:
+            text += f',"from":{decision.replicas_before}'
+        if noted.to is not None:
+            text += f',"to":{noted.to}'
+        if noted.object is not None:
+            if noted.object.pod is not None:
+                text += f',"pod":{_amounts(noted.object.pod)}'
+            text += f',"labels":{_labels(noted.object.labels)}'
+        return (text + _tail(decision.verdict, decision.reason, decision.would)).encode()
+
+    def _end(self, fold: _Fold) -> None:
+        """Its next question begins anew."""
+        del self._folds[fold.ref]
+        if fold.told < fold.n:
+            self._tell(fold)
+
+    def _tell(self, fold: _Fold) -> None:
+        """Write the line again, with how many there were. The last line of an id counts."""
+        fold.told, fold.told_s = fold.n, self._at_s
+        self._put(b'%s,"n":%d,"last":%.3f}\n' % (fold.line[:-2], fold.n, fold.last_s))
+
+    def _lighter(self, position: Position) -> None:
+        """Something may have become free in these trees: what is asked now may be answered otherwise, and is no retry
+        of what was asked before."""
+        if self._folds:
+            trees = {node.root for node in (*position.envelope_in, *position.used_in)}
+            for fold in [one for one in self._folds.values() if not one.roots or not trees.isdisjoint(one.roots)]:
+                self._end(fold)
+
+    # Quotas, namespaces, and the whole.
+
+    def _limited(self, tree: QuotaTree) -> None:
+        self._roots = {node.quota.name: node.root for node in tree.nodes}
+        self._end_all()
+        after = {node.quota.name: orjson.dumps(dumped(node.quota)) for node in tree.nodes}
+        illegible = {node.quota.name for node in tree.nodes if node.illegible}
+        for name in self._quotas.keys() - after.keys():
+            del self._quotas[name]
+            self._put(b'{"k":"gone","t":%.3f,"quota":%s}\n' % (self._at_s, _text(name).encode()))
+        for name, spec in after.items():
+            said = b'"quota":%s,"spec":%s' % (_text(name).encode(), spec)
+            said += b',"illegible":true' if name in illegible else b""
+            if self._quotas.get(name) != said:
+                self._quotas[name] = said
+                self._put(b'{"k":"quota","t":%.3f,%s}\n' % (self._at_s, said))
+
+    def _labelled(self, name: str, labels: Mapping[str, str] | None) -> None:
+        self._end_all()
+        if self._told is not None:
+            self._told.add(name)
+        if labels is None:
+            self._namespaces.pop(name, None)
+            self._put(b'{"k":"gone","t":%.3f,"ns":%s}\n' % (self._at_s, _text(name).encode()))
+            return
+        said = b'"ns":%s,"labels":%s' % (_text(name).encode(), orjson.dumps(dict(labels)))
+        if self._namespaces.get(name) != said:
+            self._namespaces[name] = said
+            self._put(b'{"k":"ns","t":%.3f,%s}\n' % (self._at_s, said))
+
+    def _end_all(self) -> None:
+        for fold in list(self._folds.values()):
+            self._end(fold)
+
+    def _all_told(self, noted: Told) -> None:
+        """Those that were not told are gone. After a loss the next file says what is there."""
+        told, self._told = self._told or set(), None
+        for name in self._namespaces.keys() - told:
+            self._labelled(name, None)
+        for ref in self._workloads.keys() - told:
+            self._going[ref] = None
+        self._gone()
+        if noted.lost:
+            self._lost += noted.lost
+            self._lost_since_s = min(noted.since_s or self._at_s, self._lost_since_s or self._at_s)
+        if noted.lost or not self._began:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin a file with the whole state."""
+        self._end_all()
+        self._began = True
+        rows = (("quota", self._quotas), ("ns", self._namespaces), ("load", self._workloads))
+        state = [
+            b'{"k":"%s","t":%.3f,%s}\n' % (kind.encode(), self._at_s, said)
+            for kind, each in rows
+            for said in each.values()
+        ]
+        head = {"k": "start", "t": round(self._at_s, 3), "schema": SCHEMA, **self._head, "state": len(state)}
+        self._files.begin(self._at_s, [orjson.dumps(head) + b"\n", *state])
+        self._take_lost()
+        if self._lost and not self._files.ends:
+            lost, since_s = self._lost, self._lost_since_s or self._at_s
+            self._lost, self._lost_since_s = 0, None
+            self._put(
+                b'{"k":"gap","t":%.3f,"from":%.3f,"to":%.3f,"lost":%d}\n' % (self._at_s, since_s, self._at_s, lost)
+            )
+
+    def _put(self, line: bytes) -> None:
+        if self._lines:
+            self._put_all()  # they come first
+        if self._began:
+            self._files.put(self._at_s, line, 1)
+
+
+_OPERATIONS: dict[Operation | None, str] = {one: one.value for one in Operation}
+_OPERATIONS[None] = ""
+_TAILS: dict[tuple[Verdict, str, Verdict | None], str] = {}
+
+
+def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
+    """The end of the line of a question. Reasons are few."""
+    told = f',"would":"{would.value}"' if would is not None else ""
+    found = _TAILS[verdict, reason, would] = f',"verdict":"{verdict.value}","reason":"{reason}"{told}}}\n'
+    return found
+
+
+_TEXTS: dict[int, tuple[Amounts, str]] = {}
+_MOST_TEXTS: Final = 65_536
+
+
+def _amounts(given: Amounts) -> str:
+    """Amounts as Kubernetes writes them, in JSON. What only the gate itself counts has a space in its key."""
+    known = _TEXTS.get(id(given)) if isinstance(given, Shared) else None
+    if known is not None and known[0] is given:
+        return known[1]
+    text = orjson.dumps(written({key: one for key, one in given.items() if " " not in key})).decode()
+    if isinstance(given, Shared):
+        if len(_TEXTS) >= _MOST_TEXTS:
+            _TEXTS.clear()
+        _TEXTS[id(given)] = given, text
+    return text
+
+
+def _labels(labels: Labels) -> str:
+    return orjson.dumps(labels_dict(labels)).decode()
+
+
+def _text(value: str) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,346 @@
+"""What a gate records, and what is read of it again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.model import Decision, Requester, Verdict
+from extauthz.record import files as record_files
+from extauthz.record import recorder as recorders
+from extauthz.record.files import Files
+from extauthz.record.reading import Ask, Gap, Load, Record, RecordError, Start
+from extauthz.testing.builders import create, owned_by, quota, scale, workload
+from extauthz.testing.recording import BEGINS_S, Recorded
+
+FIVE = quota("acme", {"pods": "5"})
+
+
+def web(replicas: int, version: int = 1) -> dict[str, Any]:
+    return workload("web", replicas, version=str(version))
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """Of all files, in the order of their names."""
+    return [json.loads(line) for path in sorted(folder.iterdir()) for line in gzip.open(path)]
+
+
+def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
+    return [line for line in lines(folder) if line["k"] == kind]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path, [FIVE], web(2), workload("batch", 1))
+
+
+def test_a_file_begins_with_the_settings_and_the_whole_state(gate: Recorded, tmp_path: Path):
+    gate.close()
+    first, *state = lines(tmp_path)
+    assert (first["k"], first["schema"], first["gate"], first["state"]) == ("start", 1, "gate-0", len(state))
+    assert first["settings"]["window_s"] == 90.0
+    assert [line["k"] for line in state] == ["quota", "ns", "load", "load"]
+    assert state[0]["spec"]["hard"] == {"pods": "5"}
+    assert state[2]["workload"] == "deployments.apps/team-a/web"
+    assert (state[2]["replicas"], state[2]["pod"]["requests.cpu"], state[2]["labels"]) == (2, "1", {"app": "web"})
+
+
+def test_a_grant_its_landing_and_an_end_are_a_line_each(gate: Recorded, tmp_path: Path):
+    gate.ask(scale("web", 4))
+    gate.later(2)
+    gate.observe(web(4, 2))
+    gate.gone(workload("batch", 1))
+    gate.close()
+    said = [(one["k"], one.get("workload"), one.get("to"), one.get("replicas")) for one in lines(tmp_path)[5:]]
+    assert said == [
+        ("ask", "deployments.apps/team-a/web", 4, None),
+        ("load", "deployments.apps/team-a/web", None, 4),
+        ("gone", "deployments.apps/team-a/batch", None, None),
+    ]
+
+
+def test_what_ends_without_landing_is_a_line_too(gate: Recorded, tmp_path: Path):
+    decision = gate.ask(scale("web", 4))
+    gate.later(2)
+    gate.gate.ledger.pending.forget(str(decision.pending_write))
+    gate.close()
+    (load,) = of_kind(tmp_path, "load")[2:]
+    assert (load["replicas"], "most" in load) == (2, False)
+
+
+def test_equal_refused_retries_are_one_line_that_says_how_many(gate: Recorded, tmp_path: Path):
+    for _ in range(4):
+        gate.ask(scale("web", 9))
+        gate.later(15)
+    gate.ask(scale("web", 8))
+    gate.close()
+    (first, retries, other) = of_kind(tmp_path, "ask")
+    assert (first["id"], "n" in first) == (retries["id"], False)
+    assert (retries["n"], retries["last"], retries["t"]) == (4, BEGINS_S + 45, BEGINS_S)
+    assert other["to"] == 8
+    found = [event for event in Record(tmp_path).events() if isinstance(event, Ask)]
+    assert [(one.to, one.n, one.last_s - one.at_s) for one in found] == [(9, 4, 45.0), (8, 1, 0.0)]
+
+
+def test_what_becomes_free_in_its_tree_ends_a_row_of_retries(gate: Recorded, tmp_path: Path):
+    """So no retry of a row may have met other room than the first."""
+    gate.ask(scale("web", 9))
+    gate.later(1)
+    gate.gone(workload("batch", 1))
+    gate.ask(scale("web", 9))
+    gate.close()
+    assert len({one["id"] for one in of_kind(tmp_path, "ask")}) == 2
+
+
+def test_a_status_write_is_no_line(gate: Recorded, tmp_path: Path):
+    gate.observe(web(2, 7))
+    gate.close()
+    assert len(of_kind(tmp_path, "load")) == 2
+
+
+def test_questions_and_what_is_no_write_are_not_recorded(gate: Recorded, tmp_path: Path):
+    gate.recorder.decided(Decision("d1", Verdict.ALLOW, "read", "reads"), None)
+    dry = create(workload("new", 1), query="?dryRun=All")
+    gate.ask(dry)
+    gate.close()
+    assert of_kind(tmp_path, "ask") == []
+
+
+def test_an_object_brings_the_cost_of_its_pods(gate: Recorded, tmp_path: Path):
+    gate.ask(create(workload("new", 2, {"cpu": "500m"})))
+    gate.close()
+    (ask,) = of_kind(tmp_path, "ask")
+    assert (ask["operation"], ask["to"], ask["pod"]["requests.cpu"]) == ("create", 2, "500m")
+    assert ask["labels"] == {"app": "new"}
+
+
+def test_what_a_deployment_covers_is_beside_it(tmp_path: Path):
+    owned = workload("web-1", 3, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"})
+    gate = Recorded(tmp_path, [FIVE], web(2), owned)
+    gate.close()
+    (load,) = of_kind(tmp_path, "load")
+    assert (load["replicas"], load["beside"]["count/replicasets.apps"]) == (2, "1")
+    (read,) = [event for event in Record(tmp_path).events() if isinstance(event, Load)]
+    assert read.beside["count/replicasets.apps"] == 10**9
+
+
+def test_nothing_about_persons_is_recorded(tmp_path: Path):
+    """Neither users, nor annotations, nor whom a quota binds, nor what it says to owners."""
+    secret = quota("acme", {"pods": "5"}, requesters={"include": {"users": ["mallory"]}}, notify=["mallory"])
+    gate = Recorded(tmp_path, [secret], workload("web", 2, annotations={"policy.extauthz.dev/x": "mallory"}))
+    gate.ask(scale("web", 4)._replace(source="mallory", requester="mallory", headers={"user-agent": "mallory"}))
+    reading = gate.ask(create(workload("new", 1, annotations={"policy.extauthz.dev/x": "mallory"})))
+    assert reading.verdict is Verdict.ALLOW
+    assert Requester("mallory").user == "mallory"
+    gate.close()
+    assert "mallory" not in json.dumps(lines(tmp_path))
+
+
+def test_files_are_for_their_owner_alone(gate: Recorded, tmp_path: Path):
+    gate.close()
+    assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
+
+
+def test_a_file_ends_after_an_hour_and_the_next_one_says_all_anew(gate: Recorded, tmp_path: Path):
+    gate.ask(scale("web", 9))
+    gate.later(3601)
+    gate.observe(web(3, 2))
+    gate.later(1)
+    gate.close()
+    first, second = sorted(tmp_path.iterdir())
+    rows = [json.loads(line) for line in gzip.decompress(second.read_bytes()).splitlines()]
+    assert rows[0]["state"] == 4
+    assert [row["replicas"] for row in rows if row["k"] == "load"] == [3, 1]
+    assert first.stat().st_size > 0
+
+
+def test_a_file_ends_when_it_is_full(gate: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(record_files, "FILE", 1000)
+    for number in range(8):
+        gate.ask(scale("web", 3 + number % 2))
+    gate.later(1)
+    gate.close()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_oldest_files_go_first(tmp_path: Path):
+    for number in range(4):
+        path = tmp_path / f"g.{number}.jsonl.gz"
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (1000.0 + number, 1000.0 + number))
+    (tmp_path / "other.1.jsonl.gz").write_bytes(b"x" * 999)
+    kept = Files(tmp_path, "g", 250, 1e9, lambda: 2000.0)
+    kept.begin(2000.0, [])
+    kept.close()
+    assert sorted(path.name for path in tmp_path.iterdir())[:2] == [
+        "g.19700101T003320Z." + name(tmp_path),
+        "g.2.jsonl.gz",
+    ]
+    old = Files(tmp_path, "g", 1 << 30, 10.0, lambda: 2000.0)
+    old.begin(1e10, [])
+    old.close()
+    assert not (tmp_path / "g.3.jsonl.gz").exists()
+    assert (tmp_path / "other.1.jsonl.gz").exists()
+
+
+def name(folder: Path) -> str:
+    return next(path.name for path in folder.glob("g.1970*")).removeprefix("g.19700101T003320Z.")
+
+
+def test_a_full_queue_drops_counts_and_leaves_a_gap(gate: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recorders, "MOST", 3)
+    for number in range(5):
+        gate.ask(scale("web", 3 + number))
+    assert (gate.recorder.dropped, gate.recorder.is_incomplete) == (2, True)
+    monkeypatch.undo()
+    gate.later(10)
+    gate.tell_all()
+    gate.close()
+    (gap,) = of_kind(tmp_path, "gap")
+    assert (gap["lost"], gap["from"], gap["to"]) == (2, BEGINS_S, BEGINS_S + 10)
+    found = [event for event in Record(tmp_path).events() if isinstance(event, Gap)]
+    assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S + 10, BEGINS_S + 10)]
+
+
+def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: Path):
+    (tmp_path / "taken").write_text("a file")
+    gate = Recorded(tmp_path / "taken", [FIVE], web(2))
+    gate.ask(scale("web", 3))
+    gate.later(1)
+    gate.recorder.flush()
+    assert gate.files.trouble
+    assert gate.recorder.dropped > 0
+    (tmp_path / "taken").unlink()
+    gate.later(5)
+    gate.recorder.flush()
+    gate.close()
+    assert gate.files.trouble == ""
+    assert len(of_kind(tmp_path / "taken", "gap")) == 1
+
+
+def cut(folder: Path, to: Path, size: int) -> Path:
+    to.mkdir()
+    (path,) = folder.iterdir()
+    (to / path.name).write_bytes(path.read_bytes()[:size])
+    return to
+
+
+def test_cut_anywhere_the_rest_reads(gate: Recorded, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path):
+    for number in range(30):
+        gate.ask(scale("web", 3 + number % 3))
+        gate.later(1)
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    whole = list(Record(tmp_path).events())
+    sizes = range(400, path.stat().st_size, 37)
+    for size in sizes:
+        record = Record(cut(tmp_path, tmp_path_factory.mktemp("cut") / "x", size))
+        found = list(record.events())
+        assert [one[:2] for one in found[1:]] == [one[:2] for one in whole[1 : len(found)]], size
+        assert len(record.warnings) <= 1
+    assert len(sizes) > 20
+
+
+def test_a_member_in_the_middle_that_is_broken_is_a_gap(gate: Recorded, tmp_path: Path):
+    for number in range(6):
+        gate.ask(scale("web", 3 + number % 3))
+        gate.later(10)
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    data = bytearray(path.read_bytes())
+    members = [at for at in range(len(data)) if data[at : at + 3] == b"\x1f\x8b\x08"]
+    data[members[3] + 12] ^= 0xFF
+    path.write_bytes(data)
+    record = Record(tmp_path)
+    found = list(record.events())
+    assert [(one.at_s, one.until_s) for one in found if isinstance(one, Gap)] == [(BEGINS_S + 10, BEGINS_S + 30)]
+    assert len([one for one in found if isinstance(one, Ask)]) == 5
+    assert len(record.warnings) == 1
+
+
+def test_between_two_runs_of_a_gate_is_a_gap(tmp_path: Path):
+    gate = Recorded(tmp_path, [FIVE], web(2))
+    gate.later(10)
+    gate.ask(scale("web", 3))
+    gate.close()
+    again = Recorded(tmp_path, [FIVE], web(2), at_s=BEGINS_S + 100)
+    again.close()
+    events = list(Record(tmp_path).events())
+    (gap,) = [one for one in events if isinstance(one, Gap)]
+    assert (gap.at_s, gap.until_s) == (BEGINS_S + 10, BEGINS_S + 100)
+    assert [one.is_new for one in events if isinstance(one, Start)] == [True, True]
+
+
+def bad(change: Callable[[list[bytes]], Iterator[bytes]]) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        rows = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+        path.write_bytes(gzip.compress(b"".join(change(rows))))
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        pytest.param(bad(lambda rows: iter([*rows[:3], b"{nonsense\n"])), ":4: it is no JSON", id="no JSON"),
+        pytest.param(bad(lambda rows: iter([*rows[:2], b'{"k":"load","t":1}\n'])), ":3: 'load' lacks", id="field"),
+        pytest.param(bad(lambda rows: iter(rows[1:])), ":1: k: a file begins", id="no start"),
+        pytest.param(bad(lambda rows: iter([rows[0].replace(b'"schema":1', b'"schema":2')])), "schema", id="schema"),
+        pytest.param(bad(lambda rows: iter([b"[]\n"])), ":1: t: it is no line", id="no object"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_place(gate: Recorded, tmp_path: Path, spoil: Callable[[Path], None], told: str):
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    spoil(path)
+    with pytest.raises(RecordError) as found:
+        list(Record(tmp_path).events())
+    assert told in str(found.value)
+    assert str(path) in str(found.value)
+
+
+def test_kinds_and_fields_of_a_later_release_are_passed_over(gate: Recorded, tmp_path: Path):
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    bad(lambda rows: iter([*rows, b'{"k":"new","t":1800000000}\n']))(path)
+    assert len(list(Record(tmp_path).events())) == 5
+
+
+def test_a_folder_without_files_is_told(tmp_path: Path):
+    with pytest.raises(RecordError, match="there is no file of a record"):
+        Record(tmp_path)
+
+
+def test_mode_audit_says_what_it_would_have_refused(tmp_path: Path):
+    gate = Recorded(tmp_path, [FIVE], web(2), policy=Policy(mode="audit"))
+    gate.ask(scale("web", 9))
+    gate.close()
+    (ask,) = of_kind(tmp_path, "ask")
+    assert (ask["verdict"], ask["would"]) == ("allow", "deny")
+
+
+def test_the_thread_goes_on_after_a_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recorders, "EVERY_S", 0.01)
+    gate = Recorded(tmp_path, [FIVE], web(2))
+    gate.recorder._notes.append(None)  # type: ignore[arg-type]
+    told: list[str] = []
+    failed = threading.Event()
+
+    def tell(level: str, event: str, **_: object) -> None:
+        told.append(event)
+        failed.set()
+
+    thread = recorders.RecordThread(gate.recorder, gate.files, tell)
+    assert failed.wait(10)
+    gate.ask(scale("web", 3))
+    thread.close()
+    assert told == ["record-failed"]
+    assert len(of_kind(tmp_path, "ask")) == 1

@@ -1,0 +1,421 @@
+"""A record replayed: under its own quotas, and under others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.record.reading import Ask, Record
+from extauthz.replay.measures import Clock
+from extauthz.replay.play import NeverOverError, Play
+from extauthz.replay.run import Replay, Result
+from extauthz.testing.builders import create, quota, scale, workload
+from extauthz.testing.recording import BEGINS_S, Recorded
+
+ROW = ("acme", "pods")
+
+
+def limit(pods: int, **how: Any) -> WorkspaceQuota:
+    return quota("acme", {"pods": str(pods)}, **how)
+
+
+def web(replicas: int, version: int = 1, name: str = "web") -> dict[str, Any]:
+    return workload(name, replicas, version=str(version))
+
+
+def replayed(folder: Path, *quotas: WorkspaceQuota, **how: Any) -> Result:
+    tree = QuotaTree.build(quotas) if quotas else None
+    return Replay(Record(folder), tree, **how).run()
+
+
+def grown(gate: Recorded, to: int, version: int, lands_s: float = 2.0) -> None:
+    """Asked, and seen soon after."""
+    gate.ask(scale("web", to))
+    gate.later(lands_s)
+    gate.observe(web(to, version))
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """Beside batch (1 pod) web asks 2 → 4 at 10:00; batch ends at 10:10, web falls to 2 at 10:30."""
+    gate = Recorded(tmp_path, [limit(5)], web(2), workload("batch", 1))
+    grown(gate, 4, 2, 0.0)
+    gate.later(600)
+    gate.gone(workload("batch", 1))
+    gate.later(1200)
+    gate.ask(scale("web", 2))
+    gate.observe(web(2, 3))
+    gate.later(60)
+    gate.ask(scale("web", 2))
+    gate.close()
+    return tmp_path
+
+
+def test_under_the_recorded_quotas_every_answer_is_the_same(example: Path):
+    found = replayed(example)
+    assert (found.asks, found.same, found.exceptions.total(), found.denied_minutes) == (3, 3, 0, 0)
+
+
+def test_the_example_of_the_docs(example: Path):
+    """Refused, then granted at its first ask after 10:10."""
+    found = replayed(example, limit(4))
+    assert (found.asks, found.same, found.refused_now, found.granted_now) == (3, 2, 1, 0)
+    assert (found.denied_minutes, found.wanted[ROW].peak) == (20.0, 5 * 10**9)
+    row = found.refused[ROW]
+    assert (row.asks, row.more, len(row.workloads), row.longest_s) == (1, 1, 1, 600.0)
+
+
+def test_the_peak_is_the_smallest_limit_that_refuses_nothing(example: Path):
+    assert replayed(example, limit(5)).missed == 0
+    assert replayed(example, limit(4)).missed > 0
+
+
+def test_percentiles_are_of_time(example: Path):
+    level = replayed(example, limit(5)).wanted[ROW]
+    assert [level.percentile(part) for part in (0.5, 0.66, 0.99)] == [n * 10**9 for n in (4, 4, 5)]
+
+
+def test_a_want_ends_when_fewer_replicas_are_seen(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2))
+    grown(gate, 8, 2)
+    gate.later(58)
+    gate.observe(web(2, 3))
+    gate.later(3600)
+    gate.ask(scale("web", 2))
+    gate.close()
+    assert replayed(tmp_path, limit(4)).denied_minutes == 6.0
+
+
+def test_of_a_want_that_shrinks_what_is_left_stays_wanted(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2))
+    grown(gate, 8, 2)
+    gate.later(58)
+    gate.observe(web(5, 3))
+    gate.later(60)
+    gate.ask(scale("web", 2))
+    gate.close()
+    assert replayed(tmp_path, limit(4)).denied_minutes == 6.0 + 3.0
+
+
+def test_a_want_ends_with_the_next_ask_and_with_the_workload(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2), web(1, name="other"))
+    grown(gate, 8, 2)
+    gate.later(58)
+    gate.ask(scale("web", 3))
+    gate.later(0)
+    gate.observe(web(3, 3))
+    gate.later(60)
+    grown(gate, 8, 4)
+    gate.later(58)
+    gate.gone(web(8))
+    gate.later(600)
+    gate.ask(scale("other", 1))
+    gate.close()
+    found = replayed(tmp_path, limit(4))
+    assert found.denied_minutes == 6.0 + 5.0
+
+
+def test_what_was_refused_before_it_was_granted_is_asked_again_at_its_interval(tmp_path: Path):
+    """And each retry after the grant is one that the record has refused."""
+    gate = Recorded(tmp_path, [limit(4)], web(2), workload("batch", 2))
+    for _ in range(5):
+        gate.ask(scale("web", 4))
+        gate.later(20)
+    gate.close()
+    here = replayed(tmp_path)
+    assert (here.asks, here.same, here.denied_minutes) == (5, 5, 160 / 60)
+    wide = replayed(tmp_path, limit(6))
+    assert (wide.same, wide.granted_now, wide.missed) == (0, 5, 0)
+
+
+def test_a_retry_is_counted_once(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(4)], web(2), workload("batch", 2))
+    for _ in range(3):
+        gate.ask(scale("web", 4))
+        gate.later(15)
+    gate.ask(scale("batch", 1))
+    gate.close()
+    found = replayed(tmp_path, limit(3))
+    assert (found.asks, found.refused[ROW].asks, len(found.refused[ROW].workloads)) == (4, 3, 1)
+    assert found.denied_minutes == 1.5
+
+
+def test_a_landing_of_what_is_refused_here_does_not_happen(tmp_path: Path):
+    """So others have the room that it does not take."""
+    gate = Recorded(tmp_path, [limit(9)], web(2), web(1, name="other"))
+    grown(gate, 6, 2)
+    gate.later(60)
+    gate.ask(scale("other", 2))
+    gate.close()
+    found = replayed(tmp_path, limit(4))
+    assert (found.refused_now, found.same) == (1, 1)
+
+
+def test_what_is_granted_here_alone_lands_and_takes_room(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(3)], web(2), web(1, name="other"))
+    gate.ask(scale("web", 4))
+    gate.later(60)
+    gate.ask(scale("other", 3))
+    gate.close()
+    found = replayed(tmp_path, limit(6))
+    assert (found.granted_now, found.same) == (1, 1)
+
+
+def test_growth_past_the_gate_counts(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2), web(1, name="other"))
+    gate.later(10)
+    gate.observe(web(5, 2))
+    gate.later(10)
+    gate.ask(scale("other", 2))
+    gate.close()
+    found = replayed(tmp_path, limit(6))
+    assert (found.refused_now, found.wanted[ROW].peak) == (1, 7 * 10**9)
+
+
+def test_growth_past_the_gate_of_what_was_refused_here_counts(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2))
+    grown(gate, 4, 2)
+    gate.later(60)
+    gate.observe(web(7, 3))
+    gate.later(60)
+    gate.ask(scale("web", 7))
+    gate.close()
+    found = replayed(tmp_path, limit(3))
+    assert (found.refused_now, found.denied_minutes) == (1, 62 * 2 / 60)
+
+
+def test_an_object_that_is_refused_here_is_not_made(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2))
+    gate.ask(create(workload("new", 3)))
+    gate.later(1)
+    gate.observe(workload("new", 3))
+    gate.later(60)
+    gate.ask(scale("web", 4))
+    gate.close()
+    found = replayed(tmp_path, limit(4))
+    assert (found.refused_now, found.same) == (1, 1)
+
+
+def test_answers_that_no_quota_has_given_are_taken_as_recorded(tmp_path: Path):
+    silent = workload("silent", 1, {"memory": "1Gi"})
+    gate = Recorded(tmp_path, [quota("acme", {"requests.cpu": "9"})], silent)
+    gate.ask(scale("silent", 3))
+    gate.close()
+    found = replayed(tmp_path, quota("acme", {"requests.cpu": "1"}))
+    assert (found.asks, found.taken, found.same) == (1, 1, 1)
+
+
+def test_time_in_a_gap_counts_for_nothing(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(4)], web(2))
+    gate.ask(scale("web", 6))
+    gate.later(60)
+    gate.ask(scale("web", 6))
+    gate.close()
+    again = Recorded(tmp_path, [limit(4)], web(2), at_s=BEGINS_S + 1060)
+    again.later(60)
+    again.ask(scale("web", 2))
+    again.close()
+    found = replayed(tmp_path)
+    assert (found.gaps, found.gap_s, found.counted_s) == (1, 1000.0, 120.0)
+    assert found.denied_minutes == 4 * 2
+    assert sum(found.wanted[ROW].seconds.values()) == 120.0
+
+
+def test_what_went_in_a_gap_is_gone_after_it(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(9)], web(2), workload("batch", 5))
+    gate.close()
+    again = Recorded(tmp_path, [limit(9)], web(2), at_s=BEGINS_S + 100)
+    again.ask(scale("web", 8))
+    again.close()
+    assert replayed(tmp_path, limit(9)).same == 1
+
+
+def test_only_what_lies_between_two_times_is_measured(example: Path):
+    found = replayed(example, limit(4), since_s=BEGINS_S + 300, until_s=BEGINS_S + 900)
+    assert (found.asks, found.denied_minutes, found.counted_s) == (0, 10.0, 600.0)
+
+
+def test_a_change_of_quotas_is_replayed_too(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(3)], web(2))
+    gate.ask(scale("web", 5))
+    gate.later(30)
+    gate.limit(limit(6))
+    gate.later(30)
+    gate.ask(scale("web", 5))
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks, found.denied_minutes) == (2, 2, 3.0)
+
+
+def test_labels_of_namespaces_move_workloads_between_quotas(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(3), quota("calm", {"pods": "9"})], web(2))
+    gate.ask(scale("web", 5))
+    gate.later(30)
+    gate.gate.observe_namespace("team-a", {"workspace": "calm"})
+    gate.later(30)
+    gate.ask(scale("web", 5))
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks) == (2, 2)
+    assert found.wanted["calm", "pods"].peak == 5 * 10**9
+
+
+def test_files_of_several_gates_are_one_record(tmp_path: Path):
+    one = Recorded(tmp_path, [limit(9)], web(2), name="a")
+    other = Recorded(tmp_path, [limit(9)], web(2), name="b")
+    one.ask(scale("web", 4))
+    for gate in (one, other):
+        gate.later(2)
+        gate.observe(web(4, 2))
+        gate.later(10)
+    other.ask(scale("web", 6))
+    for gate in (one, other):
+        gate.close()
+    found = replayed(tmp_path, limit(4))
+    assert (found.asks, found.same, found.refused_now, found.gaps) == (2, 1, 1, 0)
+
+
+def test_a_gate_that_is_behind_takes_nothing_back(tmp_path: Path):
+    one = Recorded(tmp_path, [limit(9)], web(2), name="a")
+    other = Recorded(tmp_path, [limit(9)], web(2), name="b")
+    one.observe(web(4, 20))
+    for gate in (one, other):
+        gate.later(10)
+    other.observe(web(3, 15))
+    for gate in (one, other):
+        gate.later(10)
+    one.ask(scale("web", 8))
+    for gate in (one, other):
+        gate.close()
+    assert replayed(tmp_path, limit(9)).wanted[ROW].percentile(0.99) == 4 * 10**9
+
+
+def test_a_record_in_mode_audit_grants_and_says_what_enforce_would(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(3)], web(2), policy=Policy(mode="audit"))
+    grown(gate, 5, 2)
+    gate.later(60)
+    gate.ask(scale("web", 3))
+    gate.close()
+    assert replayed(tmp_path).same == 2
+    enforced = replayed(tmp_path, limit(3))
+    assert (enforced.refused_now, enforced.denied_minutes) == (1, 62 * 3 / 60)
+
+
+def test_guarantees_and_overrides_of_the_record_hold(tmp_path: Path):
+    kept = [
+        quota("acme", {"pods": "6"}),
+        quota("a", {"pods": "6"}, parent="acme", namespaces={}, workloads={"app": "other"}, guaranteed={"pods": "3"}),
+    ]
+    gate = Recorded(tmp_path, kept, web(2))
+    gate.ask(scale("web", 4))
+    gate.ask(scale("web", 3))
+    gate.close()
+    assert replayed(tmp_path).same == 2
+
+
+def test_a_grant_above_a_limit_is_a_bug_that_is_told(example: Path, monkeypatch: pytest.MonkeyPatch):
+    from extauthz.core.ledger.accounts import Account
+
+    monkeypatch.setattr(Account, "available", lambda *_: 10**15)
+    with pytest.raises(NeverOverError, match="takes pods above its limit"):
+        replayed(example, limit(4))
+
+
+# Records that nobody chose.
+
+
+def drawn(folder: Path, seed: int, hard: int = 12) -> list[WorkspaceQuota]:
+    """Some minutes of five workloads that grow and shrink under two quotas."""
+    dice = Random(seed)
+    quotas = [limit(hard), quota("big", {"pods": str(2 * hard)})]
+    counts = {f"w{number}": dice.randrange(1, 4) for number in range(5)}
+    gate = Recorded(folder, quotas, *(workload(name, count) for name, count in counts.items()))
+    version = 1
+    for _ in range(40):
+        name = dice.choice(list(counts))
+        to = dice.randrange(7)
+        if dice.random() < 0.1:  # somebody shrinks it, and asks nobody
+            counts[name], version = counts[name] // 2, version + 1
+            gate.observe(workload(name, counts[name], version=str(version)))
+            continue
+        decision = gate.ask(scale(name, to))
+        gate.later(dice.choice((0.5, 2.0, 15.0)))
+        version += 1
+        if decision.verdict == "allow" and dice.random() < 0.9:
+            counts[name] = to
+            gate.observe(workload(name, to, version=str(version)))
+        elif decision.pending_write is not None:
+            gate.gate.ledger.pending.forget(decision.pending_write)
+        gate.later(dice.choice((1.0, 30.0)))
+    gate.ask(scale("w0", counts["w0"]))
+    gate.close()
+    return quotas
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_record_replays_to_its_own_answers(tmp_path: Path, seed: int):
+    drawn(tmp_path, seed)
+    found = replayed(tmp_path)
+    assert (found.same, found.taken) == (found.asks, 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_hard_at_the_peak_refuses_nothing_and_one_pod_less_does(tmp_path: Path, seed: int):
+    """Where it was asked for: what grows past the gate is refused by nobody, and here all is asked for."""
+    drawn(tmp_path, seed, 12 if seed % 2 else 60)
+    peak = replayed(tmp_path).wanted[ROW].peak // 10**9
+    at_peak = replayed(tmp_path, limit(peak))
+    assert (at_peak.refused_now, at_peak.missed) == (0, 0), at_peak.refused
+    if peak > 15:  # more than there was at the beginning
+        below = replayed(tmp_path, limit(peak - 1))
+        assert sum(row.asks for row in below.refused.values()) > 0
+
+
+# Mistakes that are planted are found.
+
+
+def without_landings(self: Play, one: Any, name: str) -> None:
+    """A landing is forgotten."""
+    self._forget(one, name)
+
+
+PLANTED = {
+    "landing forgotten": ("_land", without_landings),
+    "want kept after a shrink": ("_wants_less", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_mistake_changes_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str):
+    def measured() -> Sequence[object]:
+        found = []
+        for seed in range(6):
+            folder = tmp_path / str(seed)
+            if not folder.exists():
+                drawn(folder, seed)
+            one = replayed(folder, limit(8))
+            found.append((one.same, one.refused_now, one.granted_now, round(one.missed, 3)))
+        return found
+
+    right = measured()
+    monkeypatch.setattr(Play, *PLANTED[planted])
+    assert measured() != right
+
+
+def test_a_gap_that_is_taken_for_quiet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Clock, "gap", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_time_in_a_gap_counts_for_nothing(tmp_path)
+
+
+def test_a_retry_that_is_counted_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Ask, "n", property(lambda self: self[-2] * 2))
+    with pytest.raises(AssertionError):
+        test_a_retry_is_counted_once(tmp_path)

@@ -1,0 +1,140 @@
+"""``extauthz replay``: its texts, exit codes, and what it writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extauthz.cli import main
+from extauthz.core.ledger.accounts import Account
+from extauthz.testing.builders import quota, scale, workload
+from extauthz.testing.recording import Recorded
+
+QUOTA = """\
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: acme}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {pods: "4"}}
+"""
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> str:
+    """Ten minutes with four pods of ``web`` and one of ``batch`` under a limit of five."""
+    folder = tmp_path / "record"
+    gate = Recorded(
+        folder, [quota("acme", {"pods": "5", "requests.cpu": "9"})], workload("web", 2), workload("batch", 1)
+    )
+    gate.ask(scale("web", 4))
+    gate.observe(workload("web", 4, version="2"))
+    gate.later(600)
+    gate.ask(scale("web", 4))
+    gate.close()
+    return str(folder)
+
+
+@pytest.fixture
+def smaller(tmp_path: Path) -> str:
+    path = tmp_path / "smaller.yaml"
+    path.write_text(QUOTA)
+    return str(path)
+
+
+def test_under_its_own_quotas_all_is_the_same(record: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["replay", "--record", record]) == 0
+    *rows, summary = capsys.readouterr().out.splitlines()
+    assert summary == "2 asks: 2 the same; no gaps"
+    assert rows[0].split()[:4] == ["QUOTA", "RESOURCE", "HARD", "P50"]
+    assert rows[1].split() == ["acme", "pods", "5", "5", "5", "5", "5", "0", "0", "0", "-"]
+
+
+def test_a_smaller_quota_is_told_and_may_fail_a_pipeline(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["replay", "--record", record, "--quotas", smaller]) == 0
+    *rows, summary = capsys.readouterr().out.splitlines()
+    assert rows[1].split() == ["acme", "pods", "4", *"5555", "2", "(+2)", "1", "20", "10m"]
+    assert summary == "2 asks: 0 the same, 2 refused that were granted; no gaps"
+    assert main(["replay", "--record", record, "--quotas", smaller, "--max-denied-minutes", "19.9"]) == 1
+    assert main(["replay", "--record", record, "--quotas", smaller, "--max-denied-minutes", "20"]) == 0
+
+
+def test_what_is_suggested_refuses_nothing(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["replay", "--record", record, "--suggest", "100"]) == 0
+    text = capsys.readouterr().out
+    assert yaml.safe_load(text)["spec"]["hard"] == {"pods": "5", "requests.cpu": "5"}
+    (tmp_path / "peak.yaml").write_text(text)
+    assert (
+        main(["replay", "--record", record, "--quotas", str(tmp_path / "peak.yaml"), "--max-denied-minutes", "0"]) == 0
+    )
+
+
+def test_json_has_every_field_that_its_page_names(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["replay", "--record", record, "--quotas", smaller, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    page = (Path(__file__).parents[2] / "docs/internals/record.md").read_text().partition("## `-o json`")[2]
+    assert all(f"`{name}`" in page for name in (*found, *found["quotas"][0]))
+    assert (found["denied_minutes"], found["quotas"][0]["longest_s"]) == (20.0, 600.0)
+
+
+def test_the_page_is_one_file_that_draws_each_limit(record: str, tmp_path: Path):
+    page = tmp_path / "page.html"
+    assert main(["replay", "--record", record, "--html", str(page)]) == 0
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    assert text.count("<polyline") == 6
+    assert "acme: pods; wanted at most 5, limit 5" in text
+    assert "http" not in text
+    assert "<script" not in text
+
+
+def test_hours_are_summed_by_quota_and_workload(record: str, tmp_path: Path):
+    path = tmp_path / "hours.csv"
+    assert main(["replay", "--record", record, "--hours", str(path)]) == 0
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [(row["quota"], row["workload"].rpartition("/")[2], row["unit"], row["hours"]) for row in rows] == [
+        ("acme", "batch", "CPU", "0.167"),
+        ("acme", "web", "CPU", "0.667"),
+    ]
+
+
+def test_a_cut_record_is_a_warning(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (path,) = Path(record).iterdir()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "A.jsonl.gz").write_bytes(path.read_bytes()[:-20])
+    assert main(["replay", "--record", str(tmp_path / "cut")]) == 0
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        pytest.param(["--record", "nowhere"], 65, "there is no file of a record", id="no record"),
+        pytest.param(["--quotas", "nowhere"], 65, "cannot be read", id="no quotas"),
+        pytest.param(["--since", "monday"], 64, "write for example 2027-02-01T12:00:00Z", id="time"),
+        pytest.param(["--suggest", "0"], 64, "write for example 99", id="percentage"),
+        pytest.param(["--max-denied-minutes", "x"], 64, "write for example 0", id="minutes"),
+        pytest.param(
+            ["--since", "2027-02-01T12:00:00Z", "--until", "2027-01-01T12:00:00Z"], 65, "write a later time", id="order"
+        ),
+    ],
+)
+def test_bad_input_is_told_with_its_cure(
+    record: str, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
+):
+    try:
+        found: object = main(["replay", "--record", record, *words])
+    except SystemExit as end:
+        found = end.code
+    assert found == code
+    assert told in capsys.readouterr().err
+
+
+def test_a_grant_above_a_limit_exits_70(
+    record: str, smaller: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(Account, "available", lambda *_: 10**15)
+    assert main(["replay", "--record", record, "--quotas", smaller]) == 70
+    assert "above its limit" in capsys.readouterr().err

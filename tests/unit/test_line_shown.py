@@ -1,0 +1,124 @@
+"""Who waits in line, as the API, ``top``, the metrics and notices show it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extauthz.cli import top
+from extauthz.core.model import Decision, Verdict
+from extauthz.core.queries import Queries
+from extauthz.observe.episodes import Episodes
+from extauthz.observe.metrics import Levels, Metrics
+from extauthz.servers.api import shown, veil
+from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.problems import Problem
+from tests.unit.ledger.houses import GPU, House, full
+
+
+@pytest.fixture
+def house() -> House:
+    """B waits for four GPUs for ten seconds, and c for one."""
+    made = full()
+    made.wants("b", 5)
+    made.passes(10)
+    made.has("c", 3)
+    made.wants("c", 4)
+    return made
+
+
+@pytest.fixture
+def answers(house: House) -> Answers:
+    return Answers(Queries(house.gate.ledger), lambda reading: pytest.fail("decides"), lambda: house.ask.now_s)
+
+
+def test_the_api_shows_who_waits(answers: Answers):
+    found = answers.line("root")
+    assert found["total"] == 2
+    assert found["items"][0] == {
+        "namespace": "b",
+        "resource": "deployments.apps",
+        "name": "b",
+        "place": 1,
+        "waitsSeconds": 10,
+        "replicas": 5,
+        "needs": {GPU: "4"},
+        "asksEverySeconds": 30,
+    }
+    assert [one["name"] for one in answers.line("root", visible={"c"})["items"]] == ["c"]
+    assert answers.line("root", limit=1)["items"] == found["items"][:1]
+    assert answers.line("a")["items"] == []
+    with pytest.raises(Problem, match="there is no quota"):
+        answers.line("none")
+
+
+def test_a_quota_says_how_many_wait(house: House, answers: Answers):
+    assert [answers.quota(name)["waiting"] for name in ("root", "a")] == [2, 0]
+    plain = Queries(full(turn_s=None).gate.ledger)
+    assert next(plain.quotas()).waiting is None
+    house.wants("b", 0)
+    assert answers.quota("root")["waiting"] == 1
+
+
+def refused(house: House) -> Decision:
+    house.passes(2)
+    found = house.wants("c", 4)
+    assert found.reason == "not-its-turn"
+    return found
+
+
+def test_a_decision_says_whose_turn_it_is_not_and_hides_a_quota_that_one_may_not_see(house: House):
+    found = shown.decision(refused(house))
+    assert found["turn"] == {"quota": "root", "place": 2, "againSeconds": 30}
+    assert veil.named(found) == {"root"}
+    assert veil.over(found, {"root"}) == found
+    covered = veil.over(found, {"c"})
+    assert covered["turn"] == {"quota": None, "place": None, "againSeconds": 30}
+    assert "root" not in json.dumps(covered)
+    assert shown.refusing(refused(house)) == {"root"}
+    assert shown.turn(house.wants("a", 1)) is None
+
+
+class Source:
+    """As a gate that runs."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.line = answers.line
+        self.quota = answers.quota
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
+        return {"items": [], "total": 0}
+
+
+def test_top_of_a_quota_shows_its_line(answers: Answers):
+    asked = type("Asked", (), {"quota": "root", "sort": None, "limit": 10, "output": "text"})()
+    source: Any = Source(answers)
+    lines = [" ".join(line.split()) for line in top._workloads_shown(asked, source).splitlines()]
+    assert lines[1:] == [
+        "",
+        "IN LINE WORKLOAD WANTS WAITS ASKS AGAIN IN",
+        "1st deployments.apps b/b 5 10 s 30 s",
+        "2nd deployments.apps c/c 4 0 s 30 s",
+    ]
+
+
+async def test_a_metric_says_how_many_wait(house: House):
+    queries = Queries(house.gate.ledger)
+    text, _ = await Metrics(lambda: Levels(list(queries.quotas()), 4, 0, 0, 3, True, 0)).scrape("")
+    assert 'extauthz_line_waiting{quota="root"} 2' in text.decode()
+    assert 'extauthz_line_waiting{quota="a"} 0' in text.decode()
+
+
+def test_a_notice_says_that_its_turn_came(house: House):
+    episodes: Episodes[None] = Episodes()
+    episodes.decided(refused(house), 0.0)
+    house.wants("b", 0)
+    granted = house.wants("c", 4)
+    assert granted.verdict is Verdict.ALLOW
+    episodes.decided(granted, 1.0)
+    (ended,) = episodes.take_ended()
+    assert (
+        ended.good_news == 'deployments.apps "c" may grow to 4 replicas: its turn has come, after it was refused once'
+    )
