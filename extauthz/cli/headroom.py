@@ -67,6 +67,12 @@ def _within(found: dict[str, Any], count: int) -> str:
     return f": {found['replicas'] - count} more, {max(guaranteed - count, 0)} of them within its guarantee"
 
 
+def _of(found: dict[str, Any]) -> str:
+    """What its autoscaler may ask for, where not all of that fits. Gates of before do not say it."""
+    asks = found.get("mayAskFor")
+    return f" of the {asks} that its autoscaler may ask for" if asks is not None and asks > found["replicas"] else ""
+
+
 def as_text(found: dict[str, Any]) -> str:
     """A sentence or two, and the evidence."""
     count = found["observedReplicas"]
@@ -74,7 +80,7 @@ def as_text(found: dict[str, Any]) -> str:
     if found["replicas"] is None:
         lines = [f"{has}, and no quota sets a bound."]
     else:
-        lines = [f"{has} and may have {found['replicas']}{_within(found, count)}."]
+        lines = [f"{has} and may have {found['replicas']}{_of(found)}{_within(found, count)}."]
         bound = found["bound"]
         names = report.amounts(bound.get("kept", "0") != "0")
         head = ("quota", "resource", *names)

@@ -1,5 +1,5 @@
-"""Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again; and authors of
-quotas that one is not in force as it is written.
+"""Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again, and of an
+autoscaler that it may ask for more than can ever fit; and authors of quotas that one is not in force as it is written.
 
 On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
 one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.

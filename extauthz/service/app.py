@@ -94,7 +94,9 @@ class App:
         )
         self._gate = Assembly(settings, around)
         known = self._gate.gate.customs
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known)
+        self._answers = Answers(
+            self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known, self._gate.may_ask_for
+        )
         self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"

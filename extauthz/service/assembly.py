@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
-from extauthz.core.model import Decision, Fetch, Question, Reading, Request
+from extauthz.core.model import Decision, Fetch, Question, Reading, Request, WorkloadRef
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import MARGIN_S
@@ -275,6 +275,10 @@ class Assembly:
     def ask(self, reading: Reading) -> Decision:
         """What a write would get now. Nothing is charged, logged or counted."""
         return self.gate.decide(reading, self._around.ids(), self._clock(), charge=False)
+
+    def may_ask_for(self, ref: WorkloadRef) -> int | None:
+        """The most replicas that an autoscaler of a workload may ask for; ``None``: none is known."""
+        return self.inputs.state.may_ask_for(ref) if self.inputs is not None else None
 
     def missing(self) -> list[str]:
         """What is not known yet."""

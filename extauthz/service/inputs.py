@@ -98,6 +98,10 @@ class StateInput(Input):
         """Events written about decisions, by result."""
         return {}
 
+    def may_ask_for(self, ref: WorkloadRef) -> int | None:
+        """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
+        return None
+
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""
 

@@ -252,6 +252,10 @@ class LiveStateInput(StateInput):
         """How many there were, by what became of them."""
         return self._events.results if self._events is not None else {}
 
+    def may_ask_for(self, ref: WorkloadRef) -> int | None:
+        """As it was listed last."""
+        return self.ceilings.most(ref) if self.ceilings is not None else None
+
     @property
     def progress(self) -> Progress:
         """How far what was shown to the gate has come."""

@@ -13,10 +13,14 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.pending_write import Event
+from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Ceiling
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, connect
+from extauthz.observe.autoscalers import NeverFits, Subject
+from extauthz.observe.quota_facts import Ahead
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.testing.builders import Asker, gate, scale, snapshot, workload
 from extauthz.testing.kubecalls import ScriptedApi
@@ -113,6 +117,7 @@ class Cluster:
         self.standings: list[Standing] = []
         self.told: list[str] = []
         self.now = NOW
+        self.ahead = Ahead()
         self.writer = StatusWriter(
             server.connection,
             self.gate,
@@ -120,6 +125,7 @@ class Cluster:
             tell=self._tell,
             now=lambda: self.now,
             writes_per_s=1e6,
+            ahead=lambda: self.ahead,
         )
 
     def _tell(self, level: str, event: str, **_: object) -> None:
@@ -135,6 +141,30 @@ class Cluster:
 def quota(**hard: str) -> Tree:
     spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {**hard}}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": NAME}, "spec": spec}
+
+
+async def test_what_is_near_and_what_never_fits_is_written_and_taken_back(server: Any):
+    """With names as autoscalers have them, which are keys of a map here."""
+    scaler = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "team-a", "web.v2", "u")
+    ceiling = Ceiling(10, NAME, "requests.cpu", 24 * 10**9, 10 * 10**9)
+    found = NeverFits(scaler, WorkloadRef("apps", "deployments", "team-a", "web"), 24, ceiling)
+    cluster = Cluster(server)
+    made = await server.create(quota(cpu="3"))
+    cluster.see(made)
+    for ahead, shown in (
+        (
+            Ahead(90, {NAME: (found,)}),
+            ({"requests.cpu": "100%"}, {"HorizontalPodAutoscaler team-a/web.v2": "10 of 24"}),
+        ),
+        (Ahead(), ({}, {})),
+    ):
+        cluster.ahead = ahead
+        for _ in range(2):
+            await cluster.writer.sweep()
+            there = await server.get()
+            assert tuple(there["status"].get(field, {}) for field in ("nearLimit", "neverFits")) == shown
+            cluster.see(there)
+    assert cluster.writer.results == {"written": 2}
 
 
 async def test_what_is_used_is_written_once_and_then_only_when_it_changes(server: Any):

@@ -19,7 +19,9 @@ def status(acme: Workspace) -> Any:
 
 
 def conditions(acme: Workspace) -> dict[str, str]:
-    return {one["type"]: one["reason"] for one in status(acme)["conditions"] if one["status"] != "True"}
+    """Those that are not True, but that its maximum never fits: when that is seen is not sure."""
+    found = {one["type"]: one["reason"] for one in status(acme)["conditions"] if one["status"] != "True"}
+    return {name: reason for name, reason in found.items() if name != "HasHeadroom"}
 
 
 def told(acme: Workspace, reason: str) -> list[str]:

@@ -17,7 +17,7 @@ from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request.exceptions import RequestValidationError
 
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
@@ -38,6 +38,7 @@ QUOTAS = [
 DOCUMENT = OpenAPI.from_dict(openapi.DOCUMENT, config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
 HOST = "http://gate"
 WEB = "/api/v1/namespaces/team-a/workloads/deployments.apps/web"
+REF = WorkloadRef("apps", "deployments", "team-a", "web")
 
 
 class Api:
@@ -125,6 +126,36 @@ async def test_one_quota_and_its_workloads_by_what_they_use(api: Api):
     assert [one["name"] for one in by_name["items"]] == ["web", "w0", "w1", "w2"]
 
 
+async def test_the_use_of_a_quota_is_added_up_by_kind_devices_first():
+    gpu, cards = "requests.nvidia.com/gpu", "a100.deviceclass.resource.k8s.io/devices"
+    limits = quota("acme", {"requests.cpu": "90", gpu: "40", cards: "8"})
+    ask = Asker(
+        gate(
+            [limits],
+            workload("web", 3, {"cpu": "2", "nvidia.com/gpu": "1"}),
+            workload("api", 2, {"cpu": "1"}),
+            workload("db", 2, {"nvidia.com/gpu": "4"}, kind="StatefulSet"),
+        )
+    )
+    assert ask(scale("web", 5)).verdict is Verdict.ALLOW
+    answers = Answers(Queries(ask.gate.ledger), lambda reading: None, lambda: 0.0)
+    page = await answers.workloads("acme", limit=1)
+    assert page["byKind"] == [
+        {"resource": gpu, "kind": "statefulsets.apps", "workloads": 1, "used": "8", "reserved": "0", "device": True},
+        {"resource": gpu, "kind": "deployments.apps", "workloads": 1, "used": "3", "reserved": "2", "device": True},
+        {
+            "resource": "requests.cpu",
+            "kind": "deployments.apps",
+            "workloads": 2,
+            "used": "8",
+            "reserved": "4",
+            "device": False,
+        },
+    ]
+    assert page["total"] == 3, "all count, and not those that are shown"
+    assert (await answers.workloads("acme", visible=set()))["byKind"] == []
+
+
 @pytest.mark.parametrize(("name", "total"), [("few", 0), ("all", 300)])
 async def test_workloads_are_looked_at_in_steps_also_those_that_do_not_count(
     name: str, total: int, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +195,14 @@ async def test_a_workload_and_how_much_more_of_it_fits(api: Api):
     assert found["bound"]["resource"] == "requests.cpu"
     _, free = await api.get("/api/v1/namespaces/free/workloads/deployments.apps/lone/headroom")
     assert (free["replicas"], free["bound"]) == (None, None)
+
+
+async def test_headroom_says_how_much_its_autoscaler_may_ask_for(api: Api):
+    assert (await api.get(WEB + "/headroom"))[1]["mayAskFor"] is None, "nobody knows of one"
+    known = gate([quota("acme", {"pods": "4"})], workload("web", 2))
+    decide = lambda reading: known.decide(reading, "q", 0.0, charge=False)  # noqa: E731
+    answers = Answers(Queries(known.ledger), decide, lambda: 0.0, asks={REF: 24}.get)
+    assert answers.headroom(REF)["mayAskFor"] == 24
 
 
 async def test_headroom_is_what_a_decision_allows(api: Api):

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -22,6 +23,7 @@ from extauthz.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.servers.page.knows import Shown
 from extauthz.servers.page.rendering import HEADERS, Templates, files
 from extauthz.servers.page.views import Decided
+from extauthz.servers.page.workload import _room
 from extauthz.testing.builders import quota, scale, workload
 from tests.servers.paging import HOSTILE, WEB, World, small
 
@@ -371,3 +373,18 @@ def test_what_is_vendored_names_its_version_and_licence():
         assert name in text
     assert "2.0.11" in text
     assert "Zero-Clause BSD" in text
+
+
+@pytest.mark.parametrize(
+    ("most", "asks", "says"),
+    [
+        (5, None, "It has 3 replicas and may have 5."),
+        (5, 5, "It has 3 replicas and may have 5."),
+        (5, 24, "It has 3 replicas and may have 5; its autoscaler may ask for 24."),
+        (3, 24, "It has 3 replicas and may have no more; its autoscaler may ask for 24."),
+        (None, 24, "It has 3 replicas, and no quota bounds it."),
+    ],
+)
+def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
+    room = {"replicas": most, "observedReplicas": 3, "mayAskFor": asks, "auditReplicas": None, "certain": True}
+    assert _room(room | {"bound": None}).sentence == says

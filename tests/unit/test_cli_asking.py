@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.cli import asking, forwarding, main
+from extauthz.cli import asking, forwarding, headroom, main, top
+from extauthz.servers.api.answers import Answers
 from tests.servers.running import Running
 
 QUOTAS = """\
@@ -126,6 +127,40 @@ def test_top_is_cut_and_says_so(ask: Run):
     ]
 
 
+def test_top_by_kind_shows_which_kinds_use_each_resource(ask: Run):
+    assert ask("top", "acme", "--by", "kind") == (
+        0,
+        "RESOURCE      KIND              WORKLOADS  USED   RESERVED\n"
+        "pods          deployments.apps  2          3      0\n"
+        "requests.cpu  deployments.apps  2          3500m  0\n",
+        "",
+    )
+    (pods, _) = json.loads(ask("top", "acme", "--by", "kind", "-o", "json")[1])
+    assert (pods["kind"], pods["used"], pods["device"]) == ("deployments.apps", "3", False)
+
+
+def test_where_nothing_is_used_that_is_said():
+    assert top._kinds([]) == ["nothing uses it"]
+    first, second = {"resource": "pods", "kind": "a", "workloads": 1, "used": "1", "reserved": "0"}, {"kind": "b"}
+    assert [line.split()[0] for line in top._kinds([first, first | second])] == ["RESOURCE", "pods", "b"]
+
+
+def test_an_older_gate_does_not_add_up_kinds(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def of_old(self: Answers, *_: object) -> object:
+        async def page() -> dict[str, object]:
+            return {"items": [], "total": 0}
+
+        return page()
+
+    monkeypatch.setattr(Answers, "workloads", of_old)
+    of_files = ("--quotas", f"{files}/quotas.yaml", "--state", f"{files}/state.json")
+    code, _, err = run(capsys, "top", "acme", "--by", "kind", *of_files)
+    assert code == 69
+    assert "this gate is older than the command" in err
+
+
 def test_top_as_json_is_what_the_api_says(ask: Run):
     assert [one["name"] for one in json.loads(ask("top", "-o", "json")[1])] == ["corp", "acme"]
     assert json.loads(ask("top", "acme", "-o", "json", "--sort", "pods")[1])["total"] == 2
@@ -143,6 +178,15 @@ One more replica does not fit:
 """,
         "",
     )
+
+
+def test_headroom_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
+    found = json.loads(ask("headroom", "deploy/web", "-n", "shop", "-o", "json")[1])
+    assert found["mayAskFor"] is None
+    said = [headroom.as_text(found | {"mayAskFor": most}).splitlines()[0] for most in (24, found["replicas"], None)]
+    plain = f"deployments.apps shop/web has 2 replicas and may have {found['replicas']}"
+    assert said == [f"{plain} of the 24 that its autoscaler may ask for.", f"{plain}.", f"{plain}."]
+    assert headroom.as_text({key: value for key, value in found.items() if key != "mayAskFor"}).startswith(f"{plain}.")
 
 
 def test_headroom_without_a_quota_has_no_bound(ask: Run):
@@ -171,6 +215,7 @@ def test_what_is_not_known_is_said(ask: Run):
         (("top",), "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs"),
         (("top", "--server", "http://x", "--state", "y"), "--server and --state are two places; leave one of them out"),
         (("top", "--server", "gate:1"), "--server: 'gate:1' is no URL; write for example http://127.0.0.1:9192"),
+        (("top", "--by", "kind", "--server", "http://x"), "--by: say of which quota; write for example"),
         (("top", "--limit", "0", "--server", "http://x"), "--limit: must be from 1 to 1000"),
         (("headroom", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
         (("headroom", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),

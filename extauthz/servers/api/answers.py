@@ -14,6 +14,7 @@ from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.servers.api import questions, shown
 from extauthz.servers.api.history import History, Nothing, Remembers
+from extauthz.servers.api.kinds import Kinds
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.questions import Manifest
 from extauthz.servers.api.rights import ALL
@@ -59,6 +60,7 @@ class Answers:
         clock: seconds, on the gate's clock.
         remembers: what was decided lately; ``None``: nobody does.
         customs: custom resources that objects in questions may be of.
+        asks: the most replicas that an autoscaler may ask for; ``None``: none is known.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Answers:
         clock: Callable[[], float],
         remembers: Remembers | None = None,
         customs: Customs = NO_CUSTOMS,
+        asks: Callable[[WorkloadRef], int | None] = lambda _: None,
     ) -> None:
+        self._asks = asks
         self.customs = customs
         self.history = History(remembers if remembers is not None else Nothing(), queries)
         self._queries = queries
@@ -114,21 +118,23 @@ class Answers:
         self, quota: str, sort: str | None = None, limit: int = MOST, visible: Container[str] = ALL
     ) -> Json:
         """Workloads that count in one quota, of namespaces that are ``visible``: those that use most of ``sort`` first,
-        or by name."""
+        or by name; and what all of them use, by kind."""
         import asyncio  # a command that asks files has no loop for most questions
 
-        self.quota(quota)
+        kinds = Kinds(self.quota(quota)["resources"])
         found: list[WorkloadUse] = []
         total = 0
         for number, use in enumerate(self._queries.scan(quota), 1):
             if use is not None and use.ref.namespace in visible:
                 found.append(use)
+                kinds.add(use)
                 total += 1
             if number % STEP == 0:
                 found = _first(found, sort, limit)
                 await asyncio.sleep(0)
         first = _first(found, sort, limit)
-        return shown.page("WorkloadList", map(shown.workload, first), None) | {"total": total}
+        more = {"total": total, "byKind": kinds.shown()}
+        return shown.page("WorkloadList", map(shown.workload, first), None) | more
 
     def line(self, quota: str, limit: int = MOST, visible: Container[str] = ALL) -> Json:
         """Who waits in line for a quota, of namespaces that are ``visible``; for a root: in its whole tree."""
@@ -158,7 +164,7 @@ class Answers:
         fits_more = found.replicas is None or found.replicas > found.observed
         if fits_more and self._decide(questions.scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
             found = found._replace(is_certain=False)
-        return shown.headroom(ref, found)
+        return shown.headroom(ref, found, self._asks(ref))
 
     async def headrooms(
         self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL, take: Take = _at_once

@@ -78,6 +78,10 @@ _HEADROOM: Final = _object(
         "type": ["integer", "null"],
         "description": "Up to this count, of those that fit, it takes only room that is kept for it. null: none is.",
     },
+    mayAskFor={
+        "type": ["integer", "null"],
+        "description": "The most replicas that an autoscaler may ask for. null: none is known.",
+    },
     certain=_FLAG,
 )
 
@@ -106,6 +110,14 @@ _SCHEMAS: Final = {
         **_NAMED, place=_NUMBER, waitsSeconds=_NUMBER, replicas=_NUMBER, needs=_QUANTITIES, asksEverySeconds=_NUMBER
     ),
     "Workload": _object(**_NAMED, replicas=_NUMBER, used=_QUANTITIES, reserved=_QUANTITIES, priced=_FLAG),
+    "UseByKind": _object(
+        resource=_TEXT,
+        kind={"type": "string", "description": "Of who uses it: plural and group, such as jobs.batch."},
+        workloads=_NUMBER,
+        used=_QUANTITY,
+        reserved=_QUANTITY,
+        device=_FLAG | {"description": "It is of a device class, or of an extended resource, as GPUs are."},
+    ),
     "Headroom": _HEADROOM,
     "PendingWrite": _object(
         **_NAMED,
@@ -216,7 +228,7 @@ DOCUMENT: Final[dict[str, Any]] = {
         "/api/v1/quotas/{quota}": _get("One quota", _schema("Quota"), _QUOTA),
         "/api/v1/quotas/{quota}/workloads": _get(
             "Workloads that count in a quota",
-            _list(_schema("Workload"), total=_NUMBER),
+            _list(_schema("Workload"), total=_NUMBER, byKind={"type": "array", "items": _schema("UseByKind")}),
             _QUOTA,
             _parameter("sort", "query", _TEXT, "A resource; what uses most of it comes first. Default: by name."),
             _LIMIT,

@@ -77,14 +77,19 @@ def workload(use: WorkloadUse) -> Json:
     }
 
 
-def headroom(ref: WorkloadRef, found: Headroom) -> Json:
-    """How many replicas a workload may have, and what stands in the way of one more."""
+def headroom(ref: WorkloadRef, found: Headroom, asks: int | None = None) -> Json:
+    """How many replicas a workload may have, and what stands in the way of one more.
+
+    Args:
+        asks: the most that an autoscaler may ask for; ``None``: none is known.
+    """
     return named(ref) | {
         "replicas": found.replicas,
         "observedReplicas": found.observed,
         "resourceVersion": found.version,
         "bound": shortage(found.bound) if found.bound is not None else None,
         "guaranteedReplicas": found.guaranteed,
+        "mayAskFor": asks,
         "certain": found.is_certain,
         "auditReplicas": found.audited,
         "auditBound": shortage(found.audits) if found.audits is not None else None,

@@ -75,7 +75,7 @@ async def look(asked: Asked, now_s: float) -> View:
     seen = await asked.rights.visible(Kind.QUOTA, one["path"])
     sort = _sort(one, asked.request.query.get("sort", ""))
     limit = MOST_ALL if "all" in asked.request.query else MOST_WORKLOADS
-    users, total = await _users(asked, one, sort, limit)
+    users, total, kinds = await _users(asked, one, sort, limit)
     waiting, waiting_total = await refused(asked, now_s, MOST_REFUSED, name)
     pending, pending_total = await _pending(asked, name)
     context = {
@@ -88,6 +88,7 @@ async def look(asked: Asked, now_s: float) -> View:
         "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
         "users": users,
         "users_total": total,
+        "kinds": kinds,
         "all_users": rendering.of_quota(name, sort=sort, all="yes") if len(users) < min(total, MOST_ALL) else "",
         "refused": waiting,
         "refused_total": waiting_total,
@@ -109,14 +110,15 @@ def _sort(one: Json, asked: str) -> str:
     return max(drawn, key=lambda bar: bar.percent).resource if drawn else ""
 
 
-async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[User], int]:
+async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[User], int, list[Json]]:
     visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(one["name"]))
     page = await asked.answers.workloads(one["name"], sort or None, limit, visible)
     refs: list[WorkloadRef] = [reference(item) for item in page["items"]]
     rooms = await asked.answers.headrooms(refs, visible)
     hard = one["resources"].get(sort, {"hard": "0"})["hard"]
     pairs = zip(page["items"], rooms["items"], strict=True)
-    return [_user(item, room, sort, hard) for item, room in pairs], page["total"]
+    kinds = [row for row in page["byKind"] if row["device"]]
+    return [_user(item, room, sort, hard) for item, room in pairs], page["total"], kinds
 
 
 def _user(item: Json, room: Json, sort: str, hard: str) -> User:

@@ -79,6 +79,9 @@ def _room(room: Json) -> Room:
     if most is None:
         return Room(f"{has}, and no quota bounds it.{_audited(room)}", room["certain"], None)
     may = f"and may have {most:,}" if most > there else "and may have no more"
+    asks = room["mayAskFor"]
+    if asks is not None and asks > most:
+        may += f"; its autoscaler may ask for {asks:,}"
     return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"])
 
 
