@@ -138,6 +138,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "dryRun": False,
         "replicas": {"from": 3, "to": 5},
         "fits": 4,
+        "turn": None,
         "audit": [],
         "unspecified": [],
         "policies": [],

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from extauthz.core.decision import gate, known, policing, unknowns, weighing
+from extauthz.core.decision import gate, known, policing, turns, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission, counts
@@ -13,6 +13,15 @@ from extauthz.core.policies import UNRESERVE, Fate, Policies
 from extauthz.service.deciding import Clamping, Deciding
 from extauthz.service.holding import Holding
 from tests.simulate.planted.planting import COUNTS, bug, replaced
+
+
+@bug("the line is right", faults="turns")
+def a_question_takes_a_place():
+    """A dry run stands in line, as a write does."""
+    answered = turns.answered
+    return replaced(
+        turns, answered=lambda lines, decision, now_s: answered(lines, decision._replace(dry_run=False), now_s)
+    )
 
 
 @bug("no policy is passed over", faults="policies", often={"policy": 4.0})

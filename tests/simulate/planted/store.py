@@ -1,5 +1,6 @@
 """Planted bugs of a ledger that gates share."""
 
+from extauthz.core.ledger.line import Turns
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.replica import Replica
 from tests.simulate.planted.planting import bug, replaced
@@ -56,6 +57,29 @@ def new_ledger_is_trusted():
         start_over(self, base, holds=False)
 
     return replaced(Replica, gone=gone, _start_over=trusting)
+
+
+@bug(
+    "the line is right",
+    ledger="kubernetes",
+    faults="turns,lost",
+    gates=3,
+    steps=50,
+    often={"scale": 40.0, "turns": 0.0},
+    pace=(0.1, 0.3),
+)
+def line_lost_on_conflict():
+    """What a gate has written of the line counts as known to the others, though another one was faster."""
+    sent = Turns.sent
+
+    def lost(self):
+        for line in self.lines.values():
+            for one in line.waiters.values():
+                one.told = one.news
+                one.is_here = False
+        return sent(self)
+
+    return replaced(Turns, sent=lost)
 
 
 @bug("never over", ledger="kubernetes", faults="lost,partition")

@@ -114,7 +114,7 @@ FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
     ),
     "creates": (lambda hook: hook["rules"][0]["operations"].remove("CREATE"), "CREATE of deployments.apps"),
     "conditions": (
-        lambda hook: hook["matchConditions"][2].update(expression="false"),
+        lambda hook: hook["matchConditions"][-1].update(expression="false"),
         "matchConditions may-grow are not those of this version",
     ),
     "a condition less": (
