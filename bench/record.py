@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from extauthz.core.intake.read import Reader
-
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.counts import Reader
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.observe.log import Log

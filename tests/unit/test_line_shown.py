@@ -12,7 +12,8 @@ from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
 from extauthz.observe.episodes import Episodes
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.servers.api import shown, veil
+from extauthz.servers.api import rights as veil
+from extauthz.servers.api import shown
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from tests.unit.ledger.houses import GPU, House, full

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from extauthz.core.intake.read import read
+from extauthz.core.intake.counts import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

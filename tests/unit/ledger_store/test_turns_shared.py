@@ -9,7 +9,7 @@ import time
 import zlib
 from dataclasses import replace
 
-from tests.unit.ledger_store.seats import TEN, Seat
+from tests.unit.ledger_store.stores import TEN, Seat
 
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store import payload
