@@ -7,12 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-from extauthz.cli import asking, check_files, report
+from extauthz.cli import asking, asking_files, check_files, report
 from extauthz.core.intake.counts import read
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.servers.api import shown
 from extauthz.servers.api.shown import Json
-from extauthz.service.deciding import new_id
+from extauthz.service.ids import new_id
 from extauthz.service.setting_types import SettingsError
 
 
@@ -35,7 +35,7 @@ def _decide(arguments: argparse.Namespace) -> Json:
         raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, -f FILE, or --method and --path")
     if arguments.server is not None or arguments.port_forward is not None:
         raise SettingsError("a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
-    return shown.decision(asking.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
+    return shown.decision(asking_files.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
 
 
 def _of_workload(arguments: argparse.Namespace) -> Json:

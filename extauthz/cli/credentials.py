@@ -1,16 +1,14 @@
-"""What ``--server`` is shown by who asks (a token, or what a kubeconfig has), and how its certificate is judged."""
+"""What ``--server`` is shown by who asks, and how its certificate is judged."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import ssl
 import urllib.request
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.files.content import FileProblem, FilesError
-from extauthz.kube.session import KubeConfig, NoClusterError, authorization
 
 CURE: Final = "show who asks with --token-file, --client-cert and --client-key, or --kubeconfig"
 
@@ -74,26 +72,3 @@ def useless(flag: str, path: object, detail: str, cure: str) -> FilesError:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         """The redirect is the answer."""
-
-
-def shown(path: Path) -> Shown:
-    """The token, or the client certificate, of its current user.
-
-    Raises:
-        FilesError: it cannot be used.
-    """
-    try:
-        configuration, token = asyncio.run(_loaded(path))
-    except NoClusterError as error:
-        raise useless("--kubeconfig", path, str(error), "name one that kubectl can use") from None
-    if token is not None:
-        return Shown(token)
-    if not configuration.cert_file:
-        detail = "its current user has neither a token nor a client certificate"
-        raise useless("--kubeconfig", path, detail, "use --token-file")
-    return Shown(None, Path(configuration.cert_file), Path(configuration.key_file))
-
-
-async def _loaded(path: Path) -> tuple[Any, str | None]:
-    configuration = await KubeConfig(path).load(anew=True)
-    return configuration, await authorization(configuration)

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from extauthz.cli import asking, options
+from extauthz.cli import asking, asking_files, asking_server, options
 from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
@@ -40,7 +40,7 @@ def said(
     if arguments.server is None and arguments.quotas is None:
         return None
     source: asking.Source = (
-        asking.Server(arguments.server) if arguments.server else asking.Files(_gate(arguments, objects))
+        asking_server.Server(arguments.server) if arguments.server else asking_files.Files(_gate(arguments, objects))
     )
     try:
         decision = source.decision(named(ref) | {"replicas": wanted})

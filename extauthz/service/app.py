@@ -43,8 +43,8 @@ from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.certificates import SelfSigned
-from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
+from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import files
 from extauthz.service.setting_types import OFF, SettingsError

@@ -4,7 +4,6 @@ mode Clamp it asks the gate what to send in place of a write that does not fit."
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
@@ -36,6 +35,7 @@ from extauthz.core.model import (
 from extauthz.core.quota.requesters import by_name
 from extauthz.observe.observers import Observers, Told
 from extauthz.servers.ext_proc import Lowered
+from extauthz.service.ids import new_id
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitable[Decision]]
@@ -50,11 +50,6 @@ LOOK_WITHIN_S = 1.0
 """Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
 
 NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
-
-
-def new_id() -> str:
-    """64 random bits in hex that nobody can guess: an access log that names an id may end its pending write."""
-    return secrets.token_hex(8)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from extauthz.core.model import Tree
 
 from .judge import Key, Promise
 from .objects import (
+    APPLY,
     CPUS,
     JSON_PATCH,
     KINDS,
@@ -22,8 +23,7 @@ from .objects import (
     sending,
     workload,
 )
-from .reference import WRITTEN
-from .server import APPLY
+from .policies import WRITTEN
 
 CONTAINERS = "/spec/template/spec/containers"
 

@@ -16,6 +16,7 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 class Sent(NamedTuple):

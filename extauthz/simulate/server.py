@@ -15,9 +15,8 @@ from extauthz.kube.connection import ApiError
 
 from . import patches
 from .judge import Key
+from .objects import APPLY
 from .patches import PATCHES, apply
-
-APPLY = "application/apply-patch+yaml"
 
 
 class Event(NamedTuple):

@@ -16,7 +16,7 @@ from aiohttp.test_utils import make_mocked_request
 from extauthz.observe.observers import Told
 from extauthz.servers.api.rights import Everything
 from extauthz.servers.api.routes import Asked
-from extauthz.servers.api.shown import Share
+from extauthz.servers.api.share import Share
 from extauthz.servers.page import knows, rendering, tree
 from extauthz.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.servers.page.knows import Shown

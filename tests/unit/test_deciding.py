@@ -41,7 +41,8 @@ from extauthz.observe.observers import Observer, Observers, Told
 from extauthz.servers.ext_authz import SERVICE, Checks
 from extauthz.service import assembly
 from extauthz.service.assembly import Assembly, Decide, Surroundings
-from extauthz.service.deciding import Deciding, briefly, new_id
+from extauthz.service.deciding import Deciding, briefly
+from extauthz.service.ids import new_id
 from extauthz.service.loading import load
 from tests.servers.listening import listening
 

@@ -12,8 +12,7 @@ from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
 from extauthz.observe.episodes import Episodes
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.servers.api import rights as veil
-from extauthz.servers.api import shown
+from extauthz.servers.api import rights, shown
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from tests.unit.ledger.houses import GPU, House, full
@@ -73,9 +72,9 @@ def refused(house: House) -> Decision:
 def test_a_decision_says_whose_turn_it_is_not_and_hides_a_quota_that_one_may_not_see(house: House):
     found = shown.decision(refused(house))
     assert found["turn"] == {"quota": "root", "place": 2, "againSeconds": 30}
-    assert veil.named(found) == {"root"}
-    assert veil.over(found, {"root"}) == found
-    covered = veil.over(found, {"c"})
+    assert rights.named(found) == {"root"}
+    assert rights.over(found, {"root"}) == found
+    covered = rights.over(found, {"c"})
     assert covered["turn"] == {"quota": None, "place": None, "againSeconds": 30}
     assert "root" not in json.dumps(covered)
     assert shown.refusing(refused(house)) == {"root"}

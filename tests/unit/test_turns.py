@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from extauthz.servers.api.problems import Problem
-from extauthz.servers.api.shown import MOST_EACH, REST, Share
+from extauthz.servers.api.share import MOST_EACH, REST, Share
 from extauthz.servers.bodies import FullError, Turns
 
 

@@ -120,7 +120,7 @@ class Gate(ClusterState):
         """Answer a request. With ``charge`` false, the same path is taken and nothing is recorded.
 
         Args:
-            reading: what the request means; ``intake.read`` reads it from HTTP.
+            reading: what the request means; ``intake.counts`` reads it from HTTP.
             source: who sent it, as the proxy vouches for it; empty: not known.
             requester: who sent it, for quotas that bind some; ``None``: not known.
         """

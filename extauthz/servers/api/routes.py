@@ -24,7 +24,8 @@ from extauthz.servers.api.history import Filter
 from extauthz.servers.api.problems import CONTENT_TYPE, Problem
 from extauthz.servers.api.questions import Manifest, reference
 from extauthz.servers.api.rights import ALL, Access, Kind, Rights
-from extauthz.servers.api.shown import Json, Result, Share
+from extauthz.servers.api.share import Result, Share
+from extauthz.servers.api.shown import Json
 
 ROOT = "/api/v1"
 

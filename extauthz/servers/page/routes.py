@@ -11,7 +11,7 @@ from aiohttp import web
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import Asked, Known
-from extauthz.servers.api.shown import Share
+from extauthz.servers.api.share import Share
 from extauthz.servers.page import knows, quota, rendering, tree, workload
 from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge

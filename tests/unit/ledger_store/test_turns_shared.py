@@ -9,8 +9,6 @@ import time
 import zlib
 from dataclasses import replace
 
-from tests.unit.ledger_store.stores import TEN, Seat
-
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.memory import MemoryStore
@@ -19,6 +17,7 @@ from extauthz.ledger_store.replica import LINE_S
 from extauthz.ledger_store.store import Conflict, Stored
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members
+from tests.unit.ledger_store.stores import TEN, Seat
 from tests.waiting import until
 
 WEB, API = (WorkloadRef("apps", "deployments", "team-a", name) for name in ("web", "api"))
@@ -152,7 +151,7 @@ async def test_gates_that_write_at_once_keep_everybody_in_line():
         for gate, name in zip(gates, ("web", "api", "web"), strict=True):
             await answered(gate, name, 10)
         await until(lambda: all(len(line(gate)) == 2 for gate in gates))
-        await until(lambda: line(gates[0]) == line(gates[1]) == line(gates[2]))
+        assert line(gates[0]) == line(gates[1]) == line(gates[2])
         first = line(gates[1])[0].name
         await answered(gates[1], first, 0)
         await until(lambda: all(len(line(gate)) == 1 for gate in gates))

@@ -1,0 +1,79 @@
+"""Answers that files give, by a gate made of them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, Final
+
+from extauthz.cli import options
+from extauthz.cluster import file as state_file
+from extauthz.core.decision.gate import Gate
+from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Queries
+from extauthz.servers.api import questions
+from extauthz.servers.api.answers import Answers
+from extauthz.service.ids import new_id
+from extauthz.service.pod_groups import declared
+from extauthz.service.setting_types import SettingsError
+from extauthz.service.settings import KUBERNETES, policy
+from extauthz.sources import file as quota_file
+
+SAVED: Final = {
+    "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",
+    "state": "kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml > state.yaml",
+}
+"""How to get the files from a cluster."""
+
+
+def gate(arguments: argparse.Namespace) -> Gate:
+    """A gate that knows what the files say. Raises as ``source``."""
+    if arguments.quotas is None or arguments.state is None:
+        raise SettingsError(
+            "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs, or "
+            "--port-forward NAMESPACE/SERVICE of one in a cluster"
+        )
+    for name, command in SAVED.items():
+        given = str(getattr(arguments, name))
+        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
+            raise SettingsError(
+                f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
+            )
+    settings = options.settings(arguments)
+    made = Gate(policy(settings))
+    made.epoch_s = time.time() if arguments.now is None else arguments.now
+    made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
+    where = declared(settings.scaled_templates, settings.pod_groups)
+    made.load_state(state_file.load(arguments.state, where).state, 0.0)
+    return made
+
+
+class Files:
+    """What files say."""
+
+    def __init__(self, known: Gate) -> None:
+        decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
+        self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)
+
+    def quotas(self) -> list[dict[str, Any]]:
+        return list(self._answers.quotas(limit=10**9)["items"])
+
+    def quota(self, name: str) -> dict[str, Any]:
+        return self._answers.quota(name)
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
+        import asyncio
+
+        return asyncio.run(self._answers.workloads(quota, sort, limit))
+
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._answers.line(quota)
+
+    def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
+        return self._answers.headroom(ref)
+
+    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._answers.headroom_of(questions.manifest(asked, self._answers.customs))
+
+    def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._answers.decision(questions.write(asked, self._answers.customs))

@@ -1,0 +1,120 @@
+"""Answers of a gate that runs, over its HTTP API."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from extauthz.cli import credentials, forwarding
+from extauthz.cli.flags.asking import PLACE
+from extauthz.core.model import WorkloadRef
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.shown import named
+from extauthz.service.setting_types import SettingsError
+
+TIMEOUT_S = 10.0
+
+
+@contextmanager
+def asked(arguments: argparse.Namespace) -> Iterator[Server]:
+    """The gate that the flags name; without any, that of a default installation, by kubectl. Raises as ``source``."""
+    if arguments.server is not None:
+        yield Server(arguments.server, credentials.opener(arguments.ca, _shown(arguments)))
+    else:
+        with forwarding.forwarded(arguments.port_forward or PLACE) as url:
+            yield Server(url)
+
+
+def _shown(arguments: argparse.Namespace) -> credentials.Shown:
+    if arguments.kubeconfig is None:
+        return credentials.of_flags(arguments)
+    from extauthz.cli import kubeconfig  # it needs the Kubernetes client
+
+    return kubeconfig.shown(arguments.kubeconfig)
+
+
+class Server:
+    """A gate that runs."""
+
+    def __init__(self, url: str, opener: urllib.request.OpenerDirector | None = None) -> None:
+        self._open = (opener or urllib.request.build_opener()).open
+        if not url.startswith(("http://", "https://")):
+            raise SettingsError(f"--server: {url!r} is no URL; write for example http://127.0.0.1:9192")
+        self._root = f"{url.rstrip('/')}/api/v1"
+
+    def quotas(self) -> list[dict[str, Any]]:
+        page = self._ask("items", "/quotas")
+        found: list[dict[str, Any]] = page["items"]
+        while page["continue"] is not None:
+            page = self._ask("items", "/quotas", {"continue": page["continue"]})
+            found += page["items"]
+        return found
+
+    def quota(self, name: str) -> dict[str, Any]:
+        return self._ask("resources", f"/quotas/{_part(name)}")
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
+        return self._ask("items", f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
+
+    def line(self, quota: str) -> dict[str, Any]:
+        return self._ask("items", f"/quotas/{_part(quota)}/line")
+
+    def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
+        one = {key: _part(text) for key, text in named(ref).items()}
+        path = f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom"
+        return self._ask("replicas", path)
+
+    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("items", "/headroom", body=asked)["items"][0]
+        return found
+
+    def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("verdict", "/decisions", body=asked)
+
+    def _ask(
+        self, member: str, path: str, query: Mapping[str, object] | None = None, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """An answer, which has ``member`` if a gate gives it."""
+        given = urlencode({key: value for key, value in (query or {}).items() if value is not None})
+        url = f"{self._root}{path}{'?' * bool(given)}{given}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 (http or https)
+        try:
+            with self._open(request, timeout=TIMEOUT_S) as response:
+                found = json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:  # it is also the answer, and open
+                raise Problem(error.code, _detail(error)) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise Problem(503, f"--server: {self._root} {_why(error)}") from None
+        if not isinstance(found, dict) or member not in found:
+            raise Problem(503, f"--server: {self._root} is no gate; is it the --http address of extauthz?")
+        return found
+
+
+def _why(error: Exception) -> str:
+    """Why there was no answer."""
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"shows a certificate that is not trusted: {reason.verify_message}; name its authority with --ca"
+    return f"does not answer: {reason}"
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        told = str(json.load(error)["detail"])
+        return f"{told} ({credentials.CURE})" if error.code == 401 else told
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered {error.code} {error.reason}; is it the --http address of extauthz?"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
