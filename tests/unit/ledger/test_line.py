@@ -161,6 +161,35 @@ def test_turns_hold_only_whom_the_quota_binds():
     assert house.line() == ["b"]
 
 
+def test_a_workload_of_two_trees_is_held_in_each_by_its_own_line():
+    """Both cover a and b. The second has room for all."""
+    other = quota("second", {GPU: "20"}, namespaces={}, turn_s=60)
+    house = House([root(10), child("a"), child("b"), other], {"a": 5, "b": 4})
+    house.wants("b", 9)
+    assert (house.line(), house.line("second")) == (["b"], [])
+    house.has("a", 3)
+    house.has("b", 9)
+    house.passes(1)
+    house.gate.load_quotas(
+        QuotaTree.build([root(13), child("a"), child("b"), quota("second", {GPU: "14"}, namespaces={}, turn_s=60)]), 1.0
+    )
+    assert house.wants("a", 6).reason == "exceeded-quota"
+    assert set(house.line("second")) == {"a"}
+    assert house.wants("b", 10).refusal is not None
+    assert (house.line("second"), "b" in house.line()) == (["a"], True)
+
+
+def test_a_resource_that_only_a_grandchild_limits_has_no_share():
+    above = [
+        quota("root", {"pods": "99"}, namespaces={"none": "such"}, turn_s=60),
+        quota("a", {"pods": "99"}, parent="root", namespaces={"none": "such"}),
+    ]
+    house = House([*above, quota("low", {GPU: "4"}, parent="a", namespaces={"team": "a"})], {"a": 2, "a-other": 2})
+    house.wants("a", 3)
+    house.wants("a-other", 3)
+    assert house.line("low") == ["a", "a-other"]
+
+
 # What becomes of a place.
 
 
@@ -445,6 +474,17 @@ def test_gates_agree_who_went_to_the_end():
     other.wants("b", 8)
     told(one, other)
     assert other.shown()[1].replicas == 8
+
+
+def test_who_went_to_the_end_here_stays_there_whatever_others_say_of_before():
+    one, other = full(), full()
+    one.wants("b", 9)
+    told(one, other)
+    waiter = other.gate.ledger.turns.lines["root"].waiters[House.ref("b")]
+    waiter.to_the_end(5)
+    one.wants("b", 8)
+    told(one, other)
+    assert (waiter.laps, waiter.since_ms) == (1, 5)
 
 
 def test_what_asks_another_gate_is_not_silent():
