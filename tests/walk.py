@@ -75,7 +75,7 @@ CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(41, 19, 22),
     "observers of that check": Walk(20, 7, 13),
     "AdmissionReview of a scale": Walk(52, 22, 30),
-    "AdmissionReview of a Deployment": Walk(228, 28, 200),
+    "AdmissionReview of a Deployment": Walk(227, 28, 199),
     "watch event of a Deployment": Walk(114, 18, 96),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
