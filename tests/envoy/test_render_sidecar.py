@@ -26,7 +26,7 @@ from tests.rendering import AUTOSCALERS
 
 pytestmark = pytest.mark.helm
 
-PAGE = (rendering.ROOT / "docs" / "render.md").read_text()
+PAGE = (rendering.ROOT / "docs" / "internals" / "envoy.md").read_text()
 
 Tree = Any
 
@@ -79,7 +79,7 @@ def test_the_bootstrap_is_the_one_of_render_envoy_for_this_place():
 
 
 def test_another_bootstrap_takes_its_place(capsys, tmp_path: Path):
-    """As docs/render.md shows it."""
+    """As docs/internals/envoy.md shows it."""
     (command,) = re.findall(r"^extauthz (render envoy [^>`]*) > envoy.yaml$", PAGE, re.MULTILINE)
     assert main(shlex.split(command.replace("\\\n", ""))) == 0
     (tmp_path / "envoy.yaml").write_text(capsys.readouterr().out)

@@ -10,7 +10,7 @@ from extauthz.simulate import drawing, objects, reviews
 from extauthz.simulate.judge import Promise, State
 from extauthz.simulate.objects import kind_of
 from extauthz.simulate.plan import ENTRANCES, FAULTS, Plan, Step, draw
-from extauthz.simulate.search import run
+from extauthz.simulate.running import run
 from extauthz.simulate.server import ApiServer
 
 KEY = ("shop", "web-deploy-0")

@@ -14,7 +14,7 @@ from extauthz.simulate.judge import Promise
 from extauthz.simulate.member import IN_FORCE_S, Handover, Member
 from extauthz.simulate.plan import FAULTS, Step, draw
 from extauthz.simulate.reference import NAMESPACES, QUOTAS
-from extauthz.simulate.search import run
+from extauthz.simulate.running import run
 from extauthz.simulate.steps import TAKEN
 from extauthz.simulate.wire import Answer, Question, check
 from extauthz.simulate.world import World

@@ -24,7 +24,7 @@ TESTS = """
 
     import pytest
 
-    from tests.again import OutOfTimeError, eventually, until
+    from tests.waiting import OutOfTimeError, eventually, until
 
     def runs(name):
         with Path(__file__).with_name(name).open("a") as file:
