@@ -53,7 +53,9 @@ class Turning:
             if one not in self._refused:
                 return f"{one} stands in line at {by}, and was refused nothing"
         for (gate_name, one), at_s in self._stands.items():
-            if gate_name == by and now_s - at_s < STAYS_S and one not in standing:
+            entry = gate.ledger.get(one)  # what a gate has seen go stands there no more
+            is_there = entry is not None and entry.observed is not None
+            if gate_name == by and now_s - at_s < STAYS_S and is_there and one not in standing:
                 return f"{one} was refused {now_s - at_s:.1f} s ago by {by}, and does not stand in line there"
         return None
 
