@@ -208,8 +208,8 @@ def _override(world: World, step: Step, random: Random) -> None:
     one = {"name": "for-a-while", "from": begin, "until": end, "hard": hard, "guaranteed": guaranteed}
     _put_spec(world, tree, overrides=[one])
     world.tell(f"{tree['metadata']['name']} has {hard} from {begin} until {end}, guaranteed {guaranteed}")
-    for at_s in times:
-        world.loop.call_at(at_s, world.turned, tree["metadata"]["name"])
+    for edge in (begin, end):  # the moment as it is written: microseconds are rounded
+        world.loop.call_at(datetime.fromisoformat(edge).timestamp(), world.turned, tree["metadata"]["name"])
 
 
 def _turns(world: World, step: Step, random: Random) -> None:
