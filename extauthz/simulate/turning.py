@@ -3,7 +3,8 @@
 It knows no order and no needs. It keeps who was refused for want of room, and says of each line of a gate that
 
 - nobody stands there whom no gate has refused, so a question takes no place, and
-- whom this gate has refused a moment ago stands there, unless something has happened since that ends a place, and
+- whom this gate has refused a moment ago stands there, unless something has happened since that ends a place, or the
+  gate has seen the workload go, or other quotas, and
 - where it is nobody's turn but another's, somebody else has been refused.
 """
 
@@ -15,6 +16,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.weighing import EXCEEDED
 from extauthz.core.ledger.line import LEAST_S, SILENT_S
 from extauthz.core.model import NOT_ITS_TURN, Decision, Verdict, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
 
 STAYS_S: Final = 2 * LEAST_S
 """For so long no client is taken for silent, however often it asks."""
@@ -29,8 +31,8 @@ class Turning:
     def __init__(self) -> None:
         self._refused: dict[WorkloadRef, float] = {}
         """When a workload was refused last, by any gate."""
-        self._stands: dict[tuple[str, WorkloadRef], float] = {}
-        """The gate and the workload: since when it must stand there."""
+        self._stands: dict[tuple[str, WorkloadRef], tuple[float, QuotaTree]] = {}
+        """The gate and the workload: since when it must stand there, under which quotas."""
 
     def changed(self) -> None:
         """Quotas, namespaces, or what there is, have changed: who stood in line may not any more."""
@@ -52,10 +54,10 @@ class Turning:
         for one in standing:
             if one not in self._refused:
                 return f"{one} stands in line at {by}, and was refused nothing"
-        for (gate_name, one), at_s in self._stands.items():
-            entry = gate.ledger.get(one)  # what a gate has seen go stands there no more
-            is_there = entry is not None and entry.observed is not None
-            if gate_name == by and now_s - at_s < STAYS_S and is_there and one not in standing:
+        for (gate_name, one), (at_s, tree) in self._stands.items():
+            entry = gate.ledger.get(one)
+            is_as_it_was = entry is not None and entry.observed is not None and tree is gate.ledger.coverage.tree
+            if gate_name == by and now_s - at_s < STAYS_S and is_as_it_was and one not in standing:
                 return f"{one} was refused {now_s - at_s:.1f} s ago by {by}, and does not stand in line there"
         return None
 
@@ -67,4 +69,4 @@ class Turning:
         self._refused[ref] = now_s
         places = [place for place in decision.evidence.places if place.tree in gate.ledger.turns.lines]
         if places and not decision.evidence.never_fits:
-            self._stands[by, ref] = now_s
+            self._stands[by, ref] = now_s, gate.ledger.coverage.tree
