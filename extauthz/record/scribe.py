@@ -182,7 +182,7 @@ class Scribe:
                 continue
             _, decision, to = cast("Count", noted)
             folds = self._folds
-            if decision[1] is Verdict.ALLOW and not decision[7] and not (folds and decision[4] in folds):
+            if decision.verdict is Verdict.ALLOW and not decision.dry_run and not (folds and decision.ref in folds):
                 self._granted_count(decision, to)
             else:
                 self._asked(Asked(at_s, decision, to))

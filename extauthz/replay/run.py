@@ -208,9 +208,7 @@ class Replay:
             tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
         self._play.limit(tree)
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
-        self._demand.recount()
-        if self._result.hours is not None:
-            self._result.hours.recount(self._clock.counted_s)
+        self._recount()
 
     def _label(self, labelled: Labelled) -> None:
         name = labelled.namespace
@@ -221,6 +219,10 @@ class Replay:
         if self._play.gate.ledger.coverage.labels(name) == labelled.labels:
             return
         self._play.label(name, labelled.labels)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Quotas or labels of namespaces are others."""
         self._demand.recount()
         if self._result.hours is not None:
             self._result.hours.recount(self._clock.counted_s)

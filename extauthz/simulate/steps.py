@@ -166,11 +166,15 @@ def _quota_goes(world: World, step: Step, random: Random) -> None:
     world.loop.call_later(step.how["for_s"], comes)
 
 
-def _cut(world: World, step: Step, random: Random) -> None:
+def _quota_of(world: World, step: Step) -> Tree:
+    """The one that a step is about; ``None``: there is none."""
     held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
-    if not held:
+    return held[step.how["quota"] % len(held)] if held else None
+
+
+def _cut(world: World, step: Step, random: Random) -> None:
+    if (tree := _quota_of(world, step)) is None:
         return
-    tree = held[step.how["quota"] % len(held)]
     hard = {key: _changed(amount, step.how["by"]) for key, amount in tree["spec"]["hard"].items()}
     guaranteed = {
         key: min(amount, hard[key], key=_number) for key, amount in tree["spec"].get("guaranteed", {}).items()
@@ -186,10 +190,8 @@ def _put_spec(world: World, tree: Tree, **fields: Tree) -> None:
 
 def _guarantee(world: World, step: Step, random: Random) -> None:
     """An operator guarantees a quota a part of its limits."""
-    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
-    if not held:
+    if (tree := _quota_of(world, step)) is None:
         return
-    tree = held[step.how["quota"] % len(held)]
     given = {key: _part(amount, step.how["of_hard"]) for key, amount in tree["spec"]["hard"].items()}
     _put_spec(world, tree, guaranteed=given, overrides=[])
     world.tell(f"{tree['metadata']['name']} is guaranteed {given}")
@@ -197,10 +199,9 @@ def _guarantee(world: World, step: Step, random: Random) -> None:
 
 def _override(world: World, step: Step, random: Random) -> None:
     """An operator says that a quota will have other amounts for a while."""
-    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
-    if not held:
+    if (tree := _quota_of(world, step)) is None:
         return
-    tree, begin_s = held[step.how["quota"] % len(held)], world.loop.time() + step.how["in_s"]
+    begin_s = world.loop.time() + step.how["in_s"]
     hard = {key: _changed(amount, step.how["by"]) for key, amount in tree["spec"]["hard"].items()}
     guaranteed = {key: _part(amount, step.how["of_hard"]) for key, amount in hard.items()}
     times = begin_s, begin_s + step.how["for_s"]
@@ -214,10 +215,9 @@ def _override(world: World, step: Step, random: Random) -> None:
 
 def _turns(world: World, step: Step, random: Random) -> None:
     """An operator gives a root turns, or takes them from it; a child gets a weight."""
-    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
-    if not held:
+    if (tree := _quota_of(world, step)) is None:
         return
-    tree, for_s = held[step.how["quota"] % len(held)], step.how["for_s"]
+    for_s = step.how["for_s"]
     if "parent" in tree["spec"]:
         _put_spec(world, tree, weight=step.how["weight"])
     elif for_s:

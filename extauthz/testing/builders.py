@@ -27,7 +27,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import kubecalls
+from extauthz.testing import reviews
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -203,7 +203,7 @@ def shown(asked: Gate, request: Request) -> Reading:
     shows to its webhook."""
     found = read(request)
     entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
-    return kubecalls.reading(request, entry.observed if entry is not None else None)
+    return reviews.reading(request, entry.observed if entry is not None else None)
 
 
 def admission(

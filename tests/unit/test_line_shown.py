@@ -93,7 +93,7 @@ class Source:
 
 
 def test_top_of_a_quota_shows_its_line(answers: Answers):
-    asked = type("Asked", (), {"quota": "root", "sort": None, "limit": 10, "output": "text"})()
+    asked = type("Asked", (), {"quota": "root", "sort": None, "by": None, "limit": 10, "output": "text"})()
     source: Any = Source(answers)
     lines = [" ".join(line.split()) for line in top._workloads_shown(asked, source).splitlines()]
     assert lines[1:] == [

@@ -57,21 +57,23 @@ def _time(text: str) -> float:
     return found
 
 
-def _percent(text: str) -> float:
+def _number(text: str) -> float:
+    """Below 0: it is none."""
     try:
-        found = float(text)
+        return float(text)
     except ValueError:
-        found = -1.0
+        return -1.0
+
+
+def _percent(text: str) -> float:
+    found = _number(text)
     if not 0 < found <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage above 0; write for example 99")
     return found
 
 
 def _minutes(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
+    found = _number(text)
     if not 0 <= found < 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes; write for example 0")
     return found

@@ -25,13 +25,10 @@ def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Ground
     if not holding:
         return grounds
     turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, holding[0].root
-    alone = asked.has_count and all(node.quota.mode is Mode.CLAMP for node in holding)
-    needed = _one_more(asked, proposal) if alone else proposal
-    place = _place(asked, needed, tree, {node.quota.name for node in holding})
+    place, may_stand = _waits_at(asked, proposal, tree, holding)
     before = max(turns.before(node, place, asked.ref, now_s) for node in holding)
     turn = Turn(holding[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
-    places = (place,) if _may_stand(asked, needed, place) else ()
-    evidence = Evidence(audit=proposal.growth.audit, places=places, turn=turn)
+    evidence = Evidence(audit=proposal.growth.audit, places=(place,) if may_stand else (), turn=turn)
     replicas = asked.pending_write.replicas if asked.has_count else None
     sentence = sentences.not_its_turn(asked.write.ref, turn)
     return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
@@ -40,17 +37,14 @@ def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Ground
 def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[Place, ...]:
     """Where a workload stands that quotas have refused for want of room: in the lines of their trees.
 
-    Not for what never fits. In quotas of mode Clamp one replica more is enough, so one is what it waits for.
+    Not for what never fits.
     """
     rows, lines = list(short), asked.state.ledger.turns.lines
     nodes = {node.quota.name: node for node in proposal.step.after.envelope_in}
     found: list[Place] = []
     for tree in dict.fromkeys(row.path[0] for row in rows if row.path[0] in lines):
-        quotas = {row.quota for row in rows if row.path[0] == tree}
-        alone = asked.has_count and all(nodes[name].quota.mode is Mode.CLAMP for name in quotas)
-        needed = _one_more(asked, proposal) if alone else proposal
-        place = _place(asked, needed, tree, quotas)
-        if _may_stand(asked, needed, place):
+        place, may_stand = _waits_at(asked, proposal, tree, [nodes[row.quota] for row in rows if row.path[0] == tree])
+        if may_stand:
             found.append(place)
     return tuple(found)
 
@@ -91,6 +85,16 @@ def _holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
         if holding:
             return holding
     return []
+
+
+def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode]) -> tuple[Place, bool]:
+    """Its place for what it needs of quotas of a tree, and whether it may stand there. In quotas of mode Clamp one
+    replica more is enough, so one is what it waits for."""
+    quotas = {node.quota.name: node.quota.mode for node in nodes}
+    alone = asked.has_count and all(mode is Mode.CLAMP for mode in quotas.values())
+    needed = _one_more(asked, proposal) if alone else proposal
+    place = _place(asked, needed, tree, quotas)
+    return place, _may_stand(asked, needed, place)
 
 
 def _place(asked: Case, proposal: Proposal, tree: str, quotas: Iterable[str] | None = None) -> Place:

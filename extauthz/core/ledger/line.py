@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.ledger.accounts import Step
@@ -220,7 +221,7 @@ class Turns:
         turned = self._usage.accounts.turned
         if line.order is None or line.root in turned:
             turned.discard(line.root)
-            line.order = sorted(((self._order_of(line, one), one) for one in line.waiters.values()), key=_by_order)
+            line.order = sorted(((self._order_of(line, one), one) for one in line.waiters.values()), key=itemgetter(0))
         return line.order
 
     def tight(self, step: Step) -> list[tuple[QuotaNode, str, int]]:
@@ -452,10 +453,6 @@ class Turns:
             said[str(key)] = _text(told)
         self._said = said
         self._learn(said)
-
-
-def _by_order(one: tuple[Order, Waiter]) -> Order:
-    return one[0]
 
 
 def _laps(line: Line) -> int:
