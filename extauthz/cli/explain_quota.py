@@ -54,7 +54,8 @@ def said(
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
     """Where it stands in line, as the ``turn`` of a decision has it; ``None``: in none that may be seen."""
     if decision.get("turn") is not None:
-        return decision["turn"]
+        turn: Json = decision["turn"]
+        return turn
     for root in dict.fromkeys(row["path"][0] for row in decision["shortages"] if row["path"]):
         with suppress(Problem):  # it may not be seen, or is gone by now
             for one in source.line(root)["items"]:
