@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.decision import known, policing, sentences, turns, unknowns, weighing
+from extauthz.core.decision import known, policing, sentences, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger import record as pending_record
 from extauthz.core.ledger.coverage import leaves
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.pending_write import PendingWrite, State, is_newer
 from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import (
     COMMIT,
@@ -133,9 +132,9 @@ class Gate(ClusterState):
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         elif isinstance(reading, NotACount):
-            decision = unknowns.not_a_count(self, reading, decision_id, requester)
+            decision = known.not_a_count(self, reading, decision_id, requester)
         else:
-            decision = unknowns.unreadable(self, reading, decision_id, requester)
+            decision = known.unreadable(self, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
 
     def answered(self, decision: Decision, now_s: float) -> None:
@@ -155,7 +154,7 @@ class Gate(ClusterState):
             return decided(known.of_resize(self, resize, question))
         except FootprintError as error:
             found = Unreadable(error.code, error.detail, resize.ref)
-            return unknowns.unreadable(self, found, question.id, question.requester)
+            return known.unreadable(self, found, question.id, question.requester)
 
     def clamp(
         self,
@@ -239,10 +238,10 @@ def decided(asked: Case) -> Decision:
     if asked.write.replicas == 0 and asked.write.object is None:
         # An object that asks for none goes on: a count that was allowed before may land on its template.
         return asked.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
-    answer = unknowns.missing(asked)
+    answer = known.missing(asked)
     if answer is not None:
         return answer
-    if not asked.state.ledger.coverage.may_cover(asked.ref.namespace):
+    if not asked.state.ledger.coverage.namespaces[asked.ref.namespace].covered:
         return _uncovered(asked)
     answer = move_waits(asked)
     if answer is not None:
@@ -295,9 +294,9 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         is_certain = is_certain and not any(node.timed for node in growth.grows)
     judges: list[Judge] = []
     if proposal.joins is not None:
-        judges.append(unknowns.unseen_owner)  # it names an owner that the gate does not know
+        judges.append(known.unseen_owner)  # it names an owner that the gate does not know
     if asked.adds and not (is_certain and not (step.after.unknown or growth.is_uncertain)):
-        judges.append(unknowns.uncertain)  # something that bears on what it takes is not known
+        judges.append(known.uncertain)  # something that bears on what it takes is not known
     if growth.unspecified and not asked.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits
     if has_policies:
