@@ -77,8 +77,10 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
 }
 """What there is of each, besides pods."""
 
-SIDE = "250m"
-"""What a sidecar asks for that somebody puts into pods."""
+SIDECAR = "side"
+"""The name of the container that somebody puts into pods."""
+
+SIDECAR_CPU = "250m"
 
 
 def word_of(name: str) -> str:
@@ -178,7 +180,7 @@ def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> 
     metadata = owner["metadata"]
     labels = {**metadata["labels"], **({"controller-revision-hash": revision} if revision else {})}
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
-    containers = [container(cpu), *([container(SIDE, "side")] if side else [])]
+    containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     made = owner["spec"].get("template", {"spec": {}})["spec"]
     claims = {"resourceClaims": made["resourceClaims"]} if "resourceClaims" in made else {}
     return _pod(own, {"containers": containers, **claims})
