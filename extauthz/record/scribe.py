@@ -12,7 +12,7 @@ import orjson
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
-from extauthz.core.model import Amounts, Decision, Labels, Lower, Operation, Verdict, WorkloadRef
+from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Operation, Verdict, WorkloadRef
 from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.quota.dump import amounts as written
 from extauthz.core.quota.dump import dumped
@@ -188,7 +188,10 @@ class Scribe:
                 continue
             _, decision, to = cast("Count", noted)
             folds = self._folds
-            if decision.verdict is Verdict.ALLOW and not decision.dry_run and not (folds and decision.ref in folds):
+            evidence = decision.evidence
+            speaks = evidence.audit or evidence.unspecified or evidence.policies or decision.would is not None
+            is_plain = decision.verdict is Verdict.ALLOW and not speaks and not decision.dry_run
+            if is_plain and not (folds and decision.ref in folds):
                 self._granted_count(decision, to)
             else:
                 self._asked(Asked(at_s, decision, to))
@@ -374,6 +377,9 @@ class Scribe:
             if noted.object.pod is not None:
                 text += f',"pod":{_amounts(noted.object.pod)}'
             text += f',"labels":{_labels(noted.object.labels)}'
+        by = _against(decision.evidence)
+        if by:
+            text += f',"by":{orjson.dumps(by).decode()}'
         return (text + _tail(decision.verdict, decision.reason, decision.would)).encode()
 
     def _end(self, fold: _Fold) -> None:
@@ -480,6 +486,12 @@ def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
     told = f',"would":"{would.value}"' if would is not None else ""
     found = _TAILS[verdict, reason, would] = f',"verdict":"{verdict.value}","reason":"{reason}"{told}}}\n'
     return found
+
+
+def _against(evidence: Evidence) -> list[str]:
+    """Quotas that refused, or would have, by their paths."""
+    rows = (*evidence.shortages, *evidence.audit, *evidence.unspecified)
+    return sorted({"/".join(row.path) for row in rows} | {one.quota for one in evidence.policies if one.quota})
 
 
 _TEXTS: dict[int, tuple[Amounts, str]] = {}
