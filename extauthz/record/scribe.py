@@ -490,8 +490,8 @@ def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
 
 def _against(evidence: Evidence) -> list[str]:
     """Quotas that refused, or would have, by their paths."""
-    rows = (*evidence.shortages, *evidence.audit, *evidence.unspecified)
-    return sorted({"/".join(row.path) for row in rows} | {one.quota for one in evidence.policies if one.quota})
+    paths = [row.path for row in (*evidence.shortages, *evidence.audit)] + [row.path for row in evidence.unspecified]
+    return sorted({"/".join(path) for path in paths} | {one.quota for one in evidence.policies if one.quota})
 
 
 _TEXTS: dict[int, tuple[Amounts, str]] = {}
