@@ -282,7 +282,7 @@ class Replay:
         one = self._play.workloads.get(ask.ref)
         if len(self._gates) > 1:  # each answers by what it has seen
             return "several gates"
-        if ask.labels is not None:
+        if ask.labels is not None or (one is not None and (one.may is not None or one.brought)):
             return "object"
         if one is not None and one.beside:
             return "family"
