@@ -72,11 +72,11 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(41, 19, 22),
+    "check of a growing scale": Walk(39, 16, 23),
     "observers of that check": Walk(20, 7, 13),
-    "AdmissionReview of a scale": Walk(52, 22, 30),
-    "AdmissionReview of a Deployment": Walk(227, 28, 199),
-    "watch event of a Deployment": Walk(114, 18, 96),
+    "AdmissionReview of a scale": Walk(48, 18, 30),
+    "AdmissionReview of a Deployment": Walk(222, 24, 198),
+    "watch event of a Deployment": Walk(112, 16, 96),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

@@ -17,7 +17,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import BY_KEY
-from extauthz.core.ledger.pending_write import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector

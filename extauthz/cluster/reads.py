@@ -15,7 +15,7 @@ import asyncio
 from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger.pending_write import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable

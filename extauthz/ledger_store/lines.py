@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 
 KEPT_ONCE: Final = ("templates", "labels")
 

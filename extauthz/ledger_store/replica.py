@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 from cachetools import FIFOCache
 
 from extauthz.core.ledger import record
+from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.lines import Line, pack, unpack

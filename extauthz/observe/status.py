@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.pending_write import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Tree
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.pending_write import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.ledger.pod_costs import count_one
 from extauthz.core.model import Amounts, WorkloadRef
 from extauthz.core.quota.tree import QuotaNode

@@ -19,7 +19,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.ledger.pending_write import PendingWrite, is_newer
+from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.model import (
     NO_PRECONDITION,
     Amounts,

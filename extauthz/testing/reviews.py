@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from extauthz.core.intake import admission, routes
+from extauthz.core.intake import admission, counts
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import NotACount, Observed, Reading, Request, Unreadable, WorkloadRef
@@ -44,7 +44,7 @@ def review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:
         "userInfo": {},
         "object": new,
         "oldObject": old,
-        "dryRun": routes.dry_run(target.partition("?")[2]),
+        "dryRun": counts.dry_run(target.partition("?")[2]),
     }
     return {"apiVersion": admission.API_VERSION, "kind": admission.KIND, "request": request}
 

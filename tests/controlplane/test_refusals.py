@@ -10,7 +10,7 @@ from itertools import product
 import httpx
 import pytest
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.settlement import answers
 from extauthz.settlement.answers import Fate
 from tests.controlplane import fixtures

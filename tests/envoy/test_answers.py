@@ -9,7 +9,7 @@ import httpx
 import pytest
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.render.options import Endpoint, Outage
 from extauthz.testing import authz
 from extauthz.testing.apiserver import Break

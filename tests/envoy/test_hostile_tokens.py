@@ -14,7 +14,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.render import routes
 from extauthz.render.options import Anonymous, Endpoint
 from extauthz.testing.certs import Authority

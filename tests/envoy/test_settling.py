@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.render.options import Endpoint, GateTls, SidecarOptions
 from extauthz.service import handover
 from extauthz.testing.apiserver import ApiServer, Break

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from extauthz.core.intake.counts import MAX_BYTES
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 from extauthz.render.options import Endpoint
 from extauthz.servers import access_log

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.rpc import accepting
 from extauthz.rpc.frames import Bounds
 from extauthz.rpc.heads import Methods

@@ -17,7 +17,7 @@ from envoy_data_plane.google.protobuf import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.rpc.link import Server
 from extauthz.servers import access_log
 from extauthz.settlement import answers

@@ -11,7 +11,7 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.core import resources
-from extauthz.core.ledger.pending_write import diagram
+from extauthz.core.ledger.entry import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from extauthz.cluster import object_readers
 from extauthz.cluster.live import PHASES
 from extauthz.core import footprint, kinds, resources
-from extauthz.core.intake import routes
+from extauthz.core.intake import counts
 from extauthz.core.kinds import BY_KEY, GATED, KINDS, WorkloadKind
 from extauthz.core.model import Unreadable
 from extauthz.core.resources import ResourceKeyError, Treatment, treatment
@@ -46,7 +46,7 @@ def test_each_is_read_but_revisions_which_count_only_where_a_stateful_set_runs_t
 
 @pytest.mark.parametrize("kind", GATED, ids=[kind.name for kind in GATED])
 def test_an_odd_path_that_may_name_a_gated_kind_is_not_let_through(kind: WorkloadKind):
-    assert isinstance(routes.read("PATCH", f"/apis/apps/v1//namespaces/a/{kind.key[1]}/web"), Unreadable)
+    assert isinstance(counts.routed("PATCH", f"/apis/apps/v1//namespaces/a/{kind.key[1]}/web"), Unreadable)
 
 
 @pytest.mark.parametrize("kind", GATED, ids=[kind.name for kind in GATED])

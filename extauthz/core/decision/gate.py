@@ -18,20 +18,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.decision import known, policing, sentences, turns, unknowns, weighing
+from extauthz.core.decision import known, policing, sentences, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger import record as pending_record
 from extauthz.core.ledger.coverage import leaves
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.pending_write import PendingWrite, State, is_newer
 from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,
+    NOT_ITS_TURN,
     WOULD_REFUSE,
     Commit,
     Decision,
@@ -132,9 +132,9 @@ class Gate(ClusterState):
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         elif isinstance(reading, NotACount):
-            decision = unknowns.not_a_count(self, reading, decision_id, requester)
+            decision = known.not_a_count(self, reading, decision_id, requester)
         else:
-            decision = unknowns.unreadable(self, reading, decision_id, requester)
+            decision = known.unreadable(self, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
 
     def answered(self, decision: Decision, now_s: float) -> None:
@@ -154,7 +154,7 @@ class Gate(ClusterState):
             return decided(known.of_resize(self, resize, question))
         except FootprintError as error:
             found = Unreadable(error.code, error.detail, resize.ref)
-            return unknowns.unreadable(self, found, question.id, question.requester)
+            return known.unreadable(self, found, question.id, question.requester)
 
     def clamp(
         self,
@@ -184,7 +184,7 @@ class Gate(ClusterState):
             return refused
         if not _is_refused_for_its_count_alone(asked, refused, observed):
             return None
-        count, version = refused.evidence.fits, reading.precondition.resource_version
+        count, version = _largest(asked, refused), reading.precondition.resource_version
         if count is None or count <= observed.replicas:
             return None  # nothing fits, or it would be a hidden scale-down
         if not observed.resource_version or version not in (None, observed.resource_version):
@@ -198,19 +198,27 @@ class Gate(ClusterState):
         if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
             return None
         assert refused.replicas is not None
-        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence.shortages)
+        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence)
         return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
 
 
+def _largest(asked: Case, refused: Decision) -> int | None:
+    """The largest count that quotas have room for, and leave to those who come first."""
+    if refused.reason == NOT_ITS_TURN:
+        return turns.within(asked, _weighed(asked), refused.replicas)
+    return refused.evidence.fits
+
+
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
-    """By quotas in mode Clamp and nothing else; it differs from what is observed only by the count; and nothing else is
-    charged for it."""
-    if refused.verdict is not Verdict.DENY or refused.reason != weighing.EXCEEDED:
+    """By quotas in mode Clamp and nothing else, for want of room or because others come first; it differs from what is
+    observed only by the count; and nothing else is charged for it."""
+    if refused.verdict is not Verdict.DENY or refused.reason not in (weighing.EXCEEDED, NOT_ITS_TURN):
         return False
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     return (
         all(short.quota in clamping for short in refused.evidence.shortages)
+        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal))
         and asked.pending_write.replicas is not None
         and not asked.pending_write.changes(observed)
         and proposal.head is proposal.entry
@@ -225,10 +233,10 @@ def decided(asked: Case) -> Decision:
     if asked.write.replicas == 0 and asked.write.object is None:
         # An object that asks for none goes on: a count that was allowed before may land on its template.
         return asked.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
-    answer = unknowns.missing(asked)
+    answer = known.missing(asked)
     if answer is not None:
         return answer
-    if not asked.state.ledger.coverage.may_cover(asked.ref.namespace):
+    if not asked.state.ledger.coverage.namespaces[asked.ref.namespace].covered:
         return _uncovered(asked)
     answer = move_waits(asked)
     if answer is not None:
@@ -281,9 +289,9 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         is_certain = is_certain and not any(node.timed for node in growth.grows)
     judges: list[Judge] = []
     if proposal.joins is not None:
-        judges.append(unknowns.unseen_owner)  # it names an owner that the gate does not know
+        judges.append(known.unseen_owner)  # it names an owner that the gate does not know
     if asked.adds and not (is_certain and not (step.after.unknown or growth.is_uncertain)):
-        judges.append(unknowns.uncertain)  # something that bears on what it takes is not known
+        judges.append(known.uncertain)  # something that bears on what it takes is not known
     if growth.unspecified and not asked.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits
     if has_policies:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from extauthz.core import texts
 from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
-from extauthz.core.decision.known import Case, Grounds
+from extauthz.core.decision.known import Case, Grounds, templates
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
@@ -27,7 +27,6 @@ from extauthz.core.model import (
     NeedsFetch,
     Requester,
     Shortage,
-    Template,
     Unknown,
     Unspecified,
     Verdict,
@@ -158,19 +157,6 @@ def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]
     return {
         key: tuple(texts.cut(name, most) for name in sorted(names)[:MAX_CONTAINERS]) for key, names in found.items()
     }
-
-
-def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
-    """The one that it brings; of a count those that it may multiply.
-
-    Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody
-    can tell. Were that enough, every apply of something else would be refused. What it does leave is seen afterwards.
-    """
-    if asked.pending_write.templates:
-        return asked.pending_write.templates[:1]
-    shown, pending = proposal.entry.shown, proposal.entry.live_pending_writes()
-    there = [shown.template] if shown is not None and shown.template is not None else []
-    return [*there, *(one.templates[0] for one in pending if one.templates)]
 
 
 # The bound of a platform's own service: how many replicas a workload may have, in addition to quotas.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from extauthz.core import texts
 from extauthz.core.errors import BodyError, ObjectError
-from extauthz.core.intake import counts, routes
+from extauthz.core.intake import counts
 from extauthz.core.kinds import JOBS, PODS
 from extauthz.core.model import (
     NotAWrite,
@@ -143,7 +143,13 @@ def _review(tree: Tree, shapes: Shapes) -> Review:
     uid = text(request.get("uid"), "request.uid")
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
-    who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
+    info = mapping(request.get("userInfo"), "request.userInfo")  # UserInfo of k8s.io/api/authentication/v1/types.go
+    extra = mapping(info.get("extra"), "request.userInfo.extra")
+    who = Requester(
+        text(info.get("username"), "request.userInfo.username"),
+        text_list(info.get("groups"), "request.userInfo.groups"),
+        text_list(extra.get(POD_NAME), f"request.userInfo.extra[{POD_NAME}]"),
+    )
     (reading, shape), user = _reading(request, shapes), texts.cut(who.user, texts.MAX_NAME)
     if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
         return Review(uid, Question(_by_nobody(reading), user))
@@ -159,16 +165,6 @@ def _by_nobody(reading: Reading) -> Reading:
         return reading
     detail = f"request.userInfo has more than {MAX_WHO} characters or {MAX_GROUPS} groups; let the user be in fewer"
     return Unreadable("requester-too-long", detail, reading.ref)
-
-
-def _requester(info: Mapping[str, Tree]) -> Requester:
-    """Who asks (``k8s.io/api/authentication/v1/types.go``, UserInfo)."""
-    extra = mapping(info.get("extra"), "request.userInfo.extra")
-    return Requester(
-        text(info.get("username"), "request.userInfo.username"),
-        text_list(info.get("groups"), "request.userInfo.groups"),
-        text_list(extra.get(POD_NAME), f"request.userInfo.extra[{POD_NAME}]"),
-    )
 
 
 def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shape | None]:
@@ -205,7 +201,7 @@ def _shape(given: Tree, of_kind: Mapping[str, Shape]) -> Shape:
 def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bool] | NotAWrite:
     operation = text(request.get("operation"), "request.operation")
     if operation in ("DELETE", "CONNECT"):
-        return routes.DELETE if operation == "DELETE" else _CONNECT
+        return counts.DELETE if operation == "DELETE" else _CONNECT
     resource = mapping(request.get("resource"), "request.resource")
     parts = {
         "group": text(resource.get("group"), "request.resource.group"),
@@ -214,9 +210,9 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
         "name": text(request.get("name"), "request.name"),
         "subresource": text(request.get("subResource"), "request.subResource"),
     }
-    if max(map(len, parts.values())) > routes.MAX_NAME:
+    if max(map(len, parts.values())) > counts.MAX_NAME:
         longest = max(parts, key=lambda part: len(parts[part]))
-        raise BodyError("target-too-long", f"its {longest} has more than {routes.MAX_NAME} characters")
+        raise BodyError("target-too-long", f"its {longest} has more than {counts.MAX_NAME} characters")
     if not parts["resource"]:
         raise BodyError("resource-missing", "request.resource.resource is empty")
     if (parts["group"], parts["resource"], parts["subresource"]) == (*PODS, "resize"):
@@ -227,7 +223,7 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
     is_new_pod = kind == PODS and operation == "CREATE"
     if not parts["subresource"] and (kind == JOBS or is_new_pod or kind in shapes):
         return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False
-    return routes.workload(**parts)
+    return counts.workload(**parts)
 
 
 def _write(request: Mapping[str, Tree], ref: WorkloadRef, shape: Shape | None, *, scale: bool) -> Write | NotAWrite:
@@ -288,8 +284,8 @@ def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
         return ref
     if type(name) is not str:
         raise BodyError("name-not-a-string", "metadata.name must be a string")
-    if len(name) > routes.MAX_NAME:
-        raise BodyError("name-too-long", f"metadata.name has {len(name)} characters, and may have {routes.MAX_NAME}")
+    if len(name) > counts.MAX_NAME:
+        raise BodyError("name-too-long", f"metadata.name has {len(name)} characters, and may have {counts.MAX_NAME}")
     return ref._replace(name=name)
 
 

@@ -1,16 +1,326 @@
-"""Workloads in the ledger: what is observed of each, its pending writes, and which objects it covers."""
+"""Workloads in the ledger: what is observed of each, its pending writes, and which objects it covers.
+
+A *pending write* was allowed and may still land. "Not there" is not "will never be": the API server may finish a
+request after its client went away. So a pending write ends only by the rows of ``TRANSITIONS``, and every pair of state
+and event has a row (design.md L3).
+
+A template that is left still runs until its controller has replaced it. So ``n'`` pods of ``t'`` that take the place of
+some of ``t`` may come to ``n'·max(t, t')``, key by key (ledger.md#rollouts). Which pods those are is known by the
+objects of the family, once watches have shown what the controller has made of the new spec. Until then the template
+that was left is remembered here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
 
+from extauthz.core.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, REVISIONS, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Position
-from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims
-from extauthz.core.ledger.rollouts import LeftTemplates
-from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
+
+
+class State(StrEnum):
+    OPEN = "open"
+    """Allowed; nothing certain is known since."""
+    SUCCEEDED = "succeeded"
+    """The API server answered 2xx. No read after that answer has shown the effect yet."""
+    EXPIRED = "expired"
+    """The landing window has elapsed. It cannot land any more, but its effect may not be observed yet."""
+    ENDED = "ended"
+
+
+class Event(StrEnum):
+    NOT_FORWARDED = "not-forwarded"
+    """It never left the proxy (L3a)."""
+    REFUSED = "refused"
+    """Answered 4xx, but not 408, in a single attempt (L3b)."""
+    ANSWERED_OK = "answered-ok"
+    """Answered 2xx."""
+    ANSWERED_UNCLEAR = "answered-unclear"
+    """408, 5xx or a reset: it may have landed, and may still."""
+    SEEN = "seen"
+    """A consistent read that began after the answer is part of the observed state (L3c)."""
+    PRECONDITION_PASSED = "precondition-passed"
+    """The observed object has moved past the precondition, or is gone (L3d)."""
+    WINDOW_ELAPSED = "window-elapsed"
+    """The landing window has elapsed (L3e)."""
+    READ_AFTER_WINDOW = "read-after-window"
+    """A consistent read that began after the landing window is part of the observed state (L3e)."""
+
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.OPEN: {
+        Event.NOT_FORWARDED: State.ENDED,
+        Event.REFUSED: State.ENDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.OPEN,
+        Event.SEEN: State.OPEN,  # without a response nothing seen proves that it will not land later
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.EXPIRED,
+        Event.READ_AFTER_WINDOW: State.OPEN,
+    },
+    State.SUCCEEDED: {
+        Event.NOT_FORWARDED: State.SUCCEEDED,
+        Event.REFUSED: State.SUCCEEDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.SUCCEEDED,
+        Event.SEEN: State.ENDED,
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.SUCCEEDED,
+        Event.READ_AFTER_WINDOW: State.ENDED,
+    },
+    State.EXPIRED: {
+        Event.NOT_FORWARDED: State.ENDED,
+        Event.REFUSED: State.ENDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.EXPIRED,
+        Event.SEEN: State.EXPIRED,
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.EXPIRED,
+        Event.READ_AFTER_WINDOW: State.ENDED,
+    },
+    State.ENDED: dict.fromkeys(Event, State.ENDED),
+}
+
+
+ANSWERS = frozenset({Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK})
+"""An event that is certain about one request."""
+
+
+@dataclass(slots=True)
+class PendingWrite:
+    """What one allowed request may still do. ``None`` and ``()`` mean: it leaves that as it is. Where it may
+    leave one of several, all are listed."""
+
+    id: str
+    replicas: int | None
+    templates: tuple[Template, ...]
+    labels: tuple[Labels, ...]
+    creates: bool
+    """It may create the object."""
+    precondition: Precondition
+    expires_s: float
+    """When the landing window has elapsed, on the gate's own monotonic clock."""
+    state: State = State.OPEN
+    source: str = ""
+    """Who sent it; empty: not known."""
+    answered_s: float | None = None
+    """When the answer of success came, on the clock of ``expires_s``."""
+    owner: OwnerRef | None = None
+    """The controller that it names; ``None``: none, or as it is."""
+    frees: bool = False
+    """It may remove the object's controller."""
+    renewed: int = 0
+    """For how many later requests of the same effect it stands too. So the answer to one of them does not end it."""
+    joins: tuple[Labels, ...] = ()
+    """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
+
+    held_bytes: int = 0
+    """What ``templates`` and ``labels`` take, as counted when it was decided."""
+
+    @property
+    def counts_alone(self) -> bool:
+        """It changes no template and no label, and brings the object into no family."""
+        return not self.templates and not self.labels and not self.joins
+
+    @property
+    def touches(self) -> bool:
+        """It writes the template, the labels or the owner, or creates the object."""
+        return bool(self.templates or self.labels or self.creates or self.frees or self.owner is not None)
+
+    @property
+    def is_admitted_create(self) -> bool:
+        """It brings a whole object, whose uid is known. It lands only where there is none, and is seen when it has."""
+        return self.creates and self.precondition.uid is not None
+
+    def changes(self, observed: Observed) -> bool:
+        """It leaves a template, labels or an owner that differ from those ``observed``."""
+        return (
+            self.frees
+            or self.owner not in (None, observed.owner)
+            or any(template != observed.template for template in self.templates)
+            or any(labels != observed.labels for labels in self.labels)
+        )
+
+    @property
+    def made(self) -> Observed | None:
+        """The object that it makes where there is none; ``None``: it makes none."""
+        if not self.creates:
+            return None
+        template = self.templates[0] if self.templates else None
+        return Observed(self.replicas or 0, template, self.labels[0] if self.labels else "", owner=self.owner)
+
+    @property
+    def effect(self) -> tuple[object, ...]:
+        """Its effect and its precondition. Identical retries have the same."""
+        what = self.replicas, self.templates, self.labels, self.owner
+        return *what, self.creates, self.frees, self.precondition
+
+    def on(self, event: Event) -> bool:
+        """Take ``event``. True: the pending write has ended."""
+        if self.renewed and event in ANSWERS:
+            event = Event.ANSWERED_UNCLEAR  # the answer to one of several requests
+        self.state = TRANSITIONS[self.state][event]
+        return self.state is State.ENDED
+
+    def on_read(self, started_s: float) -> bool:
+        """Take a consistent read of its workload that began at ``started_s``. True: the pending write has ended."""
+        if self.expires_s <= started_s:
+            self.on(Event.WINDOW_ELAPSED)
+            return self.on(Event.READ_AFTER_WINDOW)
+        return self.answered_s is not None and self.answered_s < started_s and self.on(Event.SEEN)
+
+    def passed_by(self, before: Observed | None, observed: Observed | None) -> bool:
+        """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows. ``None``
+        means gone.
+
+        The caller may have seen more than the gate: that what was there before is gone, or is still there, proves
+        nothing.
+        """
+        wants_version, wants_uid = self.precondition
+        if self.is_admitted_create and observed is not None and observed.uid == wants_uid:
+            return True
+        if wants_uid and before is not None and before.uid == wants_uid:
+            now = observed.uid if observed is not None else "(gone)"
+            if now and now != wants_uid:
+                return True
+        if wants_version is None:
+            return False
+        if observed is not None:
+            return is_newer(observed.resource_version, wants_version)
+        seen = before.resource_version if before is not None else ""
+        return seen == wants_version or is_newer(seen, wants_version)
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether resourceVersion ``version`` is later than ``than``; False where the two cannot be compared.
+
+    resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
+    """
+    return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+
+
+def diagram() -> str:
+    """The life of a pending write as a Mermaid state diagram: the rows of ``TRANSITIONS`` that change something."""
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for state, row in TRANSITIONS.items():
+        for event, to in row.items():
+            if to is not state:
+                arrows.setdefault((state, to), []).append(event.value)
+    lines = [f"    {state} --> {to}: {', '.join(events)}" for (state, to), events in arrows.items()]
+    return "\n".join(["stateDiagram-v2", "    [*] --> open", *lines, "    ended --> [*]"])
+
+
+UNBOUNDED: Final = 2**31
+"""More than any workload has pods."""
+
+
+class Others(NamedTuple):
+    """Pods of one cost that a workload may have in place of its own."""
+
+    cost: Amounts
+    """Of each, nano-units by quota key."""
+    most: int
+    """How many at the most."""
+
+
+def beyond(count: int, each: Amounts, others: Iterable[Others]) -> dict[str, int]:
+    """What ``count`` pods may cost beyond ``count`` of ``each``, as some of them are ``others``. Nano-units by key.
+
+    >>> beyond(5, {"requests.cpu": 2}, [Others({"requests.cpu": 4}, 2), Others({"requests.cpu": 1}, 9)])
+    {'requests.cpu': 4}
+    """
+    dearer = [one for one in others if one.cost is not each]
+    extra: dict[str, int] = {}
+    for key in {key for one in dearer for key in one.cost}:
+        own, left = each.get(key, 0), count
+        for more, most in sorted(((one.cost.get(key, 0) - own, one.most) for one in dearer), reverse=True):
+            if more <= 0 or not left:
+                break
+            taken = min(most, left)
+            left -= taken
+            extra[key] = extra.get(key, 0) + more * taken
+    return extra
+
+
+_SHOWN_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
+    DEPLOYMENTS: (REPLICA_SETS, PODS),
+    STATEFUL_SETS: (REVISIONS, PODS),
+}
+"""Kind to those whose watches show what its controller has made."""
+
+
+@dataclass(slots=True)
+class _Left:
+    template: Template
+    acted_on: str = ""
+    """The version of the workload in which its controller says that it has acted on what came after; empty: not yet."""
+
+
+LeftTemplates: TypeAlias = tuple[Template, ...]
+"""Templates that were left, and may still run."""
+
+
+class Rollouts:
+    """Templates that were left, by workload, until watches have shown what runs."""
+
+    def __init__(self) -> None:
+        self._left: dict[WorkloadRef, list[_Left]] = {}
+        self._reached: dict[Kind, str] = {}
+        """The version up to which the watch of a kind has shown everything."""
+
+    def observed(self, ref: WorkloadRef, before: Observed | None, after: Observed | None, most: int) -> LeftTemplates:
+        """Take a step of a workload, of which there were ``most`` pods. What has no status tells nothing of rollouts.
+
+        Returns:
+            What it has left and may still run.
+        """
+        if ref[:2] not in _SHOWN_BY:
+            return ()
+        if before is None or after is None or before.uid != after.uid:
+            self._left.pop(ref, None)
+            return ()
+        makes = most or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
+        if makes and after.acted_on is not None and before.template not in (None, after.template):
+            assert before.template is not None
+            self._left.setdefault(ref, []).append(_Left(before.template))
+        for one in self._left.get(ref, ()):
+            if after.acted_on and not one.acted_on:
+                one.acted_on = after.resource_version
+        return self._of(ref)
+
+    def reached(self, kind: Kind, version: str) -> list[tuple[WorkloadRef, LeftTemplates]]:
+        """The watch of ``kind`` has shown all up to ``version``. Which workloads have less left now, and what."""
+        self._reached[kind] = version
+        changed = []
+        for ref, left in list(self._left.items()) if self._left else ():
+            stay = [one for one in left if not self._is_shown(ref, one)]
+            if len(stay) < len(left):
+                self._left[ref] = stay
+                if not stay:
+                    del self._left[ref]
+                changed.append((ref, self._of(ref)))
+        return changed
+
+    def forget(self) -> list[WorkloadRef]:
+        """All is known anew: nothing is left. Which workloads had something."""
+        known = list(self._left)
+        self._left.clear()
+        return known
+
+    def _is_shown(self, ref: WorkloadRef, one: _Left) -> bool:
+        return bool(one.acted_on) and all(self._has_reached(kind, one.acted_on) for kind in _SHOWN_BY[ref[:2]])
+
+    def _has_reached(self, kind: Kind, version: str) -> bool:
+        reached = self._reached.get(kind, "")
+        return reached == version or is_newer(reached, version)
+
+    def _of(self, ref: WorkloadRef) -> LeftTemplates:
+        return tuple(one.template for one in self._left.get(ref, ()))
 
 
 def is_named(ref: WorkloadRef, observed: Observed, owner: OwnerRef) -> bool:

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator
 from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pending_write import PendingWrite, is_newer
+from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one, stems
-from extauthz.core.ledger.rollouts import UNBOUNDED, Others, beyond
 from extauthz.core.model import Amounts, Observed, Template
 
 

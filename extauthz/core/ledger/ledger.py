@@ -12,12 +12,11 @@ from typing import NamedTuple
 from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
 from extauthz.core.ledger.envelope import pod_of
 from extauthz.core.ledger.line import Turns
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
 from extauthz.core.ledger.usage import Usage

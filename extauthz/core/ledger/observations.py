@@ -16,12 +16,10 @@ from cachetools import FIFOCache
 
 from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES
 from extauthz.core.ledger.accounts import NOWHERE
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, Rollouts, Workloads, is_newer
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import Event, is_newer
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import claimed_by, ephemeral
-from extauthz.core.ledger.rollouts import LeftTemplates, Rollouts
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
 

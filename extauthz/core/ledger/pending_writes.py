@@ -8,9 +8,8 @@ from typing import Final
 
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import Event, PendingWrite, State
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Fate
@@ -97,7 +96,8 @@ class PendingWrites:
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
-        self._ownership.find_claims(entry)
+        if entry.observed is None:
+            self._ownership.find_claims(entry)
 
     def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
         """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""

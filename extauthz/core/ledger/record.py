@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.core.ledger.pending_write import PendingWrite, State
+from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
 
 Record = Mapping[str, object]

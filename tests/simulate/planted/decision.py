@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from extauthz.core.decision import gate, known, policing, turns, unknowns, weighing
+from extauthz.core.decision import gate, known, policing, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission, counts
@@ -157,7 +157,7 @@ def object_taken_for_a_count():
 @bug("on Envoy a write is a count", entrances="envoy")
 def objects_pass():
     """Objects pass at Envoy though the setting refuses them there, and no webhook decides them."""
-    not_a_count = unknowns.not_a_count
+    not_a_count = known.not_a_count
 
     def lenient(state, found, decision_id, requester):
         policy, state.policy = state.policy, replace(state.policy, objects="observe")
@@ -166,7 +166,7 @@ def objects_pass():
         finally:
             state.policy = policy
 
-    return replaced(unknowns, not_a_count=lenient)
+    return replaced(known, not_a_count=lenient)
 
 
 @bug("never over", ledger="kubernetes", faults="late", entrances="webhook")
@@ -235,7 +235,7 @@ def retried_after_a_cut():
 )
 def stale_coverage_is_trusted():
     """A gate that has long heard nothing of quotas and namespaces allows what no quota covered when it last heard."""
-    return replaced(unknowns, _outdated=lambda asked: None)
+    return replaced(known, _outdated=lambda asked: None)
 
 
 @bug("no failure", faults="policies")

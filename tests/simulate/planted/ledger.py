@@ -4,12 +4,13 @@ import asyncio
 from dataclasses import replace
 
 from extauthz.cluster import scaled
-from extauthz.core.ledger import envelope, pending_write
+from extauthz.core.ledger import entry as entries
+from extauthz.core.ledger import envelope
 from extauthz.core.ledger.accounts import Account, Accounts, Step
+from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.quota import overrides
@@ -274,4 +275,4 @@ def unclear_is_refused():
     """A time-out of Envoy is taken for a refusal of the API server."""
     rows = {state: dict(row) for state, row in TRANSITIONS.items()}
     rows[State.OPEN][Event.ANSWERED_UNCLEAR] = State.ENDED
-    return replaced(pending_write, TRANSITIONS=rows)
+    return replaced(entries, TRANSITIONS=rows)

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, Write
 from extauthz.core.objects.metadata import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.unknowns import MAX_CLAIMS
+from extauthz.core.decision.known import MAX_CLAIMS
 from extauthz.core.model import Decision, Observed, Operation, Precondition, Verdict, WorkloadRef, Write
 from extauthz.core.objects import workloads
 from extauthz.core.queries import Queries

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate, HandoverError
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, MAX_IDENTICAL, Gate, held_by
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.pending_write import Event, PendingWrite
+from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,

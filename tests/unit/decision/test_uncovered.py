@@ -8,7 +8,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Fetch, NeedsFetch, Operation, Request, Verdict, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree

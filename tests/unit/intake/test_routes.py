@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import routes
-from extauthz.core.intake.routes import PercentError, Route, unquote
+from extauthz.core.intake import counts
+from extauthz.core.intake.counts import PercentError, Route, unquote
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")
@@ -15,7 +15,7 @@ OBJECT = "/apis/apps/v1/namespaces/ns/deployments/web"
 
 
 def route(method: str, target: str) -> Route:
-    found = routes.read(method, target)
+    found = counts.routed(method, target)
     assert isinstance(found, Route), found
     return found
 
@@ -102,7 +102,7 @@ def test_every_spelling_that_the_server_accepts_is_the_same_route(target):
     ],
 )
 def test_an_odd_path_that_may_name_a_workload_is_unreadable(target):
-    found = routes.read("PATCH", target)
+    found = counts.routed("PATCH", target)
     assert isinstance(found, Unreadable)
     assert found.code == "odd-path"
 
@@ -133,7 +133,7 @@ def test_an_odd_path_that_may_name_a_workload_is_unreadable(target):
     ],
 )
 def test_what_names_no_workload_passes(target):
-    assert routes.read("PATCH", target) == NotAWrite("other-resource", routes._OTHER.why)
+    assert counts.routed("PATCH", target) == NotAWrite("other-resource", counts._OTHER.why)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_names_no_workload_passes(target):
     ],
 )
 def test_what_cannot_grow_a_workload_passes_with_its_reason(method, target, code):
-    found = routes.read(method, target)
+    found = counts.routed(method, target)
     assert isinstance(found, NotAWrite)
     assert found.code == code
 
@@ -167,7 +167,7 @@ def test_what_cannot_grow_a_workload_passes_with_its_reason(method, target, code
     ],
 )
 def test_a_method_that_no_server_serves_there_is_unreadable(method, target):
-    found = routes.read(method, target)
+    found = counts.routed(method, target)
     assert isinstance(found, Unreadable)
     assert (found.code, found.ref is not None) == ("method-not-served", True)
 
@@ -209,12 +209,12 @@ def test_a_create_is_posted_to_the_collection():
     ids=lambda value: str(value)[:30],
 )
 def test_a_dry_run_is_what_the_server_takes_for_one(text, expected):
-    assert routes.dry_run(text) is expected
+    assert counts.dry_run(text) is expected
     assert route("PUT", f"{OBJECT}?{text}").dry_run is expected
 
 
 def test_a_plus_in_a_query_is_a_blank_and_a_pair_without_a_value_has_an_empty_one():
-    assert routes.parse("a+b=c+d&e") == [("a b", "c d"), ("e", "")]
+    assert counts.parse("a+b=c+d&e") == [("a b", "c d"), ("e", "")]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a%2Fb", "a/b"), ("a+b", "a+b"), ("%C3%A9", "é"), ("%ff", "\udcff")])
@@ -240,7 +240,7 @@ TARGETS = st.lists(
 @settings(deadline=None)
 @given(st.sampled_from(["PUT", "PATCH", "POST", "GET", "DELETE", "put", ""]) | st.text(max_size=8), TARGETS)
 def test_no_request_line_raises(method, target):
-    assert isinstance(routes.read(method, target), Route | NotAWrite | Unreadable)
+    assert isinstance(counts.routed(method, target), Route | NotAWrite | Unreadable)
 
 
 @settings(deadline=None)
@@ -253,14 +253,14 @@ def test_no_request_line_raises(method, target):
 )
 def test_a_disturbed_path_of_a_workload_never_passes_unread_for_its_oddity(target, at, noise):
     disturbed = target[:at] + noise + target[at:]
-    found = routes.read("PATCH", disturbed)
+    found = counts.routed("PATCH", disturbed)
     if isinstance(found, NotAWrite):  # then the noise made other words of it, or other segments
         kept = [part for part in unquote(disturbed).split("/") if part not in ("", ".", "..", "x")]
         assert kept != [part for part in target.split("/") if part]
 
 
-@given(st.from_regex(routes._PLAIN, fullmatch=True))
+@given(st.from_regex(counts._PLAIN, fullmatch=True))
 def test_a_plain_target_is_read_as_if_it_were_spelled_oddly(target: str) -> None:
-    plain = routes._PLAIN.fullmatch(target)
+    plain = counts._PLAIN.fullmatch(target)
     assert plain is not None
-    assert routes.workload(*plain.groups("")) == routes._spelled(target)
+    assert counts.workload(*plain.groups("")) == counts._spelled(target)

@@ -16,7 +16,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Objects, Policy
-from extauthz.core.intake import read, routes
+from extauthz.core.intake import counts, read
 from extauthz.core.model import NotACount, NotAWrite, Observed, Reading, Request, Unreadable, Verdict, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Snapshot, quota
@@ -149,8 +149,8 @@ def test_what_the_server_stored_is_read_as_the_count_that_it_is_or_as_the_object
 def reviewed(row: Tree) -> Write:
     """What the webhook reads of what the server stored."""
     ((ref, change),) = row["changed"].items()
-    route = routes.read(row["request"]["method"], row["request"]["target"])
-    assert isinstance(route, routes.Route)
+    route = counts.routed(row["request"]["method"], row["request"]["target"])
+    assert isinstance(route, counts.Route)
     found = shown(ref, before_of(row, ref), change, scale=route.scale)
     assert isinstance(found, Write), found
     return found

@@ -19,7 +19,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger import record
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from tests.unit.ledger.families import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.pending_write import PendingWrite, State
+from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Request
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.replica import Replica

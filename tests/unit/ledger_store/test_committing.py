@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.ledger_store import committing, payload, replica

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Precondition, Template
 from extauthz.ledger_store import committing, kubernetes
 from extauthz.ledger_store.lines import Line, pack, unpack

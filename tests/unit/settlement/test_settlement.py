@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.settlement import reads
 from extauthz.settlement.answers import Fate, Settlement
