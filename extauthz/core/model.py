@@ -409,6 +409,8 @@ class Place(NamedTuple):
     """It has no replicas, and none may land."""
     replicas: int
     """Asked for."""
+    rank: int
+    """As a policy gives it (``GrowthPolicy.rank``)."""
 
 
 class Turn(NamedTuple):

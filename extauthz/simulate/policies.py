@@ -48,6 +48,10 @@ class Odd(GrowthPolicy):
         said: NotYet | None = self._said(growth, NotYet("odd", 5.0))
         return said
 
+    def rank(self, growth: Growth) -> int:
+        said: int | None = self._said(growth, self._random.randint(-2, 2))
+        return said or 0
+
     def _said(self, growth: Growth, said: Any) -> Any:  # noqa: ANN401 (it lies about its type)
         if not growth.rises and growth.to <= growth.before:
             self.wrong = f"it was asked about {growth.ref}, which raises nothing"

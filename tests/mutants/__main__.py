@@ -34,10 +34,13 @@ AREAS: dict[str, tuple[str, ...]] = {
         DECISION,
         LEDGER,
         "tests/unit/test_recounting.py",
+        "tests/unit/test_line_shown.py",
+        "tests/unit/ledger_store/test_turns_shared.py",
         "tests/unit/test_handover_file.py",
         "tests/unit/test_docs.py",
     ),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
+    "extauthz/core/quota/overrides.py": ("tests/unit/quota", "tests/unit/decision/test_overrides.py"),
     "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
     "extauthz/settlement": (

@@ -34,6 +34,12 @@ def test_no_rule_is_broken_in_worlds_that_nobody_chose():
     assert broken(Wanted(steps=60, faults=ALL), range(first, first + 120)) == []
 
 
+def test_no_rule_is_broken_where_guarantees_overrides_and_turns_come_and_go():
+    """As ``extauthz simulate --seeds 200 --faults guarantees,overrides,turns``."""
+    wanted = Wanted(steps=30, faults=frozenset({"guarantees", "overrides", "turns"}))
+    assert broken(wanted, range(200)) == []
+
+
 @pytest.mark.parametrize("ledger", ["memory", "kubernetes"])
 def test_no_rule_is_broken_where_nothing_goes_wrong(ledger):
     assert broken(Wanted(steps=40, faults=frozenset(), ledger=ledger), range(1000, 1100)) == []

@@ -59,13 +59,13 @@ class _Answers(NamedTuple):
 
 def let_grow(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether all let it grow, and so far."""
-    growth = _growth(asked, proposal)
-    if growth is None:
+    grown = growth(asked, proposal)
+    if grown is None:
         return grounds
     values: expressions.Values = {}
-    grounds, refusal = _answers(asked, proposal, grounds._replace(growth=growth), FILTER, values)
-    if refusal is None and growth.to > growth.before:
-        grounds, refusal = _limited(asked, proposal, grounds, growth, values)
+    grounds, refusal = _answers(asked, proposal, grounds._replace(growth=grown), FILTER, values)
+    if refusal is None and grown.to > grown.before:
+        grounds, refusal = _limited(asked, proposal, grounds, grown, values)
     return refusal or grounds
 
 
@@ -118,7 +118,7 @@ def _left_by(pending_write: PendingWrite, observed: Observed | None) -> tuple[in
     return observed.replicas if count is None else count, templates or there
 
 
-def _growth(asked: Case, proposal: Proposal) -> Growth | None:
+def growth(asked: Case, proposal: Proposal) -> Growth | None:
     """What policies are asked; ``None``: it grows nothing, or no quota covers it."""
     step, pending_write, observed, question = proposal.step, asked.pending_write, asked.observed, asked.question
     rises = _rises(step)

@@ -53,6 +53,19 @@ def test_one_that_is_missing_is_logged_and_noted() -> None:
     assert notes(Policies()) == []
 
 
+class Ordering(GrowthPolicy):
+    def rank(self, growth: Growth) -> int:
+        return 1
+
+
+def test_two_that_give_ranks_are_an_error_with_its_cure() -> None:
+    lines: Any = Lines()
+    both = [Enlisted("one", Ordering()), Enlisted("other", Ordering())]
+    with pytest.raises(SettingsError, match=r"^--policies: one, other: each gives ranks"):
+        policies(Settings(), lines, lines, lambda: 0.0, both)
+    assert len(policies(Settings(), lines, lines, lambda: 0.0, both[:1]).all) == 1
+
+
 class Broken(GrowthPolicy):
     def reserve(self, growth: Growth) -> None:
         raise RuntimeError("gone")
