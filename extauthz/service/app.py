@@ -19,6 +19,7 @@ from aiohttp import web
 
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.session import NoClusterError
+from extauthz.observe.device_owners import DeviceOwners
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.quota_facts import Waiting
@@ -97,6 +98,7 @@ class App:
         self._answers = Answers(
             self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known, self._gate.may_ask_for
         )
+        self._device_owners = DeviceOwners(self._gate.queries)
         self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -171,6 +173,7 @@ class App:
             self._certificates.append(api_tls)
         async with self._aside, asyncio.TaskGroup() as group:
             watching = [group.create_task(one.watch()) for one in self._certificates]
+            watching.append(group.create_task(self._device_owners.run()))
             if server is not None:
                 await server.start()
             if self._self_signed is None or await self._self_signed.waited(self._stop):
@@ -285,6 +288,7 @@ class App:
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
+            by_kind=self._device_owners.used,
             policies=levels_of_policies(self._gate.gate.policies),
             policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Protocol
 
+from extauthz.core.kinds import JOBS, PODS
 from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS
@@ -164,7 +165,15 @@ class Answers:
         fits_more = found.replicas is None or found.replicas > found.observed
         if fits_more and self._decide(questions.scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
             found = found._replace(is_certain=False)
-        return shown.headroom(ref, found, self._asks(ref))
+        return shown.headroom(ref, found, self._counts(ref), self._asks(ref))
+
+    def _counts(self, ref: WorkloadRef) -> str:
+        """What of it there may be more of."""
+        if ref[:2] == JOBS:
+            return shown.PARALLELISM
+        shapes = self.customs.shapes.get(ref[:2], {}).values()
+        is_whole = ref[:2] == PODS or any(not shape.replicas for shape in shapes)
+        return shown.OBJECTS if is_whole else shown.REPLICAS
 
     async def headrooms(
         self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL, take: Take = _at_once
@@ -198,7 +207,7 @@ class Answers:
         Raises:
             Problem: it would be refused at any size.
         """
-        there = self._queries.observed(manifest.ref)
+        there, counts = self._queries.observed(manifest.ref), self._counts(manifest.ref)
         observed, version = (there.replicas, there.resource_version) if there is not None else (0, "")
 
         def of(replicas: int) -> Decision:
@@ -206,13 +215,13 @@ class Answers:
 
         most = of(MAX_REPLICAS)
         if most.verdict is Verdict.ALLOW:
-            return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True))
+            return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True), counts)
         if most.evidence.fits is None:
             raise Refused(most)
         shortages = of(most.evidence.fits + 1).evidence.shortages
         is_certain = of(most.evidence.fits).verdict is Verdict.ALLOW
         bound = shortages[0] if shortages else None
-        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain))
+        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain), counts)
 
     # Decisions.
 
