@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.line import MAX_IN_ALL, MAX_IN_CHILD, MAX_IN_TREE
-from extauthz.core.model import Lower, Place, Refusal, Requester, Verdict
+from extauthz.core.model import Lower, Place, Refusal, Requester, Turn, Verdict
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
@@ -206,6 +206,38 @@ def test_what_is_within_its_own_guarantee_is_not_kept_twice():
     house.has("b", 3)  # four are free; two are kept for the guarantee and one for a's turn
     assert house.wants("b", 4).verdict is Verdict.ALLOW
     assert house.wants("b", 5).reason == "not-its-turn"
+
+
+def test_who_is_held_by_two_quotas_reads_the_first_of_them_and_the_last_of_its_places():
+    quotas = [root(9), child("m", 4), child("a", parent="m"), child("b", parent="m"), child("c"), child("d")]
+    house = House(quotas, {"a": 1, "b": 2, "c": 0, "d": 5})
+    house.wants("a", 3)
+    house.wants("c", 2)
+    house.has("d", 4)
+    found = house.wants("b", 3)
+    assert found.reason == "not-its-turn"
+    assert found.evidence.turn == Turn("root", 3, 30.0), "a waits for both, c for the root alone"
+
+
+def test_the_largest_count_may_be_far_below_what_fits():
+    house = full()
+    house.wants("b", 5)
+    house.has("c", 0)
+    house.has("a", 3)
+    assert house.wants("c", 9).evidence.fits == 6, "c is at zero, and comes first"
+    house.has("c", 1)
+    house.has("a", 4)
+    assert house.wants("a", 11).evidence.fits == 4, "four are free, and b needs four"
+    house.has("a", 1)
+    house.has("c", 2)
+    assert house.wants("c", 11).evidence.fits == 4, "six are free"
+
+
+@pytest.mark.parametrize("turn_s", [300, None])
+def test_where_a_limit_was_cut_what_is_there_may_stay(turn_s: int | None):
+    house = full(turn_s)
+    house.gate.load_quotas(QuotaTree.build([root(8, turn_s), child("a"), child("b"), child("c")]), 0.0)
+    assert house.wants("c", 6).evidence.fits == 5
 
 
 def test_who_waits_for_its_own_quota_holds_nobody_elsewhere():
