@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 from extauthz.cli import credentials, forwarding
 from extauthz.cli.flags.asking import PLACE
 from extauthz.core.model import WorkloadRef
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.api.shown import named
 from extauthz.service.setting_types import SettingsError
 

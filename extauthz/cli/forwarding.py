@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO, Final
 
 from extauthz.cli.flags.asking import PLACE
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.service.setting_types import SettingsError
 
 PORT: Final = 9192
@@ -54,7 +54,9 @@ def forwarded(place: str) -> Iterator[str]:
         try:
             address = _address(child, said)
             if address is None:
-                raise Problem(503, f"kubectl port-forward to {place}: {_why(errors)}; name another with --port-forward")
+                raise Problem(
+                    503, f"kubectl port-forward to {place}: {_why_not(errors)}; name another with --port-forward"
+                )
             yield f"http://{address}"
         finally:
             child.terminate()
@@ -74,7 +76,7 @@ def _address(child: subprocess.Popen[bytes], said: IO[bytes]) -> str | None:
     return None
 
 
-def _why(errors: IO[bytes]) -> str:
+def _why_not(errors: IO[bytes]) -> str:
     return _all(errors).decode(errors="replace").strip() or f"nothing came within {WITHIN_S:g} s"
 
 

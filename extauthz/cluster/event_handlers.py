@@ -21,7 +21,7 @@ from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resourcelists import FootprintError
+from extauthz.core.resources import FootprintError
 from extauthz.kube.reflector import EventHandler
 from extauthz.kube.resource import Resource
 

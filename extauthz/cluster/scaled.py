@@ -20,9 +20,8 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.metadata import labels_dict, place_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resourcelists import FootprintError
-from extauthz.kube.discovery import ScaledKind
-from extauthz.kube.resource import Resource
+from extauthz.core.resources import FootprintError
+from extauthz.kube.resource import Resource, ScaledKind
 
 
 class PodPrices:

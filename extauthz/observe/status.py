@@ -16,8 +16,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Tree
 from extauthz.core.queries import Queries
+from extauthz.core.quota.problems import Standing, compact
 from extauthz.core.quota.spec import API_VERSION, KIND
-from extauthz.core.quota.standing import Standing, compact
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 from extauthz.observe.log import Tell

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from extauthz.core.times import stamp
+from extauthz.core.texts import stamp
 
 SUFFIX: Final = ".jsonl.gz"
 

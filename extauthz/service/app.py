@@ -30,11 +30,10 @@ from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
-from extauthz.servers.health import Health
-from extauthz.servers.http import Readiness, application
+from extauthz.servers.http import Health, Readiness, application
 from extauthz.servers.listener import more_descriptors
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Knowledge
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.servers.webhook import Webhook

@@ -32,8 +32,7 @@ from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
 from extauthz.service import sources
 from extauthz.service.deciding import Clamping, Deciding, briefly, terse
-from extauthz.service.handover import Handover
-from extauthz.service.holding import Holding, Recounting
+from extauthz.service.handover import Handover, Holding, Recounting
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
 from extauthz.service.live import Askers

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.custom import Where
-from extauthz.core.quota.standing import Standing
+from extauthz.core.quota.problems import Standing
 from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Connection, Unreachable
 from extauthz.kube.resource import Calls, Resource
@@ -33,7 +32,7 @@ from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, QuotaInput, Stale, StateInput
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import Settings
-from extauthz.settlement.reads import ConsistentReads, Result
+from extauthz.settlement.answers import ConsistentReads, Result
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 
 _SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})

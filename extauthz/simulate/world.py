@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
-from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.store import MemoryStore
 
 from .admission import Admission, Around
 from .asking import Asking
@@ -23,8 +23,7 @@ from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .objects import REPLICA_SET, workload_of
 from .plan import Plan
-from .policies import Odd
-from .reference import NAMESPACES, QUOTAS, ReferenceModel, owner
+from .reference import NAMESPACES, QUOTAS, Odd, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0

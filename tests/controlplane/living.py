@@ -10,13 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import LiveCluster
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import LiveCluster, Reader
 from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection
-from extauthz.settlement.reads import ConsistentReads, Result
+from extauthz.settlement.answers import ConsistentReads, Result
 from extauthz.testing.builders import pod, quota
 from tests.controlplane.plane import Plane
 

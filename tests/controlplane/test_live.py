@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import Reader
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import connect
-from extauthz.settlement.reads import ConsistentReads, Result
+from extauthz.settlement.answers import ConsistentReads, Result
 from extauthz.testing.builders import pod
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError

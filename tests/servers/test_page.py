@@ -17,12 +17,11 @@ from aiohttp.test_utils import make_mocked_request
 from extauthz.observe.observers import Told
 from extauthz.servers.api.rights import Everything
 from extauthz.servers.api.routes import Asked
-from extauthz.servers.api.share import Share
-from extauthz.servers.page import knows, rendering, tree
+from extauthz.servers.bodies import Share
+from extauthz.servers.page import live, rendering, tree
 from extauthz.servers.page.chart import FRAME, INSET, bar, chart
-from extauthz.servers.page.knows import Shown
-from extauthz.servers.page.rendering import HEADERS, Templates, files
-from extauthz.servers.page.views import Decided
+from extauthz.servers.page.live import Shown
+from extauthz.servers.page.rendering import HEADERS, Decided, Templates, files
 from extauthz.servers.page.workload import _room
 from extauthz.testing.builders import quota, scale, workload
 from tests.servers.paging import HOSTILE, WEB, World, small
@@ -354,8 +353,8 @@ def test_addresses_keep_a_name_in_one_place():
 
 
 async def test_how_fresh_a_gate_is_goes_by_the_watch_that_is_quietest():
-    told = knows.Knowledge("1", watches=[("pods", 3.0), ("deployments.apps", 130.0)])
-    assert knows._freshness(told).endswith("The quietest, deployments.apps, was last heard of 2 min ago.")
+    told = live.Knowledge("1", watches=[("pods", 3.0), ("deployments.apps", 130.0)])
+    assert live._freshness(told).endswith("The quietest, deployments.apps, was last heard of 2 min ago.")
 
 
 def test_each_file_beside_the_code_is_in_the_package():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.page import live
 from extauthz.servers.page.live import LASTS_S, MOST, MOST_EACH, SILENT_S, Client, Streams, digest, event
 from tests.servers.paging import WEB, World, small

@@ -16,8 +16,7 @@ from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import KEPT_S, MOST_JUDGED, People
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
-from extauthz.servers.page.live import EVENT
+from extauthz.servers.page.live import EVENT, Knowledge
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.testing.builders import Asker, gate, quota, scale, workload

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.cli import main, simulate_sharing
+from extauthz.cli import main, simulate
 from extauthz.core.ledger.line import Turns
 from extauthz.simulate import sharing
 from extauthz.simulate.sharing import HOUSE, House, Outcome, Row, fair, outcome
@@ -88,4 +88,4 @@ def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, m
     monkeypatch.setattr(sharing, "outcome", lambda seeds, *, turns: even(turns, 1.0, 1.0))
     assert main(["simulate", "sharing", "--svg", str(tmp_path / "no" / "x.svg")]) == 64
     assert "No such file" in capsys.readouterr().err
-    assert simulate_sharing.holds(even(True, 1.0, 1.0))
+    assert simulate.holds(even(True, 1.0, 1.0))

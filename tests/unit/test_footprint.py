@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extauthz.core import footprint, resources
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.quantities import CEILING, NANO
-from extauthz.core.resourcelists import MAX_ITEMS, FootprintError
+from extauthz.core.resources import MAX_ITEMS, FootprintError
 from tests.waiting import not_hanging
 
 RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"

@@ -8,8 +8,7 @@ from pathlib import Path
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.observe.log import Log
-from extauthz.service.handover import HandoverFile
-from extauthz.service.holding import Holding
+from extauthz.service.handover import HandoverFile, Holding
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 

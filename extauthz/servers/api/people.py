@@ -21,8 +21,7 @@ from cachetools import TTLCache
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 from extauthz.kube.reviews import Person, Target, may, person_of
-from extauthz.servers.api.problems import Problem
-from extauthz.servers.api.rights import ALL, Kind, Rights
+from extauthz.servers.api.rights import ALL, Kind, Problem, Rights
 
 KEPT_S: Final = 30.0
 """How long a good answer of the API server is used: so long a revoked right may last."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.decision import sentences, weighing
-from extauthz.core.decision.bounds import Bounds
+from extauthz.core.decision.cluster_state import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
 from extauthz.core.model import COMMIT, NotACount, Refusal, Request, Requester, Shortage, Verdict, WorkloadRef

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from extauthz.doctor import dial, table
-from extauthz.doctor.bypass import AT_MOST, Found, State
 from extauthz.doctor.canary import BODIES, Canary
+from extauthz.doctor.client_path import AT_MOST, Found, State
 from extauthz.doctor.dial import Probe
 from extauthz.kube.session import Trust
 from extauthz.service.addresses import Address

@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
-from extauthz.kube.clock import KEPT_S, ClockCheck
+from extauthz.kube.lists import KEPT_S, ClockCheck
 
 
 class Clocks:

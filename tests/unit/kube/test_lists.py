@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.kube.discovery import ScaledKind, ScaledKinds
 from extauthz.kube.lists import MAX_DEPTH, loads, members
+from extauthz.kube.resource import ScaledKind, ScaledKinds
 from tests.contract.test_discovery import SCALE, crews, definition, version
 
 VALUES = st.sampled_from(

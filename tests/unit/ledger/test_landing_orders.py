@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger import record
+from extauthz.core.ledger import pending_writes
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
@@ -88,8 +88,8 @@ class Case:
                 self._adopt(other, *found)
 
     def _adopt(self, gate: Gate, ref: Any, pending_write: Any) -> None:
-        kept = json.loads(json.dumps(record.dump(ref, pending_write)))
-        gate.ledger.adopt(*record.load(kept, pending_write.expires_s, self.now_s))
+        kept = json.loads(json.dumps(pending_writes.dump(ref, pending_write)))
+        gate.ledger.adopt(*pending_writes.load(kept, pending_write.expires_s, self.now_s))
 
     def land(self) -> None:
         """One of them lands or is refused, is seen, and perhaps heard of."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State, is_newer
-from extauthz.core.ledger.record import RecordError, dump, load
+from extauthz.core.ledger.pending_writes import RecordError, dump, load
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Precondition, Template, WorkloadRef
 
 

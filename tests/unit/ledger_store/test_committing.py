@@ -14,9 +14,8 @@ import pytest
 
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Requester, Verdict, WorkloadRef
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import Stored
+from extauthz.ledger_store.store import MemoryStore, Stored
 from extauthz.testing.builders import create, patch, path, pod, put_scale, quota, scale, shown, workload
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Odd

@@ -12,9 +12,8 @@ import pytest
 
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.ledger_store import committing, replica
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import Follower
+from extauthz.ledger_store.store import Follower, MemoryStore
 from extauthz.testing.builders import create, quota, scale, workload
 from extauthz.testing.builders import gate as make_gate
 from tests.unit.ledger_store.gates import Member, members

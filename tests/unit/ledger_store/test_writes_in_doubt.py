@@ -10,9 +10,8 @@ import pytest
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
 from extauthz.ledger_store import committing, payload
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import Refused, Stored
+from extauthz.ledger_store.store import MemoryStore, Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
 from tests.unit.ledger_store.gates import members, tree
 from tests.unit.ledger_store.stores import Deaf, Odd

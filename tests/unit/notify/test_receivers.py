@@ -11,8 +11,18 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from extauthz.notify.notice import CLOUDEVENT, Kind, Notice, cloudevent, slack
-from extauthz.notify.receivers import Receiver, ReceiverError, parse, parse_all, shown
+from extauthz.notify.receivers import (
+    CLOUDEVENT,
+    Kind,
+    Notice,
+    Receiver,
+    ReceiverError,
+    cloudevent,
+    parse,
+    parse_all,
+    shown,
+    slack,
+)
 
 URL = "https://hooks.example.com/T0PSECRET?token=T0PSECRET"
 

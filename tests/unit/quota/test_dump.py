@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from extauthz.core.quota.dump import dumped, written
-from extauthz.core.quota.spec import parse
+from extauthz.core.quota.spec import dumped, parse, written
 
 SPEC = {
     "parent": "big",

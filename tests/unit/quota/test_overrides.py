@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.core.times import seconds, stamp
+from extauthz.core.texts import seconds, stamp
 
 BEGIN, END = "2027-02-01T00:00:00Z", "2027-02-01T01:00:00Z"
 AT = 1801440000.0

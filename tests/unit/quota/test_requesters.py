@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import Requester
-from extauthz.core.quota.requesters import Requesters, by_name
+from extauthz.core.quota.selectors import Requesters, by_name
 from extauthz.core.quota.spec import API_VERSION, KIND, QuotaSpecError, parse, salvage
 
 HPA = Requester(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.model import Unknown
-from extauthz.core.quota.problems import Problem, shown
+from extauthz.core.quota.problems import Fault, Problem, compact, shown, standing
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse, salvage
-from extauthz.core.quota.standing import Fault, compact, standing
 
 CPU = 10**9
 
