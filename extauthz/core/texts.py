@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Protocol
 
 MAX_NAME = 256
 """Characters kept of a name. The API server takes none of more than 253 (RFC 1123 subdomains)."""
@@ -40,3 +41,9 @@ def seconds(text: str) -> float | None:
 def stamp(at_s: float, to: str = "milliseconds") -> str:
     """The same as text, in UTC. ``to``: ``seconds`` or ``milliseconds``."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec=to).replace("+00:00", "Z")
+
+
+class Tell(Protocol):
+    """Writes a line to the gate's log."""
+
+    def __call__(self, level: str, event: str, **fields: object) -> None: ...

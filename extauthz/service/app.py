@@ -112,7 +112,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.of_api(self._settings, self._log.event)
+            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -186,7 +186,7 @@ class App:
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.of(self._settings, self._log.event)
+        tls = certificates.Certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
         return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
@@ -197,7 +197,7 @@ class App:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.of_webhook(self._settings, self._log.event)
+            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)

@@ -152,7 +152,8 @@ def test_while_the_api_server_gives_no_answer_the_gate_is_not_asked(launch: Call
         assert not stack.gate.checks
 
 
-# Strangers who send bodies that never end, through the real Envoy: its memory is bounded, and who is honest loses nothing.
+# Strangers who send bodies that never end, through the real Envoy: its memory is bounded, and who is honest loses
+# nothing.
 
 
 BODIES = 250

@@ -178,7 +178,8 @@ def test_a_record_that_lacks_its_name_is_an_error(field: str):
         load({key: value for key, value in dump(REF, PENDING).items() if key != field}, 50.0, 9.0)
 
 
-# Rule 1 by search: a few writes of one family are allowed by up to two gates, and land in every order. In half of the cases quotas and the labels of their namespace change in between.
+# Rule 1 by search: a few writes of one family are allowed by up to two gates, and land in every order. In half of the
+# cases quotas and the labels of their namespace change in between.
 
 
 SEED = os.environ.pop("EXTAUTHZ_SEED", "") or str(SystemRandom().randrange(1 << 32))
