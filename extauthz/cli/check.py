@@ -14,7 +14,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
-from extauthz.core.objects import metadata
+from extauthz.core.objects import fields
 from extauthz.files import content
 from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.lines import steps
@@ -142,7 +142,7 @@ def _is_gated(tree: Tree, custom: Container[str]) -> bool:
         raise ObjectError("kind", "is missing: it is no object of Kubernetes")
     if not tree.get("apiVersion"):
         raise ObjectError("apiVersion", "is missing")
-    group, name = metadata.kind_of(tree)
+    group, name = fields.kind_of(tree)
     kind = BY_NAME.get((group, name))
     return kind.is_gated or kind.is_admitted if kind is not None else f"{_plural(name.lower())}.{group}" in custom
 

@@ -19,8 +19,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Where
+from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.policies import KEEP
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.kube.reflector import CURES, EventHandler, Reflector

@@ -13,18 +13,22 @@ from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PO
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, devices, workloads
 from extauthz.core.objects.custom import Shape, Where
-from extauthz.core.objects.fields import MAX_REPLICAS, at, mapping, replicas, text
-from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import (
+from extauthz.core.objects.fields import (
     EVERYTHING,
+    MAX_REPLICAS,
+    at,
     controller,
     labels_text,
+    mapping,
     observed,
     plain_selector,
+    replicas,
     required,
+    text,
     version_of,
 )
-from extauthz.core.objects.metadata import observed as observed_as
+from extauthz.core.objects.fields import observed as observed_as
+from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.resource import ScaledKind
 

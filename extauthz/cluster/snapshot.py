@@ -13,9 +13,8 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Shape, Where
-from extauthz.core.objects.fields import mapping
+from extauthz.core.objects.fields import kind_of, mapping
 from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import kind_of
 from extauthz.kube import resource
 from extauthz.kube.resource import ScaledKind
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
 from . import canary, table
 from .canary import Answer, Canary

@@ -18,7 +18,7 @@ import aiohttp
 from yarl import URL
 
 from extauthz.kube.session import Trust
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
 from . import canary, client_path, table
 from .canary import Answer, Canary

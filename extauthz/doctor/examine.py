@@ -17,7 +17,7 @@ import aiohttp
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.session import NoClusterError
 from extauthz.render.options import Outage, Profile
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
 from . import (
     admission,

@@ -38,7 +38,6 @@ from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
-from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.certificates import SelfSigned
@@ -46,7 +45,7 @@ from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import files
-from extauthz.service.setting_types import OFF, SettingsError
+from extauthz.service.setting_types import OFF, Address, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sources import levels as levels_of_policies
 from extauthz.service.sources import policy_names

@@ -22,11 +22,10 @@ from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe import observers
-from extauthz.observe.episodes import outlook
+from extauthz.observe.episodes import Recent, outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
-from extauthz.observe.recent import Recent
 from extauthz.policies.plugins import Host
 from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs

@@ -14,8 +14,8 @@ from openapi_core.testing import MockRequest, MockResponse
 
 from extauthz.core.model import Verdict
 from extauthz.core.queries import Queries
+from extauthz.observe.episodes import Recent
 from extauthz.observe.observers import Told
-from extauthz.observe.recent import Recent
 from extauthz.servers.api import openapi
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People

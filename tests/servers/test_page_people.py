@@ -11,8 +11,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Unreachable
+from extauthz.observe.episodes import Recent
 from extauthz.observe.observers import Told
-from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import KEPT_S, MOST_JUDGED, People
 from extauthz.servers.page.cluster import Cluster

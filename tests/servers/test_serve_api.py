@@ -17,7 +17,7 @@ from aiohttp import web
 from extauthz.servers.api.people import People
 from extauthz.servers.api.routes import routes
 from extauthz.service import certificates, listening
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.kubecalls import Reviewer

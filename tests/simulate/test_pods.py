@@ -18,7 +18,7 @@ from extauthz.cluster.scaled import PodPrices
 from extauthz.core.ledger import envelope, ownership
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.objects.metadata import EVERYTHING
+from extauthz.core.objects.fields import EVERYTHING
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
 from extauthz.simulate.pods.world import TAKEN

@@ -39,7 +39,7 @@ from extauthz.core.model import (
     Unknown,
     Verdict,
 )
-from extauthz.core.objects.metadata import annotations_dict, labels_dict
+from extauthz.core.objects.fields import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.core.quantities import NANO
 from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, MAX_TEXTS, Program, QuotaPolicy, Rules

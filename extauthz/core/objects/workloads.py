@@ -11,9 +11,19 @@ from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
 from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import metadata
-from extauthz.core.objects.fields import amounts, boolean, items, mapping, replicas, text, wrong
-from extauthz.core.objects.metadata import controller, labels_text, plain_selector
+from extauthz.core.objects import fields
+from extauthz.core.objects.fields import (
+    amounts,
+    boolean,
+    controller,
+    items,
+    labels_text,
+    mapping,
+    plain_selector,
+    replicas,
+    text,
+    wrong,
+)
 
 # What a Pod holds while it is resized in place: the largest of what it asks for, was given, and runs with.
 #
@@ -139,7 +149,7 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     """
     root = mapping(obj, "(root)")
     group, resource = _gated(root).key
-    ref, observed = metadata.observed(group, resource, root)
+    ref, observed = fields.observed(group, resource, root)
     spec = mapping(root.get("spec"), "spec")
     observed.replicas = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
     observed.template = intern(prune(spec))
@@ -168,7 +178,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
         selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
-        annotations=metadata.annotations_text(given.get("annotations")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )
 
 
@@ -184,7 +194,7 @@ def described_pod(root: Mapping[str, Tree]) -> Observed:
         template=intern({"template": {"spec": _pod(root.get("spec"), "spec")}}),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")),
         owner=None if owner is not None and owner[:2] in BY_NAME else owner,
-        annotations=metadata.annotations_text(given.get("annotations")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )
 
 
@@ -264,7 +274,7 @@ def _default_labels(resource: str, spec: Mapping[str, Tree]) -> Labels:
 
 
 def _gated(root: Mapping[str, Tree]) -> WorkloadKind:
-    group, name = metadata.kind_of(root)
+    group, name = fields.kind_of(root)
     kind = BY_NAME.get((group, name))
     if kind is None or not kind.is_gated:
         raise ObjectError("kind", f"{name} of group {group or '(core)'} has no replicas that the gate reads")
@@ -393,7 +403,7 @@ def described_job(root: Mapping[str, Tree]) -> Observed:
     return Observed(
         replicas=pods(root),
         template=intern(prune(mapping(root.get("spec"), "spec"))),
-        labels=metadata.labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=metadata.controller(given.get("ownerReferences")),
-        annotations=metadata.annotations_text(given.get("annotations")),
+        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
+        owner=fields.controller(given.get("ownerReferences")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )

@@ -13,7 +13,7 @@ from pydantic.warnings import PydanticDeprecatedSince212
 from extauthz.doctor import chain, client_path, dump
 from extauthz.doctor.client_path import Found, State, Tried
 from extauthz.doctor.table import Verdict
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.

@@ -16,7 +16,7 @@ from extauthz.doctor.canary import BODIES, Canary
 from extauthz.doctor.client_path import AT_MOST, Found, State
 from extauthz.doctor.dial import Probe
 from extauthz.kube.session import Trust
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.stack import unused_port
 

@@ -24,7 +24,7 @@ from extauthz.kube import webhooks
 from extauthz.kube.webhooks import Webhooks
 from extauthz.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
 from extauthz.selfsigned import issuing
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.testing.certs import Authority
 
 Tree = Any
