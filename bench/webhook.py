@@ -1,4 +1,5 @@
 """What the webhook adds to growth writes through a real API server, beside a webhook in Go that allows everything.
+The same of Pods that are gated at creation, and of those that its ``matchConditions`` let pass.
 
 Both are asked by a Service, as the chart installs ours: by HTTP/1.1. An API server speaks HTTP/2 to webhooks on
 loopback alone (https://github.com/kubernetes/kubernetes/pull/122558).
@@ -47,6 +48,9 @@ RATE = 100.0
 processors."""
 SERVICE, NAMESPACE = "webhook", "gates"
 AT_ONCE = 32
+OPERATOR, CONTROLLER = "system:serviceaccount:ray:operator", "system:serviceaccount:kube-system:replicaset-controller"
+"""Who makes Pods that are gated, and who makes Pods that pass."""
+PODS = "/api/v1/namespaces/load/pods"
 LEAST_MS = 0.1
 """What the empty webhook is taken to add at least: less is noise."""
 
@@ -56,13 +60,31 @@ class Size:
     """How much is measured."""
 
     clients: tuple[int, ...]
+    pods_clients: tuple[int, ...]
     rounds: int
-    """Of the three ways in turn."""
+    """Of the ways in turn."""
     seconds: float
 
 
-FULL = Size(clients=(1, 50, 500), rounds=5, seconds=4.0)
-QUICK = Size(clients=(1, 5), rounds=1, seconds=0.5)
+FULL = Size(clients=(1, 50, 500), pods_clients=(1, 50), rounds=5, seconds=4.0)
+QUICK = Size(clients=(1, 5), pods_clients=(1,), rounds=1, seconds=0.5)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is written."""
+
+    clients: int
+    rate: float = 0.0
+    """Writes a second of all clients together; 0: as fast as they are answered."""
+    maker: str = ""
+    """Who makes Pods; empty: counts of Deployments are raised."""
+
+    def __str__(self) -> str:
+        pace = f"{self.rate:g} writes a second" if self.rate else "without a pause"
+        what = f"Pods by {self.maker.rpartition(':')[2]}, " if self.maker else ""
+        return f"{what}{_noun(self.clients)}, {pace}"
+
 
 Took = Mapping[str, list[list[float]]]
 """Way to the rounds, each the seconds of its writes."""
@@ -89,14 +111,33 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         load = stack.enter_context(_ready(programs, max(size.clients)))
         asked, extra = [], []
         for clients in size.clients:
-            at_once = load.rounds(clients, size, say, 0.0)
+            at_once = load.rounds(Work(clients), size, say)
             asked += _added(f"webhook, {_noun(clients)}", at_once, GOAL)
-            extra += [_throughput(clients, at_once), _in_python(clients, at_once)]
+            extra += [_throughput(clients, at_once), _in_python(_noun(clients), at_once)]
         for clients in size.clients:
-            paced = load.rounds(clients, size, say, RATE)
+            paced = load.rounds(Work(clients, RATE), size, say)
             extra += _added(f"webhook (extra), {_noun(clients)} at {RATE:g} writes a second", paced, None)
+        asked += _of_pods(load, size, say)
     say(KYVERNO)
     return [*asked, *extra]
+
+
+def _of_pods(load: Load, size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """What a Pod costs that is gated, and one that passes: that is not to be asked about at all."""
+    found = []
+    for clients in size.pods_clients:
+        gated = load.rounds(Work(clients, maker=OPERATOR), size, say)
+        found += _added(f"webhook, Pods gated at creation, {_noun(clients)}", gated, GOAL)
+        found.append(_in_python(f"Pods gated at creation, {_noun(clients)}", gated))
+    before = load.asked() - load.probes
+    passed = load.rounds(Work(1, maker=CONTROLLER), size, say)
+    calls = load.asked() - load.probes - before
+    made = sum(len(each) for way in (EMPTY, PYTHON, OURS) for each in passed[way])
+    base, ours = (1000 * median(map(median, passed[way])) for way in (NONE, OURS))
+    name = "webhook, Pods that matchConditions let pass"
+    found.append(Figure(f"{name}: calls", f"{calls:.0f} of {made:,} Pods", "0", calls / max(made, 1), Goal(0.0)))
+    found.append(Figure(f"{name}: median of a create", f"{ours:.2f} ms", f"{base:.2f} ms", ours / base))
+    return found
 
 
 def _added(who: str, took: Took, goal: Goal | None) -> list[Figure]:
@@ -120,10 +161,10 @@ def _throughput(clients: int, took: Took) -> Figure:
     return Figure(name, f"{ours:,.0f}", f"{empty:,.0f}", ours / max(empty, 1.0))
 
 
-def _in_python(clients: int, took: Took) -> Figure:
+def _in_python(who: str, took: Took) -> Figure:
     """What no webhook with this server can go below."""
     base, empty, python = (1000 * median(map(median, took[way])) for way in (NONE, EMPTY, PYTHON))
-    name = f"webhook (extra), {_noun(clients)}: median of what one in Python that allows everything adds"
+    name = f"webhook (extra), {who}: median of what one in Python that allows everything adds"
     ratio = (python - base) / max(empty - base, LEAST_MS)
     return Figure(name, f"{python - base:.1f} ms", f"{empty - base:.1f} ms", ratio)
 
@@ -152,26 +193,30 @@ class Load:
     def __init__(self, plane: Plane, program: Path, ports: Mapping[str, int], ca: bytes) -> None:
         self._plane, self._program, self._ports, self._ca = plane, program, ports, ca
         self._count = 1
+        self.probes = 0.0
+        """Calls that were made to see whether a webhook is asked."""
 
-    def rounds(self, clients: int, size: Size, say: Callable[[str], None], rate: float) -> Took:
-        """All rounds of so many clients, at so many writes a second, or as fast as they are answered (0)."""
+    def rounds(self, work: Work, size: Size, say: Callable[[str], None]) -> Took:
+        """All rounds of it."""
         took: dict[str, list[list[float]]] = defaultdict(list)
-        pace = f"{rate:g} writes a second" if rate else "without a pause"
         for number in range(size.rounds):
             for way in (NONE, EMPTY, PYTHON, OURS):
                 with self._in_force(way):
-                    written, failed = self._written(clients, size.seconds, rate)
+                    written, failed = self._written(work, size.seconds)
                 took[way].append(written)
+                if work.maker:  # nobody runs them, so they are gone at once
+                    self._plane.api.call("DELETE", PODS)
                 if failed:
-                    say(f"webhook, {clients} clients, {way}: {failed} writes FAILED, as it did not answer within 2 s")
+                    say(f"webhook, {work}, {way}: {failed} writes FAILED, as it did not answer within 2 s")
             told = ", ".join(f"{way} {1000 * mean(some[-1]):.1f} ms" for way, some in took.items())
-            say(f"webhook, {clients} clients, {pace}, round {number + 1} of {size.rounds}: on average {told}")
+            say(f"webhook, {work}, round {number + 1} of {size.rounds}: on average {told}")
         return took
 
-    def _written(self, clients: int, seconds: float, rate: float) -> tuple[list[float], int]:
+    def _written(self, work: Work, seconds: float) -> tuple[list[float], int]:
         """The seconds of each write but the first of each client, which makes a connection; and how many failed."""
-        flags = [f"-server={self._plane.url}", f"-folder={self._plane.folder}", f"-clients={clients}"]
-        flags += [f"-first={self._count}", f"-seconds={seconds + clients / RATE}", f"-rate={rate}"]
+        flags = [f"-server={self._plane.url}", f"-folder={self._plane.folder}", f"-clients={work.clients}"]
+        flags += [f"-first={self._count}", f"-seconds={seconds + work.clients / RATE}", f"-rate={work.rate}"]
+        flags += [f"-pods-by={work.maker}"]
         done = subprocess.run([str(self._program), *flags], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -184,7 +229,7 @@ class Load:
         if way == NONE:
             yield
             return
-        tree = configuration(WebhookOptions(self._ca, SERVICE, NAMESPACE, self._ports[way]))
+        tree = configuration(WebhookOptions(self._ca, SERVICE, NAMESPACE, self._ports[way], pods=True))
         self._plane.api.create(tree)
         try:
             eventually(lambda: self._is_asked(tree))
@@ -195,11 +240,14 @@ class Load:
 
     def _is_asked(self, tree: Tree) -> bool:
         """As the API server itself counts what it has asked."""
-        before = self._asked()
+        before = self.asked()
         self._plane.api.call("POST", "/apis/apps/v1/namespaces/load/deployments?dryRun=All", _deployment("probe"))
-        return self._asked() > before
+        calls = self.asked() - before
+        self.probes += calls
+        return calls > 0
 
-    def _asked(self) -> float:
+    def asked(self) -> float:
+        """How many calls of webhooks the API server has counted."""
         page = self._plane.api.call("GET", "/metrics")
         name = "apiserver_admission_webhook_admission_duration_seconds_count{"
         return sum(

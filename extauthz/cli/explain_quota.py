@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import suppress
 from typing import Any
 
 from extauthz.cli import asking, asking_files, asking_server, options
@@ -44,9 +45,23 @@ def said(
     )
     try:
         decision = source.decision(named(ref) | {"replicas": wanted})
-        return {"asked": wanted, "decision": decision, "headroom": source.headroom(ref), "mayAskFor": most}
+        found = {"asked": wanted, "decision": decision, "headroom": source.headroom(ref), "mayAskFor": most}
+        return found | {"line": _line(source, decision, ref)}
     except Problem as problem:
         raise ExplainError(f"what the quota says is not known: {problem}") from None
+
+
+def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
+    """Where it stands in line, as the ``turn`` of a decision has it; ``None``: in none that may be seen."""
+    if decision.get("turn") is not None:
+        turn: Json = decision["turn"]
+        return turn
+    for root in dict.fromkeys(row["path"][0] for row in decision["shortages"] if row["path"]):
+        with suppress(Problem):  # it may not be seen, or is gone by now
+            for one in source.line(root)["items"]:
+                if named(ref).items() <= one.items():
+                    return {"quota": root, "place": one["place"], "againSeconds": one["asksEverySeconds"]}
+    return None
 
 
 def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:

@@ -7,6 +7,7 @@ from typing import Any
 
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.sentences import ordinal
 from extauthz.explain.answer import Answer, Step
 from extauthz.explain.sentence import HOLDS, Change, sentence
 from extauthz.explain.specs import Scene
@@ -90,7 +91,19 @@ def of_quota(quota: Json | None, *, wants_more: bool) -> str:
         return share and f" {share}"
     if not is_denied(quota):
         return f" The quota allows it.{share and ' '}{share}"
-    return " The quota does not allow it" + ("." if most is None else f": {share or f'{replicas(most)} at most.'}")
+    line = quota["line"]
+    if quota["decision"].get("turn") is not None:
+        return f" The quota does not allow it yet: {_in_line(line)}."
+    why = "." if most is None else f": {share or f'{replicas(most)} at most.'}"
+    return f" The quota does not allow it{why}" + (f" It stands {_in_line(line)}." if line is not None else "")
+
+
+def _in_line(line: Json) -> str:
+    """A place in line. Whose quota may not be seen has no name, and the place there no number."""
+    where = "others come first"
+    if line["place"] is not None:
+        where = f"{ordinal(line['place'])} in line for workspace quota {line['quota']}"
+    return f"{where}; asks again in {line['againSeconds']} s"
 
 
 def replicas(count: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ class Files:
     Args:
         folder: where they are. It is made if it is not there.
         name: what their names begin with.
-        most_bytes: of all of them together; the oldest goes first.
+        most_bytes: of all files of the folder together, of other gates' too; the oldest goes first.
         most_s: how old the last change of a file may be.
         clock: seconds since 1970.
     """
@@ -134,17 +135,27 @@ class Files:
         return self._folder / f"{self._name}.{when}.{os.getpid()}-{self._made}{SUFFIX}"
 
     def _prune(self, at_s: float) -> None:
-        """Remove what is too old, and then the oldest, so that one more file has room."""
-        found = sorted(
-            (stat.st_mtime, stat.st_size, path)
-            for path in self._folder.glob(f"{self._name}.*{SUFFIX}")
-            if (stat := path.stat())
-        )
+        """Remove what is too old, and then the oldest, so that one more file has room.
+
+        Gates that share a volume come and go, each with a name of its own; so it is not for a gate to remove only its
+        own files. Others may write to one that changed within an hour.
+        """
+        found = sorted(_stats(self._folder))
         left = sum(size for _, size, _ in found)
         for changed_s, size, path in found:
-            if left > self._most_bytes or at_s - changed_s > self._most_s:
+            age_s = at_s - changed_s
+            is_own = path.name.startswith(f"{self._name}.")
+            if age_s > self._most_s or (left > self._most_bytes and (is_own or age_s > FILE_S)):
                 path.unlink(missing_ok=True)
                 left -= size
+
+
+def _stats(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each file was changed, in seconds since 1970, and its bytes."""
+    for path in folder.glob(f"*{SUFFIX}"):
+        with suppress(FileNotFoundError):  # another gate has removed it
+            stat = path.stat()
+            yield stat.st_mtime, stat.st_size, path
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -70,6 +70,10 @@ class Load(NamedTuple):
     """What each replica costs, nano-units by key."""
     beside: Amounts
     """What it costs besides."""
+    covers: Amounts
+    """The part of ``beside`` that the next replicas take up."""
+    may: Amounts
+    """What each replica may come to cost by objects that may still land; empty: no more than ``pod``."""
     labels: str
     """As the core has them: ``a=1,b=2``."""
     version: str
@@ -337,7 +341,7 @@ class _Reader:
 
 def _load(at_s: float, fields: Fields) -> Load:
     replicas = int(fields["replicas"])
-    beside, labels = fields.get("beside"), fields.get("labels")
+    beside, covers, may, labels = (fields.get(name) for name in ("beside", "covers", "may", "labels"))
     return Load(
         at_s,
         ref_of(fields["workload"]),
@@ -345,6 +349,8 @@ def _load(at_s: float, fields: Fields) -> Load:
         int(fields.get("most", replicas)),
         amounts_of(fields["pod"]),
         amounts_of(beside) if beside else _NONE,
+        amounts_of(covers) if covers else _NONE,
+        amounts_of(may) if may else _NONE,
         labels_of(labels) if labels else "",
         str(fields.get("version", "")),
         bool(fields.get("unknown")),

@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     pod: Amounts | None
     """What one pod of its template costs, nano-units by key; ``None``: not known."""
     replicas: int = 0
+    may: Amounts | None = None
+    """What each replica may come to cost by objects that were admitted and may still land; ``None``: nothing more."""
 
 
 See: TypeAlias = Callable[[WorkloadRef], Seen]

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
 
+from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
 from extauthz.core.model import Amounts, Decision, Labels, Lower, Operation, Verdict, WorkloadRef
@@ -22,6 +23,9 @@ SCHEMA: Final = 1
 REWRITTEN_S: Final = 60.0
 """How late a line of retries may say how many there were."""
 
+
+_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
+"""Keys that count claims end so."""
 
 MOVES_S: Final = 0.05
 """How soon what only moves is back. It is counted out and in by one call."""
@@ -47,6 +51,8 @@ class Counted(NamedTuple):
     """What one pod of its template costs, nano-units by key; ``None``: not known."""
     replicas: int = 0
     """Those that are observed."""
+    may: Amounts | None = None
+    """What each replica may come to cost by objects that may still land; ``None``: nothing more."""
 
 
 class Asked(NamedTuple):
@@ -283,10 +289,14 @@ class Scribe:
         ref, position = noted.ref, noted.position
         used, most = position.used, position.envelope.replicas
         replicas = noted.replicas
-        pod, beside = self._parts(noted)
+        pod, beside, covers = self._parts(noted)
         parts = [f'"workload":{self._name(ref)},"replicas":{replicas},"pod":{_amounts(pod)}']
         if beside:
             parts.append(f'"beside":{_amounts(beside)}')
+        if covers:
+            parts.append(f'"covers":{_amounts(covers)}')
+        if noted.may:
+            parts.append(f'"may":{_amounts(noted.may)}')
         if most > max(used.replicas, replicas):
             parts.append(f'"most":{most}')
         if noted.labels:
@@ -297,15 +307,23 @@ class Scribe:
             parts.append('"unknown":true')
         return ",".join(parts).encode()
 
-    def _parts(self, noted: Counted) -> tuple[Amounts, Amounts]:
-        """What each replica costs, and what the workload costs beside all of them."""
+    def _parts(self, noted: Counted) -> tuple[Amounts, Amounts, Amounts]:
+        """What each replica costs, what the workload costs beside all of them, and the part of that which the next
+        replicas take up: claims that are there already, and pods that its ReplicaSets have beyond the count."""
         used, one = noted.position.used, count_one(noted.ref)
         if used.pod is not None and used.per_object is one and used.replicas == noted.replicas:
-            return used.pod, {}
+            return used.pod, {}, {}
         pod = noted.position.pod or noted.pod or {}
         count = noted.replicas
         rest = {key: amount - count * pod.get(key, 0) - one.get(key, 0) for key, amount in used.amounts.items()}
-        return pod, {key: amount for key, amount in rest.items() if amount > 0}
+        beside = {key: amount for key, amount in rest.items() if amount > 0}
+        is_more, claims = used.replicas > count, _CLAIMS if noted.ref[:2] == STATEFUL_SETS else ()
+        covers = {
+            key: part
+            for key, amount in beside.items()
+            if key in pod and (is_more or key.endswith(claims)) and (part := amount - used.per_object.get(key, 0)) > 0
+        }
+        return pod, beside, covers
 
     def _name(self, ref: WorkloadRef) -> str:
         name = self._names.get(ref)

@@ -28,6 +28,7 @@ class _Workload:
     brought: Amounts = field(default_factory=dict)
     """The pod of an object that may still land."""
     beside: Amounts = field(default_factory=dict)
+    covers: Amounts = field(default_factory=dict)
     labels: str = ""
     version: str = ""
     is_there: bool = False
@@ -35,6 +36,13 @@ class _Workload:
     """Where it is counted."""
     cost: Amounts = field(default_factory=dict)
     """As it is counted."""
+
+
+def left_of(beside: Amounts, covers: Amounts, pod: Amounts, more: int) -> Amounts:
+    """What is beside a workload that has so many more replicas, where these take up ``covers``."""
+    if not covers or more <= 0:
+        return beside
+    return {key: amount - min(covers.get(key, 0), more * pod.get(key, 0)) for key, amount in beside.items()}
 
 
 class Demand:
@@ -58,9 +66,9 @@ class Demand:
             return
         if not one.is_there or load.replicas < one.replicas:
             one.above = -1
-        one.replicas, one.pod, one.beside = load.replicas, load.pod, load.beside
+        one.replicas, one.pod, one.beside, one.covers = load.replicas, load.pod, load.beside, load.covers
         one.labels, one.version, one.is_there = load.labels, load.version, True
-        one.pending, one.brought = (load.most if load.most > load.replicas else -1), _NONE
+        one.pending, one.brought = (load.most if load.most > load.replicas else -1), load.may
         self._count(one)
 
     def gone(self, ref: WorkloadRef) -> None:
@@ -122,7 +130,8 @@ class Demand:
             return _NONE
         pod = highest((one.pod, one.brought)) if one.brought else one.pod
         cost = {key: count * each for key, each in pod.items()}
-        for each in (one.beside, count_one(one.ref)):
+        left = left_of(one.beside, one.covers, pod, count - one.replicas)
+        for each in (left, count_one(one.ref)):
             for key, amount in each.items():
                 cost[key] = cost.get(key, 0) + amount
         return cost

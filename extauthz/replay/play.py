@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.kinds import PRICED_EACH, RESIZES
+from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.model import (
@@ -33,6 +34,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Load
+from extauthz.replay.demand import left_of
 from extauthz.replay.measures import Clock, Row
 
 RETRY_S: Final = 15.0
@@ -64,6 +66,8 @@ class Waiting:
     """When its last retry of the record was. After that, and where ``left`` is none, only this run asks again."""
     left: int
     """Retries of the record that are still to come."""
+    ask: Ask | None = None
+    """What was asked for, where that is more than a count."""
     mark_s: float = 0.0
     """Up to when ``missed`` is summed, on that clock."""
     missed: float = 0.0
@@ -83,6 +87,8 @@ class Workload:
     replicas: int = 0
     pod: Amounts = field(default_factory=dict)
     beside: Amounts = field(default_factory=dict)
+    covers: Amounts = field(default_factory=dict)
+    """The part of it that the next replicas take up."""
     labels: str = ""
     version: str = ""
     is_unknown: bool = False
@@ -104,6 +110,10 @@ class Workload:
     """Counts that were granted here and may still land, by id."""
     own: set[str] = field(default_factory=set)
     """Those of them that land by themselves."""
+    brought: set[str] = field(default_factory=set)
+    """Those of them that bring an object."""
+    may: tuple[str, Amounts] | None = None
+    """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
     asked_s: float | None = None
     asked_to: int = 0
     delay_s: float = LANDS_S
@@ -232,7 +242,7 @@ class Play:
         is_less = one.is_there and load.replicas < one.replicas
         if one.asked_s is not None and load.replicas == one.asked_to:
             one.delay_s, one.asked_s = load.at_s - one.asked_s, None
-        one.replicas, one.pod, one.beside = load.replicas, load.pod, load.beside
+        one.replicas, one.pod, one.beside, one.covers = load.replicas, load.pod, load.beside, load.covers
         one.labels, one.version, one.is_unknown, one.is_there = load.labels, load.version, load.is_unknown, True
         if is_less:
             self._wants_less(one)
@@ -242,6 +252,7 @@ class Play:
         self._show(one)
         self._settle(one, load.most if load.most > load.replicas else -1)
         self._adopt(one, load)
+        self._show_beside(one, one.had)
         self._has_now(one)
         self._touched(one, before)
 
@@ -256,6 +267,7 @@ class Play:
         self._show(one)
         one.own.clear()
         self._settle(one, -1)
+        self._set_may(one, {})
         self._touch(before)
 
     def _wants_less(self, one: Workload) -> None:
@@ -270,7 +282,7 @@ class Play:
 
     def _show(self, one: Workload) -> None:
         """Have the gate observe the workload as it is here."""
-        pod, beside, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
+        pod, _, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
         is_there = one.is_there and (one.cap is None or one.cap > 0 or one.replicas == 0 or one.shown is not None)
         shown = (one.count, pod, labels, one.is_unknown) if is_there else None
         if shown != one.shown:
@@ -279,31 +291,48 @@ class Play:
             if shown is not None:
                 observed = Observed(shown[0], None if one.is_unknown else template(pod), labels)
             self.gate.observe(one.key, observed)
-        besides = (beside, labels) if is_there and beside else None
+        self._show_beside(one, one.had)
+
+    def _show_beside(self, one: Workload, count: int) -> None:
+        """What is beside it, if there come to be so many replicas."""
+        pod, beside, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
+        if one.kept is None:
+            beside = left_of(beside, one.covers, pod, count - one.replicas)
+        besides = (beside, labels) if one.shown is not None and beside else None
         if besides != one.shown_beside:
             one.shown_beside = besides
-            self.gate.observe(one.beside_key, Observed(1, template(beside), labels) if besides is not None else None)
+            self.gate.observe(one.beside_key, Observed(1, _template(beside), labels) if besides is not None else None)
 
     def _settle(self, one: Workload, most: int) -> None:
         """End what pends, but for counts up to ``most``, and what lands by itself."""
         for name, to in list(one.pending.items()):
-            if name not in one.own and to > most:
+            if name not in one.own and (to > most or name in one.brought):
                 self._forget(one, name)
 
     def _forget(self, one: Workload, name: str) -> None:
         del one.pending[name]
         one.own.discard(name)
+        one.brought.discard(name)
         self.gate.ledger.pending.forget(name)
 
     def _adopt(self, one: Workload, load: Load) -> None:
         """Take what still pends in the record, where nothing is different here."""
         if load.most > max([load.replicas, *one.pending.values()]) and one.cap is None:
             one.pending[self._force(one, load.most)] = load.most
+        self._set_may(one, load.may if one.cap is None else {})
 
-    def _force(self, one: Workload, to: int) -> str:
-        """Follow a count, whatever quotas say. Returns the id of what pends."""
+    def _set_may(self, one: Workload, may: Amounts) -> None:
+        """Each replica may come to cost so much: objects may still land that this run has not seen, or not alone."""
+        if one.may is not None and one.may[1] is not may:
+            self.gate.ledger.pending.forget(one.may[0])
+            one.may = None
+        if may and one.may is None:
+            one.may = self._force(one, None, template(may)), may
+
+    def _force(self, one: Workload, to: int | None, *templates: Template) -> str:
+        """Follow a count, or what each replica may cost, whatever quotas say. Returns the id of what pends."""
         name = self._name()
-        pending = PendingWrite(name, to, (), (), False, NO_PRECONDITION, inf)
+        pending = PendingWrite(name, to, templates, (), False, NO_PRECONDITION, inf)
         ledger = self.gate.ledger
         ledger.record(ledger.propose(one.key, pending), pending)
         return name
@@ -350,9 +379,11 @@ class Play:
         if not is_taken and ask.to is not None:
             if ask.labels is None and one.shown is not None and ask.to <= one.shown[0]:
                 return Answer(is_allowed=True)  # what grows nothing always passes
-            waiting = one.waiting
-            if ask.labels is None and waiting is not None and one.want == ask.to and not waiting.scheduled_s:
-                return Answer(is_allowed=False, rows=waiting.rows)  # nothing has become free since
+            if ask.labels is None and self._is_covered(one, ask.to):
+                return Answer(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
+            if self._still_waits(one, ask):
+                assert one.waiting is not None
+                return Answer(is_allowed=False, rows=one.waiting.rows)
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
@@ -362,14 +393,37 @@ class Play:
             name = self._force(one, ask.to) if self.charges else None
         return Answer(ask.is_allowed, is_taken=True, id=name)
 
+    def _still_waits(self, one: Workload, ask: Ask) -> bool:
+        """The same was refused, and nothing has become free since."""
+        waiting = one.waiting
+        if waiting is None or one.want != ask.to or waiting.scheduled_s:
+            return False
+        return ask.labels is None and waiting.ask is None
+
+    def _is_covered(self, one: Workload, to: int) -> bool:
+        """What is beside it takes all that so many replicas cost more."""
+        more = to - one.replicas
+        return (
+            bool(one.covers)
+            and one.may is None
+            and all(more * each <= one.covers.get(key, 0) for key, each in one.pod.items())
+        )
+
     def _decide(self, one: Workload, ask: Ask | None, to: int) -> Decision:
+        if one.covers and to > one.had:
+            self._show_beside(one, to)
+        decision = self._decided(one, ask, to)
+        if one.covers and decision.verdict is not Verdict.ALLOW:
+            self._show_beside(one, one.had)
+        return decision
+
+    def _decided(self, one: Workload, ask: Ask | None, to: int) -> Decision:
         name = self._name()
         if ask is None or ask.labels is None:
             write = Write(one.key, Operation.PATCH, True, False, to)
         else:
             creates = ask.operation == "create"
-            pod = ask.pod if ask.pod is not None else one.pod
-            brought = Observed(to, template(pod), ask.labels)
+            brought = Observed(to, template(_brought(one, ask)), ask.labels)
             operation = Operation.CREATE if creates else Operation.UPDATE
             write = Write(one.key, operation, False, False, to, brought)
         decision = self.gate.decide(write, name, self.now_s, charge=self.charges)
@@ -392,6 +446,7 @@ class Play:
             self.gate.ledger.pending.forget(answer.id)
         if ask.is_allowed and ask.to is not None and self.charges:
             one.pending[self._force(one, ask.to)] = ask.to
+        self._show_beside(one, one.had)
 
     def _allowed(self, one: Workload, ask: Ask, answer: Answer) -> None:
         self._stop_waiting(one)
@@ -406,6 +461,8 @@ class Play:
             one.above = None
         if answer.id is not None and self.gate.ledger.pending.follows(answer.id):
             one.pending[answer.id] = to
+            if ask.labels is not None:
+                one.brought.add(answer.id)
             if not ask.is_allowed or one.cap is not None:
                 self._land_later(one, answer.id)
         elif not ask.is_allowed:
@@ -438,6 +495,7 @@ class Play:
             one.interval_s,
             ask.last_s,
             ask.n - 1,
+            ask if ask.labels is not None else None,
             self._clock.counted_s,
         )
         for row in rows:
@@ -512,13 +570,15 @@ class Play:
             return  # the record says when it is granted
         waiting.scheduled_s = 0.0
         before = self._nodes(one)
-        decision = self._decide(one, None, one.want)
+        decision = self._decide(one, waiting.ask, one.want)
         if decision.verdict is Verdict.ALLOW and decision.pending_write is not None:
             to_come = round((waiting.last_s - self.now_s) / waiting.interval_s) + 1
             if waiting.left and to_come > 0:
                 self.regranted(one, min(waiting.left, to_come))
             self._stop_waiting(one)
             one.pending[decision.pending_write] = one.want
+            if waiting.ask is not None:
+                one.brought.add(decision.pending_write)
             self._land_later(one, decision.pending_write)
         self._touched(one, before)
 
@@ -555,5 +615,26 @@ def template(pod: Amounts) -> Template:
     """A template whose pods cost exactly that."""
     known = _TEMPLATES.get(id(pod))
     if known is None or known[0] is not pod:
-        known = _TEMPLATES[id(pod)] = (pod, intern({"resize": dict(pod)}))
+        known = _TEMPLATES[id(pod)] = (pod, _template(pod))
     return known[1]
+
+
+def _template(pod: Amounts) -> Template:
+    return intern({"resize": dict(pod)})
+
+
+_HIGHEST: dict[tuple[int, int], Amounts] = {}
+
+
+def _brought(one: Workload, ask: Ask) -> Amounts:
+    """What each pod of an object that is brought may cost. Pods of the template that it replaces may run for a while,
+    and their controller may make more of them (envelope.py)."""
+    pod = ask.pod if ask.pod is not None else one.pod
+    is_left = ask.ref[:2] == STATEFUL_SETS or (ask.ref[:2] in SHARE_TEMPLATES and one.had)
+    if one.shown is None or not is_left:
+        return pod
+    old = one.shown[1]
+    found = _HIGHEST.get((id(pod), id(old)))  # those of a record are kept
+    if found is None:
+        found = _HIGHEST[id(pod), id(old)] = highest((pod, old))
+    return found

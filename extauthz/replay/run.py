@@ -278,8 +278,8 @@ class Replay:
     def _why(self, ask: Ask) -> str:
         """Why an answer under the recorded quotas may be another one, as far as it can be told."""
         one = self._play.workloads.get(ask.ref)
-        if len(self._gates) > 1:
-            return "order of gates"
+        if len(self._gates) > 1:  # each answers by what it has seen
+            return "several gates"
         if ask.labels is not None:
             return "object"
         if one is not None and one.beside:

@@ -272,8 +272,12 @@ class Clamping:
 
     def _warning(self, found: Decision, count: int) -> str:
         what = f"replicas lowered from {found.replicas} to {count}: "
+        turn = found.evidence.turn
         if self._is_terse:
-            return f"{what}a workspace quota has no more room (decision {found.id})"
+            why = "others come first in a workspace quota" if turn is not None else "a workspace quota has no more room"
+            return f"{what}{why} (decision {found.id})"
+        if turn is not None:
+            return texts.cut(what + sentences.in_line(turn), MAX_WARNING)
         short = found.evidence.shortages[0]
         return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}", MAX_WARNING)
 
@@ -287,6 +291,9 @@ WHY = {
 
 BY_POLICY = "is forbidden by a policy"
 """In place of its message."""
+
+NOT_YET = "is forbidden: its turn for a workspace quota has not come"
+"""In place of how many come first."""
 
 UNSPECIFIED = "is forbidden: its containers must specify what a workspace quota limits"
 """In place of ``must specify requests.cpu for: c``."""
@@ -314,6 +321,8 @@ def shortened(decision: Decision) -> Decision:
     why = UNSPECIFIED if is_silent else WHY.get(decision.verdict)
     if decision.refusal in (Refusal.FORBIDDEN_BY_POLICY, Refusal.HELD_BY_POLICY) and why is not None:
         why = BY_POLICY
+    if decision.verdict is Verdict.DENY and decision.evidence.turn is not None:
+        why = NOT_YET
     if why is None:
         return decision
     who = "this write" if decision.ref is None else texts.cut(sentences.subject(decision.ref), texts.MAX_NAME)

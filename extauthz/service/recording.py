@@ -13,7 +13,9 @@ from typing import Any
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import FootprintError
+from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Namespace
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Amounts, Template, WorkloadRef
 from extauthz.record.files import Files
 from extauthz.record.recorder import Recorder, Seen
@@ -56,7 +58,14 @@ def recorder(gate: Gate, sink: Sink, name: str, wall: Callable[[], float]) -> Re
             return Seen("", "", None)
         pod = price(ref.namespace, shown.template) if shown.template is not None else None
         replicas = entry.observed.replicas if entry is not None and entry.observed is not None else 0
-        return Seen(shown.labels, shown.resource_version, pod, replicas)
+        return Seen(shown.labels, shown.resource_version, pod, replicas, may(ref.namespace, entry, pod))
+
+    def may(namespace: str, entry: Entry | None, pod: Amounts | None) -> Amounts | None:
+        """The pod of objects that were admitted and may still land, if it is dearer in something."""
+        pending = entry.live_pending_writes() if entry is not None else ()
+        pods = [price(namespace, template) or {} for one in pending for template in one.templates]
+        found = highest([pod or {}, *pods]) if pods else None
+        return found if found != pod else None
 
     def price(namespace: str, template: Template) -> Amounts | None:
         with suppress(FootprintError):

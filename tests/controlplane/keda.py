@@ -22,6 +22,7 @@ Tree = Any
 
 NAMESPACE = "keda"
 SCALED_OBJECT = "ScaledObject.keda.sh/v1alpha1"
+SCALED_JOB = "ScaledJob.keda.sh/v1alpha1"
 ENVIRONMENT = {"WATCH_NAMESPACE": "", "POD_NAMESPACE": NAMESPACE, "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE}
 
 
@@ -74,6 +75,21 @@ def scaled_object(name: str, trigger: Tree, *, least: int, most: int) -> Tree:
             "maxReplicaCount": most,
             "pollingInterval": 1,
             "cooldownPeriod": 1,
+            "triggers": [trigger],
+        },
+    }
+
+
+def scaled_job(name: str, trigger: Tree, template: Tree, *, parallelism: int, most: int) -> Tree:
+    """What makes Jobs of that pod template, as many as there is work for."""
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledJob",
+        "metadata": {"name": name},
+        "spec": {
+            "jobTargetRef": {"parallelism": parallelism, "template": template},
+            "maxReplicaCount": most,
+            "pollingInterval": 1,
             "triggers": [trigger],
         },
     }

@@ -7,7 +7,9 @@ ServerlessService that the autoscaler makes is told that its endpoints are there
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -95,17 +97,26 @@ def running_autoscaler(
 ) -> Iterator[Child]:
     """One autoscaler, installed and led, whose requests go to ``server`` with a bearer token. ``more`` of its config
     maps goes over ``QUICK``."""
-    install(plane, version, more)
-    token = service_account(plane, NAMESPACE, "controller", "cluster-admin")
-    kubeconfig = folder / f"autoscaler-{version}.kubeconfig"
-    write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
-    environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
-    command = ["env", *environment, str(parts.find(f"autoscaler-{version}")), f"-kubeconfig={kubeconfig}"]
-    child = Child(command, folder / f"autoscaler-{version}.log")
-    try:
-        yield child
-    finally:
-        child.terminate()
+    with _alone():
+        install(plane, version, more)
+        token = service_account(plane, NAMESPACE, "controller", "cluster-admin")
+        kubeconfig = folder / f"autoscaler-{version}.kubeconfig"
+        write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
+        environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
+        command = ["env", *environment, str(parts.find(f"autoscaler-{version}")), f"-kubeconfig={kubeconfig}"]
+        child = Child(command, folder / f"autoscaler-{version}.log")
+        try:
+            yield child
+        finally:
+            child.terminate()
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One autoscaler at a time on a machine: its ports are not configurable. Tests side by side wait for each other."""
+    with (Path(tempfile.gettempdir()) / "extauthz-autoscaler.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def revision(namespace: str, name: str, requests: dict[str, str], replicas: int = 1) -> list[Tree]:

@@ -19,7 +19,7 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 from extauthz.ledger_store.kubernetes import NAME
 from extauthz.ledger_store.payload import Payload, decode
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.testing.envoy import Envoy
+from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import SERVE, Gate
 from extauthz.testing.processes import Background
 from tests.contract.worlds import Relay, relaying
@@ -75,7 +75,14 @@ class Site:
     """One gate, and what is its own. A context manager."""
 
     def __init__(
-        self, plane: Plane, folder: Path, token: str, options: Sequence[str], serve: Sequence[str], write_s: float
+        self,
+        plane: Plane,
+        folder: Path,
+        token: str,
+        options: Sequence[str],
+        serve: Sequence[str],
+        write_s: float,
+        alter: Alter,
     ) -> None:
         folder.mkdir()
         self.wire = Wire(plane.port)
@@ -93,7 +100,7 @@ class Site:
             "kubernetes", "kubernetes", folder / "gate.log", shared, grpc=f"unix:{self._socket}", serve=serve
         )
         self._kubeconfig = kubeconfig
-        self.envoy = Envoy(self._options(write_s), folder / "envoy")
+        self.envoy = Envoy(self._options(write_s), folder / "envoy", alter)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -167,7 +174,11 @@ class Site:
 
 
 class Sites:
-    """So many of them on one plane, from ``deploy/``'s own rights. A context manager; logs stay in *folder*."""
+    """So many of them on one plane, from ``deploy/``'s own rights. A context manager; logs stay in *folder*.
+
+    Args:
+        alter: may change the configuration of their Envoys.
+    """
 
     def __init__(
         self,
@@ -179,9 +190,10 @@ class Sites:
         options: Sequence[str] = (),
         serve: Sequence[str] = SERVE,
         write_s: float = 65.0,
+        alter: Alter = lambda tree: None,
     ) -> None:
         self.plane, self.folder, self.window_s = plane, folder, window_s
-        self._number, self._write_s, self._serve = number, write_s, serve
+        self._number, self._write_s, self._serve, self._alter = number, write_s, serve, alter
         self._flags = [f"--window-s={window_s}", *options]
         self._sites: list[Site] = []
         self._stack = ExitStack()
@@ -194,7 +206,7 @@ class Sites:
         with ExitStack() as stack:
             for number in range(self._number):
                 folder = self.folder / f"site-{number}"
-                site = Site(self.plane, folder, token, self._flags, self._serve, self._write_s)
+                site = Site(self.plane, folder, token, self._flags, self._serve, self._write_s, self._alter)
                 self._sites.append(stack.enter_context(site))
             self._stack = stack.pop_all()
         return self

@@ -36,7 +36,7 @@ from memory_pressure.marks import Marks  # noqa: E402
 pytestmark = [pytest.mark.envoy, pytest.mark.controlplane]
 
 Tree = Any
-SHOP, HOME, OTHER = "guarded", "extauthz-system", "not-guarded"
+SHOP, HOME, OTHER = "guarded", "guard-system", "not-guarded"
 OPTED = Opted("extauthz.dev/guard", "pause", 10 * 10**6)
 
 

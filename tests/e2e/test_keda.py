@@ -108,6 +108,37 @@ def test_a_workload_that_keda_wakes_is_one_replica_and_is_not_lowered(world: Web
         acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)
 
 
+def test_a_scaled_job_makes_as_many_jobs_as_fit_and_says_why_it_makes_no_more(world: WebhookWorld):
+    with Workspace(world, "batch", {"requests.cpu": "5"}) as acme, Queue() as queue:
+        template = workload("train", 1, {"cpu": "1"})["spec"]["template"]
+        template["spec"]["restartPolicy"] = "Never"
+        queue.length = 4
+        acme.create(keda.scaled_job("train", queue.trigger, template, parallelism=2, most=4))
+
+        def jobs() -> list[str]:
+            return [one["metadata"]["name"] for one in acme.api.list("Job", acme.namespace)]
+
+        failed = eventually(lambda: acme.events("KEDAJobCreateFailed", "train"), jobs)
+        assert {one["involvedObject"]["kind"] for one in failed} == {"ScaledJob"}
+        said = failed[-1]["message"]
+        assert f'{DENIED}jobs.batch "train-' in said
+        assert "exceeded workspace quota: batch, requested: requests.cpu=2, used: requests.cpu=4" in said
+        assert "largest allowed parallelism: 1" in said
+        eventually(lambda: acme.charged() == 4, acme.charged)
+        assert len(jobs()) == 2
+        assert "system:serviceaccount:keda:keda-operator" in askers(world, jobs()[0])
+        (ready,) = (
+            one
+            for one in acme.api.get(keda.SCALED_JOB, "train", acme.namespace)["status"]["conditions"]
+            if one["type"] == "Ready"
+        )
+        assert (ready["status"], ready["reason"]) == ("False", "KEDAJobCreateFailed")
+        assert "exceeded workspace quota: batch" in ready["message"]
+        acme.set_hard({"requests.cpu": "8"})
+        eventually(lambda: (len(jobs()), acme.used()) == (4, 8), lambda: (jobs(), acme.used()))
+        acme.api.delete(keda.SCALED_JOB, "train", acme.namespace)
+
+
 def test_explain_says_what_keda_does_and_is_refused(world: WebhookWorld, capsys: pytest.CaptureFixture[str]):
     """Pauses, the way from and to zero, and a write that is refused: what it says KEDA goes to, is where KEDA goes."""
     owner = world.folder / "owner"

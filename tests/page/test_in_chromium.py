@@ -14,7 +14,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from extauthz.observe.observers import Told
 from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.why import Why
-from extauthz.testing.builders import quota, scale
+from extauthz.testing.builders import quota, scale, workload
 from tests.page.browsing import browser
 from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small
@@ -107,6 +107,32 @@ async def test_what_happens_is_shown_without_a_reload(window: Window):
     window.refuse(replicas=31)
     await expect(window.page.get_by_role("region", name="Refused now")).to_contain_text("wants 31")
     assert await window.page.evaluate("window.kept") is True
+
+
+async def test_a_guarantee_is_marked_on_each_bar_and_who_waits_is_seen_with_since_when(chromium: Browser):
+    quotas = [
+        quota("corp", {"requests.cpu": "8"}, turn_s=300),
+        quota("acme", {"requests.cpu": "8"}, parent="corp", namespaces={"workspace": "acme"}),
+        quota("calm", {"requests.cpu": "8"}, parent="corp", guaranteed={"requests.cpu": "2"}),
+    ]
+    async for served in World(*quotas, objects=[workload("web", 6)]).serve():
+        window = await opened(served, chromium, viewport=PHONE)
+        await window.go("/")
+        marks = window.page.locator(".meter line.guaranteed")
+        await expect(marks).to_have_count(1)
+        await expect(marks).to_have_attribute("x1", "25.0%")
+        await expect(window.page.locator(".meter rect.kept")).to_have_attribute("width", "25.0%")
+        await expect(window.page.locator(".legend")).to_contain_text("kept for guarantees its guarantee")
+        await window.go("/quotas/corp")
+        line = window.page.get_by_role("region", name="In line")
+        await expect(line).to_have_count(0)
+        served.gate.answered(served.write(scale("web", 7)), -130.0)
+        await expect(line).to_contain_text("1. web team-a wants 7 replicas, for 2 min")
+        await expect(window.page.locator(".legend")).not_to_contain_text("its guarantee")
+        found = await Axe().run(window.page)
+        assert found.violations_count == 0, found.generate_report()
+        assert window.said == []
+        await window.context.close()
 
 
 async def test_a_change_takes_neither_the_focus_nor_a_selection_away(window: Window):

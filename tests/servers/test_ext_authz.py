@@ -23,7 +23,7 @@ from envoy_data_plane.envoy.service.auth.v3 import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.model import Decision, Evidence, Request, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Request, Shortage, Turn, Unspecified, Verdict, WorkloadRef
 from extauthz.servers import ext_authz
 from extauthz.service.deciding import terse
 from tests.servers.listening import listening
@@ -323,6 +323,12 @@ def test_an_owner_who_has_to_say_more_is_told_so_without_names():
     said = decided(REFUSED._replace(reason="must-specify", evidence=Evidence(unspecified=silent))).sentence
     assert said.startswith('deployments.apps "web" is forbidden: its containers must specify')
     assert "secret" not in said
+
+
+def test_whose_turn_has_not_come_reads_neither_a_quota_nor_a_place():
+    evidence = Evidence(turn=Turn("secret-corp", 2, 15.0))
+    said = decided(REFUSED._replace(reason="not-its-turn", evidence=evidence)).sentence
+    assert said == 'deployments.apps "web" is forbidden: its turn for a workspace quota has not come (decision d7)'
 
 
 def test_what_is_allowed_stays_as_it_is():

@@ -19,9 +19,12 @@ from extauthz.core.ledger import envelope, ownership
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects.fields import EVERYTHING
+from extauthz.simulate.pods import objects
+from extauthz.simulate.pods.judge import Past
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
 from extauthz.simulate.pods.world import TAKEN
+from extauthz.simulate.views import UNSEEN_S
 from tests.simulate.planted.planting import replaced
 
 ALL = frozenset(FAULTS)
@@ -41,6 +44,36 @@ def test_no_world_of_objects_with_several_templates_is_over():
     results = list(search(wanted, range(FIRST, FIRST + 60), 1))
     assert [f"seed {one.plan.seed}: {one.violation}" for one in results if one.violation is not None] == []
     assert sum(one.grants for one in results) > 100, "there is something to be over by"
+
+
+def _with_sidecar():
+    owner = objects.workload(("lab", "web-deploy-0"), 4, "500m")
+    owner["metadata"]["uid"] = "u1"
+    past, pods = Past(), [objects.pod(owner, f"web-{n}", "500m", side=True) for n in range(4)]
+    past.costs(0.0, 2000, [])
+    past.costs(0.0, 2000, pods)
+    return past, pods
+
+
+def test_a_template_in_the_place_of_a_sidecar_is_excused_until_it_shrinks():
+    past, pods = _with_sidecar()
+    past.costs(1.0, 3000, pods)
+    assert past.replaced_m == 1000
+    past.costs(2.0, 2400, pods)
+    assert past.replaced_m == 400
+
+
+def test_a_template_above_what_was_observed_is_not_excused():
+    past, pods = _with_sidecar()
+    past.costs(1.0, 3001, pods)
+    assert past.replaced_m == 0
+
+
+def test_a_sidecar_that_went_long_ago_excuses_no_template():
+    past, pods = _with_sidecar()
+    past.costs(1.0, 2000, pods[:1])
+    past.costs(1.0 + UNSEEN_S + 1.0, 2500, pods[:1])
+    assert past.replaced_m == 0
 
 
 def test_a_seed_is_the_same_world_every_time():

@@ -103,13 +103,15 @@ ALL = frozenset(FAULTS)
 
 
 @pytest.mark.parametrize(
-    ("ledger", "gates", "exceptions"),
+    ("ledger", "gates", "exceptions", "named"),
     [
-        pytest.param("memory", 1, 0.02, id="one gate"),
-        pytest.param("kubernetes", 3, 0.05, id="three gates"),
+        pytest.param("memory", 1, 0.003, {"object", "family"}, id="one gate"),
+        pytest.param("kubernetes", 3, 0.05, {"several gates"}, id="three gates"),
     ],
 )
-def test_records_replay_to_the_same_answers(tmp_path: Path, ledger: str, gates: int, exceptions: float):
+def test_records_replay_to_the_same_answers(
+    tmp_path: Path, ledger: str, gates: int, exceptions: float, named: set[str]
+):
     asks, differ, names = 0, 0, Counter[str]()
     for seed in range(3000, 3050):
         folder = tmp_path / str(seed)
@@ -123,4 +125,4 @@ def test_records_replay_to_the_same_answers(tmp_path: Path, ledger: str, gates: 
         names.update(found.exceptions)
     assert asks > 500
     assert differ <= exceptions * asks, names
-    assert names.keys() <= {"order of gates", "object", "family", "other"}
+    assert names.keys() <= set(named)

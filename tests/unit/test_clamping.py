@@ -21,17 +21,18 @@ from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Observers
 from extauthz.service.deciding import Clamping, Deciding
 from extauthz.testing.builders import admission, create, gate, put_scale, quota, scale, scale_object, workload
+from tests.unit.ledger.houses import House, child, root
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
 
 class World:
-    """A gate with one quota in mode Clamp, and its observers."""
+    """A gate with one quota in mode Clamp, or another one, and its observers."""
 
-    def __init__(self, *, terse: bool = False, name: str = "acme", there: int = 2) -> None:
+    def __init__(self, *, terse: bool = False, name: str = "acme", there: int = 2, of: Gate | None = None) -> None:
         labels = {"team-a": {"workspace": name}}
         quotas = [quota(name, {"requests.cpu": "4"}, mode="Clamp")]
-        self.gate: Gate = gate(quotas, workload("web", there, version="5"), namespaces=labels)
+        self.gate: Gate = of or gate(quotas, workload("web", there, version="5"), namespaces=labels)
         self.stream = io.StringIO()
         self.log = Log(self.stream)
         self.metrics = Metrics(self._levels)
@@ -163,6 +164,22 @@ def test_terse_warnings_name_no_quota():
     lowered = asyncio.run(World(terse=True).lower.body(scale("web", 9)))
     assert lowered is not None
     assert lowered.warning == "replicas lowered from 9 to 4: a workspace quota has no more room (decision d1)"
+
+
+@pytest.mark.parametrize(
+    ("terse", "why"),
+    [
+        (False, "2nd in line for workspace quota root"),
+        (True, "others come first in a workspace quota (decision d1)"),
+    ],
+)
+def test_where_others_come_first_the_warning_says_so(terse: bool, why: str):
+    house = House([root(10, mode="Clamp"), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 9)
+    house.has("c", 2)
+    lowered = asyncio.run(World(terse=terse, of=house.gate).lower.body(put_scale("c", 5, "2", namespace="c")))
+    assert lowered is not None
+    assert lowered.warning == f"replicas lowered from 5 to 4: {why}"
 
 
 def test_a_warning_is_as_long_as_an_api_server_advises():

@@ -112,7 +112,7 @@ def test_what_it_may_ask_for_and_would_not_get_is_told_before_it_asks(ask):
     ("most", "asks", "ahead"), [(4, 4, ""), (4, None, ""), (None, 9, ""), (4, 9, " 4 of the 9 replicas that it may")]
 )
 def test_nothing_is_told_ahead_where_all_fits(most, asks, ahead):
-    quota = {"headroom": {"replicas": most}, "mayAskFor": asks, "decision": {"verdict": "deny"}}
+    quota = {"headroom": {"replicas": most}, "mayAskFor": asks, "decision": {"verdict": "deny"}, "line": None}
     assert of_quota(quota, wants_more=False).startswith(ahead)
     assert bool(of_quota(quota, wants_more=False)) == bool(ahead)
     assert of_quota(quota, wants_more=True).startswith(" The quota does not allow it")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from typing import Any
 
 import pytest
 
-from extauthz.cli import top
+from extauthz.cli import asking_server, explain_quota, top
+from extauthz.cli.asking_files import Files
+from extauthz.cli.explain_report import of_quota
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
+from extauthz.explain.objects import Objects
 from extauthz.observe.episodes import Episodes
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.api import rights, shown
@@ -122,3 +126,37 @@ def test_a_notice_says_that_its_turn_came(house: House):
     assert (
         ended.good_news == 'deployments.apps "c" may grow to 4 replicas: its turn has come, after it was refused once'
     )
+
+
+def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas: int) -> str:
+    """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
+    monkeypatch.setattr(asking_server, "Server", lambda url: Files(house.gate))
+    asked = argparse.Namespace(server="http://gate", quotas=None)
+    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100)
+    return of_quota(found, wants_more=True)
+
+
+def test_explain_says_where_it_stands_and_when_it_asks_again(house: House, monkeypatch: pytest.MonkeyPatch):
+    assert refused(house).evidence.turn is not None
+    assert explained(house, monkeypatch, "c", 4) == (
+        " The quota does not allow it yet: 2nd in line for workspace quota root; asks again in 2 s."
+    )
+    assert explained(house, monkeypatch, "b", 5) == (
+        " The quota does not allow it: 3 of the 100 replicas that it may ask for would fit."
+        " It stands 1st in line for workspace quota root; asks again in 30 s."
+    )
+    assert "line" not in explained(house, monkeypatch, "a", 9), "it has not asked"
+    assert explained(full(turn_s=None), monkeypatch, "b", 5).endswith("would fit.")
+
+
+@pytest.mark.parametrize(
+    ("turn", "wanted"),
+    [
+        ({"quota": None, "place": None, "againSeconds": 30}, " yet: others come first; asks again in 30 s."),
+        (None, ": 4 replicas at most."),
+    ],
+)
+def test_explain_hides_a_quota_that_one_may_not_see(turn: dict[str, Any] | None, wanted: str):
+    decision = {"verdict": "deny", "turn": turn}
+    quota = {"headroom": {"replicas": 4}, "mayAskFor": None, "decision": decision, "line": turn}
+    assert of_quota(quota, wants_more=True) == f" The quota does not allow it{wanted}"

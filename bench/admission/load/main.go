@@ -1,4 +1,5 @@
-// Load raises the replicas of many Deployments, one at each client, at a steady pace or as fast as they are answered.
+// Load raises the replicas of many Deployments, one at each client, or makes Pods, at a steady pace or as fast as they
+// are answered.
 package main
 
 import (
@@ -27,6 +28,7 @@ func main() {
 	first := flag.Int("first", 0, "the count of the first write")
 	seconds := flag.Float64("seconds", 1, "for how long")
 	rate := flag.Float64("rate", 0, "writes a second of all clients together; 0: as fast as they are answered")
+	maker := flag.String("pods-by", "", "make Pods in this user's name, and raise nothing")
 	flag.Parse()
 	config := trust(*folder)
 	var every time.Duration
@@ -46,7 +48,6 @@ func main() {
 		all.Add(1)
 		go func(client *http.Client) {
 			defer all.Done()
-			url := fmt.Sprintf("%s/apis/apps/v1/namespaces/load/deployments/web-%d/scale", *server, number)
 			next := start.Add(every * time.Duration(number) / time.Duration(*clients))
 			for count := *first; ; count++ {
 				time.Sleep(time.Until(next))
@@ -54,7 +55,11 @@ func main() {
 					return
 				}
 				next = next.Add(every)
-				seconds, ok := raise(client, url, count)
+				request := raise(*server, number, count)
+				if *maker != "" {
+					request = pod(*server, number, count, *maker)
+				}
+				seconds, ok := send(client, request)
 				if !ok {
 					failed.Add(1)
 				}
@@ -68,14 +73,34 @@ func main() {
 	}
 }
 
-// raise says how many seconds one write took, and whether it was done.
-func raise(client *http.Client, url string, count int) (float64, bool) {
+// raise is the write of a count.
+func raise(server string, number, count int) *http.Request {
+	url := fmt.Sprintf("%s/apis/apps/v1/namespaces/load/deployments/web-%d/scale", server, number)
 	body := fmt.Sprintf(`[{"op":"add","path":"/spec/replicas","value":%d}]`, count)
-	request, err := http.NewRequest("PATCH", url, strings.NewReader(body))
+	return request("PATCH", url, body, "application/json-patch+json")
+}
+
+// pod is the create of a Pod, in somebody's name.
+func pod(server string, number, count int, maker string) *http.Request {
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pod-%d-%d","labels":{"app":"web"}},"spec":{`+
+		`"containers":[{"name":"main","image":"registry.test/app:1","resources":{"requests":{"cpu":"1m"}}}]}}`, number, count)
+	made := request("POST", server+"/api/v1/namespaces/load/pods", body, "application/json")
+	made.Header.Set("impersonate-user", maker)
+	made.Header.Set("impersonate-group", "system:masters")
+	return made
+}
+
+func request(method, url, body, media string) *http.Request {
+	made, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		log.Fatal(err)
 	}
-	request.Header.Set("content-type", "application/json-patch+json")
+	made.Header.Set("content-type", media)
+	return made
+}
+
+// send says how many seconds one write took, and whether it was done.
+func send(client *http.Client, request *http.Request) (float64, bool) {
 	start := time.Now()
 	answer, err := client.Do(request)
 	if err != nil {
@@ -83,7 +108,7 @@ func raise(client *http.Client, url string, count int) (float64, bool) {
 	}
 	_, _ = io.Copy(io.Discard, answer.Body)
 	_ = answer.Body.Close()
-	return time.Since(start).Seconds(), answer.StatusCode == http.StatusOK
+	return time.Since(start).Seconds(), answer.StatusCode/100 == 2
 }
 
 func trust(folder string) *tls.Config {

@@ -118,6 +118,13 @@ args:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with .Values.record }}
+{{- if .enabled }}
+  - --record=/var/lib/extauthz/record
+  - --record-max-bytes={{ .maxBytes }}
+  - --record-max-days={{ .maxDays }}
+{{- end }}
+{{- end }}
 {{- else }}
   - --grpc=unix:/run/extauthz/gate.sock
   - --http=:9192

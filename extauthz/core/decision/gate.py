@@ -31,6 +31,7 @@ from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,
+    NOT_ITS_TURN,
     WOULD_REFUSE,
     Commit,
     Decision,
@@ -183,7 +184,7 @@ class Gate(ClusterState):
             return refused
         if not _is_refused_for_its_count_alone(asked, refused, observed):
             return None
-        count, version = refused.evidence.fits, reading.precondition.resource_version
+        count, version = _largest(asked, refused), reading.precondition.resource_version
         if count is None or count <= observed.replicas:
             return None  # nothing fits, or it would be a hidden scale-down
         if not observed.resource_version or version not in (None, observed.resource_version):
@@ -197,19 +198,27 @@ class Gate(ClusterState):
         if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
             return None
         assert refused.replicas is not None
-        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence.shortages)
+        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence)
         return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
 
 
+def _largest(asked: Case, refused: Decision) -> int | None:
+    """The largest count that quotas have room for, and leave to those who come first."""
+    if refused.reason == NOT_ITS_TURN:
+        return turns.within(asked, _weighed(asked), refused.replicas)
+    return refused.evidence.fits
+
+
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
-    """By quotas in mode Clamp and nothing else; it differs from what is observed only by the count; and nothing else is
-    charged for it."""
-    if refused.verdict is not Verdict.DENY or refused.reason != weighing.EXCEEDED:
+    """By quotas in mode Clamp and nothing else, for want of room or because others come first; it differs from what is
+    observed only by the count; and nothing else is charged for it."""
+    if refused.verdict is not Verdict.DENY or refused.reason not in (weighing.EXCEEDED, NOT_ITS_TURN):
         return False
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     return (
         all(short.quota in clamping for short in refused.evidence.shortages)
+        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal))
         and asked.pending_write.replicas is not None
         and not asked.pending_write.changes(observed)
         and proposal.head is proposal.entry

@@ -8,7 +8,7 @@ from math import ceil
 
 from extauthz.core import quantities
 from extauthz.core.kinds import JOBS
-from extauthz.core.model import PolicyAnswer, Shortage, Turn, Unspecified, WorkloadRef
+from extauthz.core.model import Evidence, PolicyAnswer, Shortage, Turn, Unspecified, WorkloadRef
 
 
 def subject(ref: WorkloadRef) -> str:
@@ -36,16 +36,20 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"
 
 
-def clamped(ref: WorkloadRef, asked: int, granted: int, shortages: Iterable[Shortage]) -> str:
+def clamped(ref: WorkloadRef, asked: int, granted: int, refused: Evidence) -> str:
     """What an owner reads of a count that was lowered.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(clamped(web, 9, 4, [Shortage("acme", ("acme",), "pods", 6 * 10**9, 3 * 10**9, 0, 4 * 10**9)]))
+    >>> full = Shortage("acme", ("acme",), "pods", 6 * 10**9, 3 * 10**9, 0, 4 * 10**9)
+    >>> print(clamped(web, 9, 4, Evidence((full,))))
     ... # doctest: +NORMALIZE_WHITESPACE
     deployments.apps "web" asked for 9 replicas and may have 4: exceeded workspace quota: acme, requested: pods=6,
     used: pods=3, limited: pods=4
+    >>> print(clamped(web, 9, 4, Evidence(turn=Turn("acme", 2, 15.0))))
+    deployments.apps "web" asked for 9 replicas and may have 4: 2nd in line for workspace quota acme
     """
-    return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {_quotas(shortages)}"
+    why = in_line(refused.turn) if refused.turn is not None else _quotas(refused.shortages)
+    return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {why}"
 
 
 def not_its_turn(ref: WorkloadRef, turn: Turn) -> str:
@@ -54,10 +58,12 @@ def not_its_turn(ref: WorkloadRef, turn: Turn) -> str:
     >>> print(not_its_turn(WorkloadRef("apps", "deployments", "team-a", "web"), Turn("acme", 2, 15.0)))
     deployments.apps "web" is forbidden: 2nd in line for workspace quota acme; ask again in about 15 s
     """
-    return (
-        f"{subject(ref)} is forbidden: {ordinal(turn.place)} in line for workspace quota {turn.quota}; "
-        f"ask again in about {turn.again_s:.0f} s"
-    )
+    return f"{subject(ref)} is forbidden: {in_line(turn)}; ask again in about {turn.again_s:.0f} s"
+
+
+def in_line(turn: Turn) -> str:
+    """Where it stands."""
+    return f"{ordinal(turn.place)} in line for workspace quota {turn.quota}"
 
 
 def ordinal(number: int) -> str:

@@ -21,13 +21,14 @@ from extauthz.core.quota.tree import QuotaNode
 
 def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether what it leaves of some quota is less than somebody needs who comes before it."""
-    holding = _holding(asked, proposal)
-    if not holding:
+    everywhere = holding(asked, proposal)
+    if not everywhere:
         return grounds
-    turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, holding[0].root
-    place, may_stand = _waits_at(asked, proposal, tree, holding)
-    before = max(turns.before(node, place, asked.ref, now_s) for node in holding)
-    turn = Turn(holding[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
+    turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, everywhere[0].root
+    nodes = [node for node in everywhere if node.root == tree]
+    place, may_stand = _waits_at(asked, proposal, tree, nodes)
+    before = max(turns.before(node, place, asked.ref, now_s) for node in nodes)
+    turn = Turn(nodes[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
     evidence = Evidence(audit=proposal.growth.audit, places=(place,) if may_stand else (), turn=turn)
     replicas = asked.pending_write.replicas if asked.has_count else None
     sentence = sentences.not_its_turn(asked.write.ref, turn)
@@ -56,7 +57,7 @@ def within(asked: Case, proposal: Proposal, fits: int | None) -> int | None:
         return fits
 
     def is_held(count: int) -> bool:
-        return bool(_holding(asked, _with_count(asked, count)))
+        return bool(holding(asked, _with_count(asked, count)))
 
     if not is_held(fits):
         return fits
@@ -76,15 +77,14 @@ def answered(turns: Turns, decision: Decision, now_s: float) -> None:
         turns.leave(ref)
 
 
-def _holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
-    """The quotas of one tree that keep for others what it would take, and bind who asks."""
+def holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+    """The quotas that keep for others what it would take, and bind who asks; those of one tree together."""
     turns, requester = asked.state.ledger.turns, asked.question.requester
     tight = [one for one in turns.tight(proposal.step) if one[0].binds(requester)]
+    found: list[QuotaNode] = []
     for tree in dict.fromkeys(node.root for node, *_ in tight):
-        holding = turns.holding(tight, _place(asked, proposal, tree), asked.ref, asked.question.now_s)
-        if holding:
-            return holding
-    return []
+        found += turns.holding(tight, _place(asked, proposal, tree), asked.ref, asked.question.now_s)
+    return found
 
 
 def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode]) -> tuple[Place, bool]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
@@ -23,6 +24,7 @@ from .objects import (
     POD,
     REPLICA_SET,
     REVISION,
+    SIDECAR,
     STATEFUL_SET,
     TEAM,
     cost_m,
@@ -50,28 +52,51 @@ class Amounts(NamedTuple):
 NOTHING = Amounts(0, 0)
 
 
-class _Past:
-    """What happened to a workload of late: when its count was what, and what its operator has made dearer."""
+class _Course:
+    """How a number went."""
 
     def __init__(self) -> None:
-        self.counts: deque[tuple[float, int]] = deque()
-        """Since when it was which count."""
+        self._values: deque[tuple[float, int]] = deque()
+
+    def add(self, at_s: float, value: int) -> None:
+        """From now on it is ``value``."""
+        if not self._values or self._values[-1][1] != value:
+            self._values.append((at_s, value))
+
+    def between(self, since_s: float, until_s: float = float("inf")) -> int:
+        """The highest from one time to another."""
+        older = [value for at_s, value in self._values if at_s <= since_s]
+        return max([*older[-1:], *(value for at_s, value in self._values if since_s < at_s <= until_s)], default=0)
+
+    def lowered_s(self) -> float:
+        """When it last became lower."""
+        times = [at_s for (_, before), (at_s, now) in pairwise(self._values) if now < before]
+        return times[-1] if times else float("-inf")
+
+
+class Past:
+    """What happened to a workload of late: when its count was what, and what others have made dearer."""
+
+    def __init__(self) -> None:
+        self.counts = _Course()
         self.by_operator: deque[tuple[float, int]] = deque()
         """When each pod has come to cost how much more, past the gates."""
         self.deployed: int | None = None
         """What its Deployment asks for, or has asked for last. ``None``: it has none."""
+        self.replaced_m = 0
+        """What its templates ask for in the place of sidecars that its pods had."""
+        self._asked_m = 0
+        self._held_m, self._sidecars_m = _Course(), _Course()
 
-    def between(self, since_s: float, until_s: float = float("inf")) -> int:
-        """The highest count from one time to another."""
-        older = [count for at_s, count in self.counts if at_s <= since_s]
-        return max([*older[-1:], *(count for at_s, count in self.counts if since_s < at_s <= until_s)], default=0)
-
-    def lowered_s(self) -> float:
-        """When its count was last lowered."""
-        times = [
-            at_s for (_, before), (at_s, now) in zip(self.counts, list(self.counts)[1:], strict=False) if now < before
-        ]
-        return times[-1] if times else float("-inf")
+    def costs(self, at_s: float, asked_m: int, pods: list[Tree]) -> None:
+        """Its templates ask for ``asked_m``, and it has ``pods``."""
+        self._held_m.add(at_s, sum(map(cpu_m, pods)))
+        self._sidecars_m.add(at_s, sum(cpu_m(one, only=SIDECAR) for one in pods))
+        more_m, self._asked_m = asked_m - self._asked_m, asked_m
+        if more_m < 0:
+            self.replaced_m = max(self.replaced_m + more_m, 0)
+        elif asked_m <= self._held_m.between(at_s - UNSEEN_S):
+            self.replaced_m += min(more_m, self._sidecars_m.between(at_s - UNSEEN_S))
 
 
 class Judge:
@@ -89,7 +114,7 @@ class Judge:
         self._clock = clock
         self._hard = hard
         self._broken = broken
-        self._pasts: dict[Key, _Past] = defaultdict(_Past)
+        self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
         """Pods by UID to when they were made."""
         self.highest = NOTHING
@@ -104,9 +129,10 @@ class Judge:
         past, count = self._pasts[app], self._count(app)
         if collection == DEPLOYMENT.collection and after is not None:
             past.deployed = after["spec"]["replicas"]
-        if not past.counts or past.counts[-1][1] != count:
-            past.counts.append((self._clock(), count))
-        self.look()
+        past.counts.add(self._clock(), count)
+        pods = self._pods()
+        past.costs(self._clock(), self._asked(app).cpu_m, pods[app])
+        self._look(pods)
 
     def grew(self, key: Key, per_pod_m: int) -> None:
         """An operator makes pods that cost so much more, past the gates."""
@@ -139,18 +165,17 @@ class Judge:
             if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) is None:
                 yield tree
 
-    def look(self) -> None:
+    def _look(self, pods: Mapping[Key, list[Tree]]) -> None:
         """All pods must fit, and all that specs ask for."""
-        pods = self._pods()
         exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in pods.values()])
-        asked = _sum([self._asked(app, pods) for app in {*self._pasts, *pods}])
+        asked = _sum([self._asked(app) for app in {*self._pasts, *pods}])
         self.highest = Amounts(*map(max, self.highest, exist))
         for what, amounts in (("pods", exist), ("specs", asked)):
             for name, amount, hard in zip(Amounts._fields, amounts, self._hard, strict=True):
                 if amount > hard and amount > hard + getattr(self._excused(pods), name):
                     self._broken(f"{what} come to {amount} of {name}, of {hard}: {self._told(pods)}")
 
-    def _asked(self, app: Key, pods: Mapping[Key, list[Tree]]) -> Amounts:
+    def _asked(self, app: Key) -> Amounts:
         """A Crew does not say what its pods cost."""
         trees = list(self._asking(app))
         if app in self._server.objects(DEPLOYMENT.collection):
@@ -198,24 +223,25 @@ class Judge:
         surge = 0
         if past.deployed is not None:
             beside = max(len(pods), count) - past.deployed
-            surge = min(surge_of(past.between(now_s - UNSEEN_S)), max(beside, 0))
+            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), max(beside, 0))
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
-        seen_s = past.lowered_s() - UNSEEN_S
+        seen_s = past.counts.lowered_s() - UNSEEN_S
         new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]
         late = min(max(extra - surge, 0), len(new))
         yield Amounts(late * dearest_m, late)
         # "Templates say what pods cost: nobody changes requests between the template and the pod [...] Pods are
-        # observed, and dearer ones count, after the fact."
-        yield Amounts(sum(cpu_m(one, only="side") for one in pods), 0)
+        # observed, and dearer ones count, after the fact." "Until used and reserved are within the limit [...], no
+        # write raises a workload above what is observed of it": a template may take the place of a sidecar.
+        yield Amounts(sum(cpu_m(one, only=SIDECAR) for one in pods) + past.replaced_m, 0)
         # "Growth past the gate counts as soon as it is observed."
         for at_s, per_pod_m in past.by_operator:
             made_s = [
                 self._made_s[one["metadata"]["uid"]] for one in pods if self._made_s[one["metadata"]["uid"]] >= at_s
             ]
             until_s = min(made_s, default=now_s) + UNSEEN_S
-            most = past.between(at_s, until_s)
+            most = past.counts.between(at_s, until_s)
             yield Amounts(per_pod_m * min(most, len(pods)), 0)
 
 

@@ -47,8 +47,10 @@ LEADER = "1"
 WORKLOADS: Mapping[str, Kind] = {"deploy": DEPLOYMENT, "sts": STATEFUL_SET, "crew": CREW, "team": TEAM}
 """By the word in a name: ``web-sts-2``."""
 
-SIDE = "250m"
-"""What a sidecar asks for that somebody puts into pods."""
+SIDECAR = "side"
+"""The name of the container that somebody puts into pods."""
+
+SIDECAR_CPU = "250m"
 
 
 def kind_of(name: str) -> Kind:
@@ -126,7 +128,7 @@ def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> 
     metadata = owner["metadata"]
     labels = {**metadata["labels"], **({"controller-revision-hash": revision} if revision else {})}
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
-    containers = [container(cpu), *([container(SIDE, "side")] if side else [])]
+    containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

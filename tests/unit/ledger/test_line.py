@@ -334,6 +334,43 @@ def test_lowering_leaves_what_is_kept():
     assert found.todo.to == 4
 
 
+def lowered(house: House, name: str, replicas: int) -> tuple[int, str] | None:
+    """To what a count is lowered, and the sentence; ``None``: it is left as it is."""
+    found = house.gate.clamp(read(put_scale(name, replicas, "2", namespace=name)), "x", 0.0)
+    return (found.todo.to, found.sentence) if found is not None and isinstance(found.todo, Lower) else None
+
+
+def test_where_there_is_room_for_all_of_it_a_count_is_lowered_to_what_the_line_leaves():
+    house = House([root(10, mode="Clamp"), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 9)
+    house.has("c", 2)
+    assert house.wants("c", 5, question=True).reason == "not-its-turn"
+    in_line = "2nd in line for workspace quota root"
+    assert lowered(house, "c", 5) == (4, f'deployments.apps "c" asked for 5 replicas and may have 4: {in_line}')
+    house.has("c", 4)
+    assert lowered(house, "c", 5) is None, "nothing is left to it"
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "asked", "count"),
+    [
+        pytest.param("Clamp", 7, 7, 6, id="all-clamp-and-there-is-room"),
+        pytest.param("Clamp", 6, 7, 6, id="all-clamp"),
+        pytest.param("Enforce", 7, 5, None, id="it-is-kept-where-counts-are-refused"),
+        pytest.param("Enforce", 4, 5, None, id="so-it-is-where-another-has-no-room"),
+        pytest.param("Enforce", 3, 4, 3, id="enough-is-left"),
+    ],
+)
+def test_every_quota_that_keeps_for_others_must_clamp(mode: str, own: int, asked: int, count: int | None):
+    """The root has five more. In mode Clamp it keeps one of them for b, else three."""
+    quotas = [root(12, mode=mode), child("a"), child("b"), child("c", own, mode="Clamp")]
+    house = House(quotas, {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 4)
+    house.has("c", 2)
+    found = lowered(house, "c", asked)
+    assert (found and found[0]) == count
+
+
 # Bounds.
 
 

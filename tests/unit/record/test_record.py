@@ -176,7 +176,7 @@ def test_the_oldest_files_go_first(tmp_path: Path):
         path = tmp_path / f"g.{number}.jsonl.gz"
         path.write_bytes(b"x" * 100)
         os.utime(path, (1000.0 + number, 1000.0 + number))
-    (tmp_path / "other.1.jsonl.gz").write_bytes(b"x" * 999)
+    (tmp_path / "other.1.jsonl.gz").write_bytes(b"x" * 9)
     kept = Files(tmp_path, "g", 250, 1e9, lambda: 2000.0)
     kept.begin(2000.0, [])
     kept.close()
@@ -188,7 +188,20 @@ def test_the_oldest_files_go_first(tmp_path: Path):
     old.begin(1e10, [])
     old.close()
     assert not (tmp_path / "g.3.jsonl.gz").exists()
-    assert (tmp_path / "other.1.jsonl.gz").exists()
+
+
+def test_what_gates_left_that_are_gone_goes_too(tmp_path: Path):
+    """A pod has a new name after each rollout, and a claim outlives it. Others may still write to what is young."""
+    for name, changed_s in (("gone.1", 1000.0), ("gone.2", 2000.0), ("young.1", 9000.0)):
+        path = tmp_path / f"{name}.jsonl.gz"
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (changed_s, changed_s))
+    (tmp_path / "notes.txt").write_text("not ours")
+    kept = Files(tmp_path, "g", 150, 1e9, lambda: 10_000.0)
+    kept.begin(10_000.0, [])
+    kept.close()
+    left = {path.name.partition(".")[0] for path in tmp_path.iterdir()}
+    assert left == {"young", "g", "notes"}
 
 
 def name(folder: Path) -> str:

@@ -280,6 +280,10 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (['notices.receivers=[{"name":"ops","options":["slak"]}]'], "options"),
         (['notices.receivers=[{"name":"ops","url":"https://h.example/"}]'], "url"),
         (['notices.source="a b"'], "source"),
+        (["record.enabled=true", 'place="keda"'], "record.enabled: is for place: service"),
+        (['settings={"record":"/tmp"}'], "'record'"),
+        (['record.maxBytes="500 MB"'], "maxBytes"),
+        (["record.maxDays=0"], "maxDays"),
     ],
 )
 def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
@@ -298,6 +302,35 @@ def test_alerts_and_dashboard_are_the_files_that_the_chart_has():
         (CHART / "observability" / "dashboard.json").read_text()
     )
     assert board["metadata"]["labels"]["of_mine"] == "1"
+
+
+@pytest.mark.helm
+def test_a_record_has_a_volume_with_bounds():
+    assert "--record" not in json.dumps(made())
+    values = ("record.enabled=true", 'record.maxBytes="2Gi"', "record.maxDays=30", "grpc.enabled=false")
+    values = (*values, "webhook.enabled=true", 'webhook.certificates="self-signed"')
+    objects = made(*setting(*values, 'record.sizeLimit="3Gi"'))
+    args = container(objects)["args"]
+    assert {"--record=/var/lib/extauthz/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
+    assert (
+        load(
+            {
+                word[2:].partition("=")[0].replace("-", "_"): word.partition("=")[2]
+                for word in args
+                if word.startswith("--record")
+            },
+            {},
+            None,
+        ).record_max_days
+        == 30
+    )
+    (mount,) = container(objects)["volumeMounts"]
+    assert mount == {"name": "record", "mountPath": "/var/lib/extauthz"}
+    pod = objects["Deployment/extauthz"]["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "record", "emptyDir": {"sizeLimit": "3Gi"}}]
+    assert pod["securityContext"] == {"fsGroup": 65532}, "it may write there"
+    claimed = made(*setting(*values, 'record.claim="growth"'))["Deployment/extauthz"]["spec"]["template"]["spec"]
+    assert claimed["volumes"] == [{"name": "record", "persistentVolumeClaim": {"claimName": "growth"}}]
 
 
 @pytest.mark.helm

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from extauthz.core.decision.policy import Policy
+from extauthz.core.kinds import CLAIMS
+from extauthz.core.model import Observed, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import claim_template
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.record.reading import Ask, Record
+from extauthz.record.reading import Ask, Load, Record
 from extauthz.replay.measures import Clock
 from extauthz.replay.play import NeverOverError, Play
 from extauthz.replay.run import Replay, Result
-from extauthz.testing.builders import create, quota, scale, workload
+from extauthz.testing.builders import create, owned_by, patch, path, pod, quota, scale, workload
 from extauthz.testing.recording import BEGINS_S, Recorded
 
 ROW = ("acme", "pods")
+Kind = TypeVar("Kind")
 
 
 def limit(pods: int, **how: Any) -> WorkspaceQuota:
@@ -28,6 +33,14 @@ def limit(pods: int, **how: Any) -> WorkspaceQuota:
 
 def web(replicas: int, version: int = 1, name: str = "web") -> dict[str, Any]:
     return workload(name, replicas, version=str(version))
+
+
+def events(folder: Path, kind: type[Kind]) -> list[Kind]:
+    return [event for event in Record(folder).events() if isinstance(event, kind)]
+
+
+def lines(folder: Path) -> list[str]:
+    return [line for each in sorted(folder.glob("*.gz")) for line in gzip.open(each, "rt")]
 
 
 def replayed(folder: Path, *quotas: WorkspaceQuota, **how: Any) -> Result:
@@ -201,6 +214,107 @@ def test_an_object_that_is_refused_here_is_not_made(tmp_path: Path):
     gate.close()
     found = replayed(tmp_path, limit(4))
     assert (found.refused_now, found.same) == (1, 1)
+
+
+CPU = ("acme", "requests.cpu")
+
+
+def cpus(amount: int) -> WorkspaceQuota:
+    return quota("acme", {"requests.cpu": str(amount), "requests.storage": "100Gi"})
+
+
+def test_an_object_that_may_still_land_makes_each_replica_dearer(tmp_path: Path):
+    """Also once the record has said something else of the workload."""
+    gate = Recorded(tmp_path, [cpus(5), quota("calm", {"requests.cpu": "5"})], web(1))
+    assert gate.ask(patch(path(), {"spec": {"template": pod({"cpu": "2"})}})).verdict is Verdict.ALLOW
+    gate.later(1)
+    gate.gate.observe_namespace("team-a", {"workspace": "calm"})
+    gate.later(1)
+    assert gate.ask(scale("web", 3)).verdict is Verdict.DENY
+    gate.close()
+    assert [load.may for load in events(tmp_path, Load)][-1]["requests.cpu"] == 2 * 10**9
+    found = replayed(tmp_path)
+    assert (found.same, found.asks) == (2, 2)
+    rows = [row for row in lines(tmp_path) if '"from":1,"to":1' not in row]
+    (later := tmp_path / "later").mkdir()
+    (later / "g.jsonl.gz").write_bytes(gzip.compress("".join(rows).encode()))
+    assert (replayed(later).same, replayed(later).asks) == (1, 1)
+
+
+def test_a_template_that_is_replaced_may_run_for_a_while(tmp_path: Path):
+    """So a cheaper one with more replicas costs what as many of the old one do."""
+    gate = Recorded(tmp_path, [cpus(4)], web(1))
+    cheaper = {"spec": {"replicas": 5, "template": pod({"cpu": "500m"})}}
+    assert gate.ask(patch(path(), cheaper)).verdict is Verdict.DENY
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks) == (1, 1)
+
+
+def test_a_count_is_no_retry_of_an_object(tmp_path: Path):
+    gate = Recorded(tmp_path, [cpus(4)], web(2))
+    dearer = {"spec": {"replicas": 3, "template": pod({"cpu": "2"})}}
+    assert gate.ask(patch(path(), dearer)).verdict is Verdict.DENY
+    gate.later(1)
+    assert gate.ask(scale("web", 3)).verdict is Verdict.ALLOW
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks) == (2, 2)
+
+
+def test_an_object_that_waits_is_asked_again_with_what_it_brings(tmp_path: Path):
+    gate = Recorded(tmp_path, [cpus(9)], web(2), workload("batch", 3))
+    dearer = {"spec": {"template": pod({"cpu": "2"})}}
+    assert gate.ask(patch(path(), dearer)).verdict is Verdict.ALLOW
+    gate.later(60)
+    gate.observe(workload("batch", 2, version="2"))
+    gate.later(60)
+    gate.gone(workload("batch", 2))
+    gate.later(60)
+    gate.ask(scale("web", 2))
+    gate.close()
+    found = replayed(tmp_path, cpus(5))
+    assert found.refused_now == 1
+    assert round(found.refused[CPU].longest_s) == 120
+
+
+def database(replicas: int, version: int = 1) -> dict[str, Any]:
+    made = workload("db", replicas, kind="StatefulSet", version=str(version))
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    made["spec"] |= {"serviceName": "db", "volumeClaimTemplates": [claim]}
+    return made
+
+
+def claim(number: int) -> tuple[WorkloadRef, Observed]:
+    made = claim_template({"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
+    return WorkloadRef(*CLAIMS, "team-a", f"data-db-{number}"), Observed(1, made, "app=db")
+
+
+def test_claims_that_are_there_are_taken_up_by_the_next_replicas(tmp_path: Path):
+    stored = quota("acme", {"requests.storage": "9Gi", "requests.cpu": "5"})
+    gate = Recorded(tmp_path, [stored], database(1))
+    for number in range(4):
+        gate.gate.observe(*claim(number))
+    assert gate.ask(scale("db", 3, resource="statefulsets")).verdict is Verdict.ALLOW
+    gate.later(1)
+    gate.observe(database(3, 2))
+    gate.later(1)
+    assert gate.ask(scale("db", 5, resource="statefulsets")).verdict is Verdict.DENY
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks) == (2, 2)
+    assert found.wanted["acme", "requests.storage"].peak == 10 * 2**30 * 10**9
+
+
+def test_pods_beyond_a_count_that_grows_again_cost_once(tmp_path: Path):
+    owned = workload("web-1", 4, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"})
+    gate = Recorded(tmp_path, [limit(3)], web(0), owned)
+    assert gate.ask(scale("web", 3)).reason == "no-growth"  # though more is used than the limit
+    gate.later(1)
+    assert gate.ask(scale("web", 5)).verdict is Verdict.DENY
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.asks, found.wanted[ROW].peak) == (2, 2, 5 * 10**9)
 
 
 def test_answers_that_no_quota_has_given_are_taken_as_recorded(tmp_path: Path):
