@@ -25,7 +25,7 @@ from extauthz.core.policies import KEEP
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.kube.reflector import CURES, EventHandler, Reflector
 from extauthz.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
-from extauthz.settlement.answers import Brought, Result
+from extauthz.settlement.reads import Brought, Result
 
 
 class StatefulSets(Workloads):

@@ -15,7 +15,7 @@ from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer
-from extauthz.settlement.answers import ConsistentReads
+from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
 

@@ -32,7 +32,7 @@ from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, QuotaInput, Stale, StateInput
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import Settings
-from extauthz.settlement.answers import ConsistentReads, Result
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 
 _SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})

@@ -15,7 +15,7 @@ from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection
-from extauthz.settlement.answers import ConsistentReads, Result
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.builders import pod, quota
 from tests.controlplane.plane import Plane
 

@@ -15,7 +15,7 @@ import pytest
 from extauthz.cluster.live import Reader
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import connect
-from extauthz.settlement.answers import ConsistentReads, Result
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.builders import pod
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError

@@ -23,8 +23,8 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.resource import Resource
-from extauthz.settlement import answers
-from extauthz.settlement.answers import ConsistentReads, Result
+from extauthz.settlement import reads
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.builders import create, gate, owned_by, quota, scale, shown, workload
 from extauthz.testing.certs import Authority
@@ -212,7 +212,7 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
         assert ref == WEB
         running.reads.soon(ref)
     assert running.gate.ledger.pending_writes == 2
-    running.now_s += answers.COALESCE_S
+    running.now_s += reads.COALESCE_S
     await until(lambda: running.gate.ledger.pending_writes == 0)
     assert len(running.targets("metadata.name%3Dweb")) == 2
     assert running.told[-1] == (Result.OK, 2)
@@ -238,7 +238,7 @@ async def test_a_pending_write_whose_w_has_elapsed_is_ended_by_a_read_that_nobod
     await running.reads.read(WEB)
     assert running.decide(scale("web", 4)).pending_write
     running.now_s += WINDOW_S - 1
-    await asyncio.sleep(3 * answers.TICK_S)
+    await asyncio.sleep(3 * reads.TICK_S)
     assert running.gate.ledger.pending_writes == 1
     running.now_s += 2
     await until(lambda: running.gate.ledger.pending_writes == 0)
@@ -253,7 +253,7 @@ async def test_a_create_that_left_its_name_to_the_server_is_ended_by_a_list_of_a
     assert decision.pending_write, decision
     running.put(workload("web-abc", 3))
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
-    running.now_s += answers.COALESCE_S
+    running.now_s += reads.COALESCE_S
     await until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.pods() == 3
 
@@ -265,11 +265,11 @@ async def test_a_read_that_fails_keeps_the_pending_write_and_is_tried_again_late
     refused = json.dumps({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}).encode()
     running.api.reading.faults.extend([Fault(503, refused), Fault(then="cut")])
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
-    running.now_s += answers.COALESCE_S
+    running.now_s += reads.COALESCE_S
     await until(lambda: (Result.REFUSED, 0) in running.told)
     assert running.gate.ledger.pending_writes == 1
     failed = len(running.api.seen)
-    await asyncio.sleep(3 * answers.TICK_S)
+    await asyncio.sleep(3 * reads.TICK_S)
     assert len(running.api.seen) == failed, "not before its time"
     running.now_s += 3
     await until(lambda: (Result.UNREACHABLE, 0) in running.told)
@@ -283,35 +283,33 @@ async def test_what_is_not_there_is_not_looked_for_again_at_once(reading):
     assert await reading.reads.look(absent)
     assert not await reading.reads.look(absent)
     assert len(reading.targets("metadata.name%3Dabsent")) == 1
-    reading.now_s += answers.LOOK_AGAIN_S + 0.1
+    reading.now_s += reads.LOOK_AGAIN_S + 0.1
     assert await reading.reads.look(absent)
 
 
 async def test_looks_beyond_all_measure_are_answered_by_what_is_known(reading, monkeypatch):
-    monkeypatch.setattr(answers, "WAITING_AT_MOST", 3)
+    monkeypatch.setattr(reads, "WAITING_AT_MOST", 3)
     names = [WEB._replace(name=f"w{number}") for number in range(5)]
     assert sorted(await asyncio.gather(*map(reading.reads.look, names))) == [False, False, True, True, True]
 
 
 async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, monkeypatch):
-    monkeypatch.setattr(answers, "AT_ONCE", 2)
+    monkeypatch.setattr(reads, "AT_ONCE", 2)
     running.api.reading.faults.extend([Fault(then="hang")] * 2)
     for number in range(6):
         running.reads.soon(WEB._replace(name=f"w{number}"))
-    running.now_s += answers.COALESCE_S
+    running.now_s += reads.COALESCE_S
     await until(lambda: len(running.api.seen) == 2)
-    await asyncio.sleep(3 * answers.TICK_S)
+    await asyncio.sleep(3 * reads.TICK_S)
     assert len(running.api.seen) == 2
 
 
 async def test_looks_do_not_hold_up_what_pending_writes_wait_for(running, monkeypatch):
-    running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * answers.AT_ONCE)
-    looks = [
-        asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * answers.AT_ONCE)
-    ]
-    await until(lambda: len(running.targets("unseen")) == answers.AT_ONCE)
+    running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * reads.AT_ONCE)
+    looks = [asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * reads.AT_ONCE)]
+    await until(lambda: len(running.targets("unseen")) == reads.AT_ONCE)
     running.reads.soon(WEB)
-    running.now_s += answers.COALESCE_S
+    running.now_s += reads.COALESCE_S
     await until(lambda: running.told == [(Result.OK, 0)])
     for look in looks:
         look.cancel()

@@ -11,8 +11,9 @@ from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.settlement import answers
-from extauthz.settlement.answers import Brought, ConsistentReads, Fate, Result, Settlement
+from extauthz.settlement import reads
+from extauthz.settlement.answers import Fate, Settlement
+from extauthz.settlement.reads import Brought, ConsistentReads, Result
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from tests.waiting import until
 
@@ -102,7 +103,7 @@ OK = Fate(200, "via_upstream", frozenset(), attempts=1, sent=True)
 
 
 async def test_a_write_that_was_answered_is_read_after_others_had_time_to_be_answered(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(answers, "TICK_S", 0.01)
+    monkeypatch.setattr(reads, "TICK_S", 0.01)
     ask = Asker(gate([quota("acme", {"pods": "9"})], workload("web", 2)))
     read: list[WorkloadRef] = []
 
@@ -116,9 +117,9 @@ async def test_a_write_that_was_answered_is_read_after_others_had_time_to_be_ans
     for count in (3, 4):
         settlement.answered(ask(scale("web", count)).id, OK)
         for _ in range(5):
-            await asyncio.sleep(answers.TICK_S)
+            await asyncio.sleep(reads.TICK_S)
     assert (read, len(ask.gate.ledger.pending)) == ([], 2)
-    ask.now_s += answers.COALESCE_S
+    ask.now_s += reads.COALESCE_S
     async with asyncio.timeout(10):
         while len(ask.gate.ledger.pending):  # noqa: ASYNC110 (of things that tell nobody)
             await asyncio.sleep(0.01)
@@ -180,12 +181,12 @@ class Reader:
 async def ticks(number: int) -> None:
     """Let the reader look so many times for what to read."""
     for _ in range(number):
-        await asyncio.sleep(answers.TICK_S)
+        await asyncio.sleep(reads.TICK_S)
 
 
 @pytest.fixture
 async def reader(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
-    monkeypatch.setattr(answers, "TICK_S", 0.01)
+    monkeypatch.setattr(reads, "TICK_S", 0.01)
     made = Reader()
     task = asyncio.create_task(made.reads.run())
     yield made
@@ -195,15 +196,15 @@ async def reader(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
 
 
 async def test_as_many_as_may_be_readat_once_make_room_for_the_next(reader: Reader, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(answers, "AT_ONCE", 2)
+    monkeypatch.setattr(reads, "AT_ONCE", 2)
     for number in range(7):
         reader.reads.soon(WEB._replace(name=f"w{number}"))
-    reader.now_s += answers.COALESCE_S
+    reader.now_s += reads.COALESCE_S
     await until(lambda: len(reader.told) == 7)
     reader.source.answers = asyncio.Event().wait
     for number in range(7):
         reader.reads.soon(WEB._replace(name=f"x{number}"))
-    reader.now_s += answers.COALESCE_S
+    reader.now_s += reads.COALESCE_S
     await until(lambda: len(reader.source.asked) == 9)
     await ticks(5)
     assert len(reader.source.asked) == 9, "two more"
@@ -215,7 +216,7 @@ async def test_one_that_is_being_read_is_read_again_only_afterwards(reader: Read
     reader.answered_write()
     await until(lambda: reader.source.asked)
     reader.reads.soon(WEB)
-    reader.now_s += answers.COALESCE_S
+    reader.now_s += reads.COALESCE_S
     await ticks(5)
     assert len(reader.source.asked) == 1
     go_on.set()
@@ -279,7 +280,7 @@ async def test_what_is_to_be_read_soon_is_read_after_others_had_time_to_ask_for_
         reader.reads.soon(WEB)
         await ticks(3)
     assert reader.source.asked == []
-    reader.now_s += answers.COALESCE_S
+    reader.now_s += reads.COALESCE_S
     await until(lambda: reader.told)
     await ticks(3)
     assert len(reader.source.asked) == 1

@@ -1,0 +1,179 @@
+"""Consistent reads: when a workload is read anew, for a pending write that waits for it or for a check.
+
+A read may show what a pending write has done, and so end it. Each workload is read by one reader at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from cachetools import TTLCache
+
+from extauthz.core.ledger.pending_writes import PendingWrites
+from extauthz.core.model import WorkloadRef
+from extauthz.kube.reflector import Backoff
+
+AT_ONCE = 16
+"""Reads under way for pending writes, and as many for checks, so that neither holds up the other. The API server's
+default share for a client of its own flow is some 30 requests (APF)."""
+
+WAITING_AT_MOST = 256
+"""Checks that may wait for a read; beyond that they are answered by what is known."""
+
+COALESCE_S = 0.25
+"""How long an answered write waits for others of its workload: autoscalers write one every 2 s, rollouts a burst."""
+
+LOOK_AGAIN_S = 1.0
+"""How long a workload that is not there is taken to stay so: a client that asks without end costs a read a second."""
+
+TICK_S = 0.1
+
+
+class Result(StrEnum):
+    """What came of a read."""
+
+    OK = "ok"
+    UNREACHABLE = "unreachable"
+    FORBIDDEN = "forbidden"
+    REFUSED = "refused"
+    """Any other error of the API server."""
+    UNKNOWN_KIND = "unknown-kind"
+    """Of a resource that is not watched."""
+    BEHIND = "behind"
+    """The object has gone, and the watch has not shown that yet."""
+
+
+_FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED, Result.BEHIND})
+"""Worth another try."""
+
+
+@dataclass(slots=True)
+class _Wait:
+    backoff: Backoff
+    until_s: float = field(init=False)
+
+
+class Brought(NamedTuple):
+    """What came of reading one workload."""
+
+    result: Result
+    is_shown: bool
+    """All that there is of it has been observed, or that there is nothing."""
+    why: str = ""
+    """What is wrong."""
+
+
+class Bring(Protocol):
+    """Reads the present state of a workload, and has it observed."""
+
+    async def __call__(self, ref: WorkloadRef, /) -> Brought: ...
+
+
+class ConsistentReads:
+    """Reads workloads, each by one reader at a time.
+
+    Args:
+        bring: reads one.
+        pending: whose writes end by that.
+        told: each result, the workload, how many pending writes ended, and what is wrong.
+    """
+
+    def __init__(
+        self,
+        bring: Bring,
+        pending: PendingWrites,
+        told: Callable[[Result, WorkloadRef, int, str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._bring = bring
+        self._pending = pending
+        self._told = told
+        self._clock = clock
+        self._for_checks = asyncio.Semaphore(AT_ONCE)
+        self._for_pending_writes = 0
+        self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
+        self._queue: dict[WorkloadRef, float] = {}
+        """Workloads to read, and from when on."""
+        self._waits: dict[WorkloadRef, _Wait] = {}
+        """Waits of workloads whose last read failed."""
+        self._looked: TTLCache[WorkloadRef, None] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
+
+    async def look(self, ref: WorkloadRef) -> bool:
+        """Read a workload that a check needs, unless that was done a moment ago. False: it was not read."""
+        if ref in self._looked:
+            return False
+        self._looked[ref] = None
+        return await self.read(ref)
+
+    async def read(self, ref: WorkloadRef) -> bool:
+        """Read a workload, or wait for a running read. False: it could not be read, and nothing has changed."""
+        task = self._under_way.get(ref)
+        if task is None:
+            if len(self._under_way) >= WAITING_AT_MOST:
+                return False
+            task = self._begin(ref, self._read_for_check(ref))
+        return await asyncio.shield(task)
+
+    async def read_anew(self, ref: WorkloadRef) -> bool:
+        """Read a workload by a read that begins after this call. False if it could not be read."""
+        under_way = self._under_way.get(ref)
+        if under_way is not None:
+            await asyncio.shield(under_way)
+        return await self.read(ref)
+
+    def soon(self, ref: WorkloadRef) -> None:
+        """Read a workload after others had time to ask for the same."""
+        self._queue.setdefault(ref, self._clock() + COALESCE_S)
+
+    async def run(self) -> None:
+        """Read what is queued and what pending writes wait for, for ever. Ends by cancellation."""
+        try:
+            while True:
+                self._begin_due()
+                await asyncio.sleep(TICK_S)
+        finally:
+            for task in list(self._under_way.values()):
+                task.cancel()
+
+    def _begin_due(self) -> None:
+        now_s = self._clock()
+        for ref in self._pending.due(now_s):
+            self._queue.setdefault(ref, now_s)
+        due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s]
+        for ref in due:
+            if self._for_pending_writes >= AT_ONCE:
+                return
+            wait = self._waits.get(ref)
+            if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
+                self._for_pending_writes += 1
+                self._begin(ref, self._read(ref)).add_done_callback(self._one_less)
+
+    def _one_less(self, _: asyncio.Task[bool]) -> None:
+        self._for_pending_writes -= 1
+
+    def _begin(self, ref: WorkloadRef, reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+        self._queue.pop(ref, None)
+        task = self._under_way[ref] = asyncio.create_task(reading)
+        task.add_done_callback(lambda _: self._under_way.pop(ref, None))
+        return task
+
+    async def _read_for_check(self, ref: WorkloadRef) -> bool:
+        async with self._for_checks:
+            return await self._read(ref)
+
+    async def _read(self, ref: WorkloadRef) -> bool:
+        started_s = self._clock()
+        result, is_shown, why = await self._bring(ref)
+        ended = self._pending.read(ref, started_s) if is_shown else 0
+        self._told(result, ref, ended, why)
+        if result in _FAILED:
+            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
+            wait.until_s = self._clock() + wait.backoff.failed()
+            self._queue.setdefault(ref, wait.until_s)
+            return False
+        self._waits.pop(ref, None)
+        return result is Result.OK
