@@ -126,6 +126,8 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
+# A way to a gate that runs in a cluster, by ``kubectl port-forward``.
+
 PORT: Final = 9192
 """Of health, metrics and the API."""
 

@@ -74,6 +74,8 @@ def _body(source: str | None) -> bytes:
     return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
 
 
+# ``extauthz check -f``: what the webhook would say of each object of some files.
+
 EXITS: Final = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 
 _NAMES: Final = ("workload", "replicas", "method", "path", "body")

@@ -203,6 +203,11 @@ RENDERED: Mapping[str, Callable[[argparse.Namespace], str]] = {
 }
 
 
+# ``--values FILE`` of every ``extauthz render``, and the schema of such a file: both made of the flags themselves.
+#
+# The file has a section a command, with the flags without their dashes as keys. What is said on the command line
+# wins.
+
 KINDS: dict[object, str] = {render.days: "integer", sidecar.duration: "number"}
 """What JSON Schema calls the values of flags that are no strings."""
 

@@ -104,6 +104,8 @@ def _only(text: str | None) -> frozenset[int] | None:
         raise SettingsError(f"--only: {text!r} is not a list of numbers, as in 3,7,12") from None
 
 
+# ``extauthz simulate sharing``: autoscalers in one full house, first come and with turns: a table and a chart.
+
 LEAST_JAIN: Final = 0.95
 MOST_INTERVALS: Final = 2
 """How long one waits beyond its turn, in intervals of its own."""

@@ -486,6 +486,15 @@ def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s
     )
 
 
+# Reads one workload from the API server: to settle a pending write, or to answer a check about a workload not seen
+# yet.
+#
+# A LIST by name without a resourceVersion is served from the newest state (KEP-2340), and says as of which version,
+# also where the object is gone. What it brings goes the way of what the watches bring.
+#
+# That an object has gone counts once the watch shows it too. Gates tell each other how far they have come by the
+# versions that they were shown (design.md L8), and a list that shows nothing has none of the deletion.
+
 READ_WITHIN_S = 10.0
 
 SHOWN_WITHIN_S = 1.0

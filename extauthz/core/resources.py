@@ -200,6 +200,8 @@ def _family(key: str) -> tuple[Family, re.Match[str]]:
     raise ResourceKeyError(key, "ResourceQuota knows no such key", cure)
 
 
+# Reads resource lists, lists and fields of Kubernetes objects, and says where and why one cannot be read.
+
 MAX_ITEMS: Final = 10_000
 """Longest list of containers, volumes, claims or resources. The API server bounds only the body."""
 

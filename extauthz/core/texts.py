@@ -25,6 +25,8 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - len(MARK)] + MARK
 
 
+# Times of RFC 3339.
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 

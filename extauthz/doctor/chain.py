@@ -201,6 +201,8 @@ def headers(chain: Chain) -> Row:
     return ok("headers", "the gate is shown no credentials")
 
 
+# Which requests ask the gate, and how long each may take, by the routes in force.
+
 PATH_NAMES = ("path rules", "watches", "growth timeouts")
 _EXEMPT, _ANONYMOUS = "exempt-", "-anonymous"
 

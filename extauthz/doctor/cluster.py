@@ -17,6 +17,8 @@ from . import table
 from .table import Row, fail, judged, ok, skipped, warn
 from .trust import Identity
 
+# Asks the API server, straight, for what the checks need.
+
 Tree: TypeAlias = Any
 
 NAMES = ("server version", "definitions", "rights")

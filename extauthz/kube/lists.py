@@ -171,6 +171,13 @@ def _spaced(text: str, at: int) -> int:
     return space.end()
 
 
+# How far the clock here is off that of the API server, by the ``Date`` of answers that it gives anyway.
+#
+# A bound and no guess (F. Cristian, "Probabilistic clock synchronization", 1989). The server wrote its time between
+# the request and the answer, and cut it to a whole second (RFC 9110 section 6.6.1, section 5.6.7). So each answer
+# says within which bounds the difference is. What several answers say together is narrower. A slow answer says
+# little, and none is wrong.
+
 KEPT_S: Final = 300.0
 """For so long, and up to twice, an answer counts. A clock drifts by some 0.1 s meanwhile."""
 

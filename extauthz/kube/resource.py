@@ -68,6 +68,8 @@ class Lists(Calls, Protocol):
         """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""
 
 
+# Finds the custom resources that count: those whose definition has a scale subresource, and those that are named.
+
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

@@ -165,6 +165,11 @@ def _whole(value: object) -> int:
     return value
 
 
+# The lines of the ledger object: one for each pending write.
+#
+# Templates and labels are long, and alike where many objects are made together. So a line names them by their hashes,
+# and each of these texts is kept once, with a mark in place of the workload's name.
+
 KEPT_ONCE: Final = ("templates", "labels")
 
 _NAME: Final = "\0"

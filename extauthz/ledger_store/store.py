@@ -67,6 +67,9 @@ class LedgerStore(Protocol):
         """Report states to ``follower``, for ever. Ends by cancellation."""
 
 
+# A ledger store in memory, for gates that share a process: tests and simulations.
+
+
 class MemoryStore:
     """Keeps the object of any number of gates."""
 

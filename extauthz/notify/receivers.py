@@ -144,6 +144,11 @@ def _why(error: Exception) -> str:
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is no text"
 
 
+# One notice, and the two forms in which it is sent: a CloudEvent, and Slack's payload. Pure.
+#
+# Source: CloudEvents 1.0.2, ``spec.md`` and ``formats/json-format.md`` (structured mode); Slack, "Sending messages
+# using incoming webhooks" and "Formatting text for app surfaces".
+
 CLOUDEVENT: Final = "application/cloudevents+json; charset=utf-8"
 JSON: Final = "application/json"
 

@@ -230,6 +230,10 @@ def _reaches(decision: Decision, asked: int | None) -> bool:
     return decision.replicas >= asked
 
 
+# The last decisions about workloads, and which workloads are refused now, for the HTTP API.
+#
+# Both are of this gate alone, and are gone when it ends. Both are bounded in number and in bytes.
+
 MOST = 10_000
 """Decisions that are kept."""
 

@@ -249,6 +249,14 @@ ISSUERS: Mapping[str, Callable[[TlsOptions], list[Part]]] = {"files": files, "ce
 """Who makes them → how to ask."""
 
 
+# Certificates and authorities as Envoy reads them again when they are renewed: by SDS from files.
+#
+# Envoy watches the files of a certificate only where the certificate comes by SDS; named in a listener or cluster, or
+# as a static secret, they are read once. SDS from a file takes one secret a file, so each of these is a file of its
+# own. It holds nothing secret, but the names of the files that do.
+# (https://www.envoyproxy.io/docs/envoy/v1.40.0/configuration/security/secret)
+
+
 class Shown(TypedDict, total=False):
     """The part of a ``CommonTlsContext`` that names the certificate to show."""
 

@@ -268,6 +268,10 @@ def _match(rule: Rule, *headers: route.HeaderMatcher) -> route.RouteMatch:
     return route.RouteMatch(safe_regex=matcher.RegexMatcher(regex=rule.path), headers=wanted)
 
 
+# The filter that has a count lowered before it is decided upon (mode Clamp): Envoy's ext_proc, before ext_authz.
+#
+# It may change the body and its length, and nothing else. Where nobody answers, the request goes on as it came.
+
 EXT_PROC = "envoy.filters.http.ext_proc"
 
 ATTRIBUTES = ("request.method", "request.path", "request.headers['content-type']", "request.useragent")
@@ -302,6 +306,15 @@ def ext_proc_filter(requester: str = "") -> ext_proc.ExternalProcessor:
         disable_immediate_response=True,
     )
 
+
+# The filter that has the API server say who a client is and what it may write, before the gate is asked
+# (``--anonymous verify``).
+#
+# Envoy sends the client's ``authorization`` header, and whom it impersonates, along with a question of its own: a
+# SelfSubjectAccessReview of the very write (https://kubernetes.io/docs/reference/access-authn-authz/authorization/).
+# The API server answers 401 to a token that it does not take, and else whether that person may write this. It reads
+# the path as the API server does (``k8s.io/apiserver/pkg/endpoints/request/requestinfo.go``), so it asks what the API
+# server will ask itself. Without an answer nobody is asked.
 
 NAME: Final = "envoy.filters.http.lua"
 

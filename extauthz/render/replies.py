@@ -169,6 +169,8 @@ def coded(code: int) -> accesslog.AccessLogFilter:
     return accesslog.AccessLogFilter(status_code_filter=accesslog.StatusCodeFilter(comparison=comparison))
 
 
+# Envoy's two access logs: JSON lines for people, and a stream that reports to the gate what became of its decisions.
+
 _DECISION = f"%DYNAMIC_METADATA({EXT_AUTHZ}:{{}})%"
 
 FIELDS = {

@@ -149,6 +149,8 @@ class Turns:
         self._taken = False
 
 
+# The part of the loop that questions may take. Decisions come first.
+
 Result = TypeVar("Result")
 
 REST: Final = 9

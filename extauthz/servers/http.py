@@ -84,6 +84,8 @@ def _is_one_of(given: str, names: Collection[str]) -> bool:
     return True
 
 
+# Standard gRPC health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
+
 SERVICE = "grpc.health.v1.Health"
 
 

@@ -169,6 +169,10 @@ def _write(path: Path, text: str) -> None:
         os.close(directory)
 
 
+# The start and the end of a run: pending writes are handed over; if they are not known, a recovery hold begins.
+# Meanwhile usage is counted from scratch now and then, in small steps, and what was wrong is repaired.
+
+
 class Holding:
     """Takes over what the last run left, and hands over what this one leaves (design.md L5).
 

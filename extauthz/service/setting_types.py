@@ -252,6 +252,9 @@ class ConfigFileError(SettingsError):
     """The settings file itself is at fault (bad data, not bad usage)."""
 
 
+# Where a server listens: ``host:port``, ``[v6]:port``, ``:port`` (all interfaces) or ``unix:/path``.
+
+
 class Address(NamedTuple):
     """One parsed listen address. Exactly one of ``path`` and ``host`` means something."""
 

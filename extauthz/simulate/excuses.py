@@ -116,6 +116,9 @@ def _top(states: Iterable[State]) -> dict[str, int]:
     return top
 
 
+# What gates were asked, and what was stored, of late. A refusal for quota is right only if all of it together would
+# not fit.
+
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
 

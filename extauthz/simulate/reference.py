@@ -219,6 +219,8 @@ def _labels(tree: Tree) -> Labels:
     return labels
 
 
+# Policies of the simulated world: those that operators write into quotas, and a plug-in that cannot be relied on.
+
 WRITTEN: Final[Mapping[str, str]] = {
     "most-2": "write.to <= 2",
     "most-4": "write.to <= workload.replicas || write.to <= 4",

@@ -219,6 +219,8 @@ class World:
         return True
 
 
+# The cluster's own controllers: they make ReplicaSets and volume claims, past the gates and in their own time.
+
 SLOWEST_S = 0.6
 """How long a controller may wait before its next write."""
 

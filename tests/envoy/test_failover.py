@@ -239,6 +239,8 @@ def test_a_gate_bears_to_be_asked_by_ping_whether_it_is_there(authority: Authori
 
 
 # Envoy's hot restart under load: a new process takes the listener over, and the old one ends once it is done.
+#
+# https://www.envoyproxy.io/docs/envoy/v1.40.0/intro/arch_overview/operations/hot_restart
 
 
 CLIENTS = 3

@@ -18,6 +18,8 @@ from extauthz.render.manifests import FORMATS
 from extauthz.render.options import CLIENTS, PARTS, MeshOptions, SidecarOptions
 from extauthz.render.webhook import Custom, WebhookOptions
 
+# Flags of ``extauthz render istio`` and ``render istio-pod``.
+
 ISTIO_DEFAULTS = MeshOptions()
 
 
@@ -97,6 +99,8 @@ def _ip(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no IP address") from error
 
+
+# Flags of ``extauthz render tls``.
 
 TLS_DEFAULTS = TlsOptions()
 
@@ -185,6 +189,8 @@ def days(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 1 to 825")
     return int(text)
 
+
+# Flags of ``extauthz render webhook``.
 
 WEBHOOK_DEFAULTS = WebhookOptions()
 

@@ -200,6 +200,10 @@ class ClusterState:
         self._plurals[group, kind] = resource
 
 
+# The replica bounds of a platform's own service: its answers, and how old they are.
+#
+# Time comes in; whoever asks the service puts its answers here.
+
 MAX_ANSWERS = 65_536
 """How many workloads' answers are kept, a few hundred bytes each. The oldest questions go first."""
 

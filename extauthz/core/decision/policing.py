@@ -269,6 +269,8 @@ def _cut(message: object) -> str:
     return texts.cut(str(message), MAX_MESSAGE)
 
 
+# Policies that are expressions of a quota: what they may use, and what they say (docs/policies.md).
+
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
 
 

@@ -131,6 +131,8 @@ def _shown(value: Tree) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:37]}..."
 
 
+# ``metadata`` and label selectors of objects: names, labels, the owner. The one place that reads them.
+
 _SHARED_TEXTS, _SHARED_CHARS = 16_384, 512
 """How many texts are shared, and the longest of them. Equal ones often follow each other, as the labels of one
 object."""

@@ -368,6 +368,8 @@ def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
     return {"resources": kept} if kept else {}
 
 
+# Jobs: how many pods each may have at once.
+
 _FINISHED: Final = frozenset({"Complete", "Failed"})
 """Conditions of a Job that runs no pod any more: ``IsJobFinished`` in ``pkg/controller/job/utils.go``."""
 

@@ -110,6 +110,9 @@ class Problems:
         return False
 
 
+# The state of one WorkspaceQuota object beside its spec, for its status.
+
+
 class Fault(StrEnum):
     """Why the limits of an object are not in force as they are written. Also the reason of its condition Ready."""
 

@@ -158,6 +158,10 @@ def _is_name(text: str) -> bool:
     return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None
 
 
+# Whom a quota binds: ``spec.requesters`` of a WorkspaceQuota, and who asks.
+#
+# Somebody whom a quota does not bind is not refused by it. What they write counts in it all the same.
+
 CONTEXT_EXTENSION = "extauthz.dev/requester"
 """By which an Envoy's configuration says whose writes come by its listener. No client can set one."""
 

@@ -342,6 +342,9 @@ def _counts_things(key: str) -> bool:
     return key == "pods" or key.startswith("count/") or key.endswith("persistentvolumeclaims")
 
 
+# A WorkspaceQuota as the object that a person would write: what limits whom, and nothing about persons.
+
+
 def written(name: str, spec: Tree) -> Tree:
     """The object of that name and spec."""
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}

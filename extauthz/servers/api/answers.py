@@ -258,6 +258,9 @@ if TYPE_CHECKING:
     from extauthz.servers.api.shown import Json
 
 
+# Use of a quota by the kind of who uses it: Deployments, Jobs, custom resources, pods by themselves.
+
+
 @dataclass(slots=True)
 class _Sum:
     """Of one kind, nano-units of one resource."""

@@ -165,6 +165,8 @@ def _covered(row: Json, seen: Container[str]) -> Json:
     return row | {"quota": None} | ({"path": []} if "path" in row else {}) | hidden
 
 
+# Errors of the API as RFC 9457 has them.
+
 CONTENT_TYPE = "application/problem+json"
 
 

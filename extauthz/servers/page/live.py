@@ -136,6 +136,9 @@ def event(text: str) -> bytes:
     return f"event: {EVENT}\n{lines}\n".encode(errors="replace")
 
 
+# What the gate knows, and how fresh it is.
+
+
 class Knowledge(NamedTuple):
     """What the gate says of itself. ``service`` fills it in."""
 

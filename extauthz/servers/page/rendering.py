@@ -184,6 +184,8 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+# What all pages have in common: a question becomes a view, and a view becomes HTML.
+
 MOST_LACKS = 4
 """Of one workload. The decisions on its own page have all."""
 

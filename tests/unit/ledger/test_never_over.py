@@ -222,6 +222,9 @@ def test_a_zero_target_always_passes_even_far_over_quota():
 
 
 # The gate and the second judge, asked the same in small worlds, say the same.
+#
+# The judge (``extauthz.simulate.judge``) knows nothing of pending writes, envelopes and accounts: it follows every
+# order in which what was allowed may land, and adds up.
 
 
 TIERS = ("web", "job")

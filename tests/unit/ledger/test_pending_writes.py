@@ -180,6 +180,10 @@ def test_a_record_that_lacks_its_name_is_an_error(field: str):
 
 # Rule 1 by search: a few writes of one family are allowed by up to two gates, and land in every order. In half of the
 # cases quotas and the labels of their namespace change in between.
+#
+# The judge is a gate that starts afterwards on what is there, and follows nothing: it must count no more than each
+# gate had charged while the writes were under way. So must a gate that starts before they land, and reads them in the
+# ledger. ``EXTAUTHZ_SEED`` makes the cases of an earlier run again.
 
 
 SEED = os.environ.pop("EXTAUTHZ_SEED", "") or str(SystemRandom().randrange(1 << 32))
