@@ -22,7 +22,7 @@ from extauthz.core.ledger import accounts, envelope, ownership
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import jobs
-from extauthz.core.objects.metadata import EVERYTHING
+from extauthz.core.objects.fields import EVERYTHING
 from extauthz.simulate.pods import objects
 from extauthz.simulate.pods.judge import Past
 from extauthz.simulate.pods.objects import DEVICE_CLASS, MAKES, SHARED_DEVICES
