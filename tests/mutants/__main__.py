@@ -42,7 +42,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
     "extauthz/core/quota/overrides.py": ("tests/unit/quota", "tests/unit/decision/test_overrides.py"),
     "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
-    "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
+    "extauthz/cluster/live.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
     "extauthz/settlement": (
         "tests/unit/settlement",
         "tests/servers/test_access_log.py",

@@ -23,7 +23,7 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger import record as pending_record
+from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal

@@ -12,10 +12,9 @@ from dataclasses import replace
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Enlisted, Policies
 from extauthz.ledger_store import payload
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode, encode
 from extauthz.ledger_store.replica import LINE_S
-from extauthz.ledger_store.store import Conflict, Stored
+from extauthz.ledger_store.store import Conflict, MemoryStore, Stored
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger.houses import Ranked
 from tests.unit.ledger_store.gates import Member, members
