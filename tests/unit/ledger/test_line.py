@@ -314,6 +314,20 @@ def test_it_leaves_when_it_wants_no_more(asked: Any):
     assert house.line() == []
 
 
+def test_what_is_at_zero_leaves_when_it_wants_none():
+    house = House([root(4), child("a"), child("b")], {"a": 4, "b": 0})
+    house.wants("b", 1)
+    assert house.line() == ["b"]
+    house.wants("b", 0)
+    assert house.line() == []
+
+
+def test_what_one_of_its_quotas_can_never_hold_does_not_wait_for_the_others():
+    house = House([root(8), child("a"), child("c", 6)], {"a": 3, "c": 5})
+    assert house.wants("c", 7).verdict is Verdict.DENY
+    assert house.line() == []
+
+
 def test_the_same_count_says_nothing():
     house = full()
     house.wants("b", 5)
@@ -461,6 +475,12 @@ def test_where_there_is_room_for_all_of_it_a_count_is_lowered_to_what_the_line_l
     assert lowered(house, "c", 5) == (4, f'deployments.apps "c" asked for 5 replicas and may have 4: {in_line}')
     house.has("c", 4)
     assert lowered(house, "c", 5) is None, "nothing is left to it"
+
+
+def test_where_one_quota_refuses_for_all_of_it_all_of_it_is_waited_for():
+    house = House([root(12), child("a"), child("c", 8, mode="Clamp")], {"a": 4, "c": 5, "c-2": 3})
+    house.wants("c", 8)
+    assert [one.needs for one in house.shown()] == [{"root": {GPU: 3 * NANO}, "c": {GPU: 3 * NANO}}]
 
 
 def test_a_rank_counts_where_a_count_is_lowered():
