@@ -614,6 +614,64 @@ def test_places_and_their_ends_reach_other_gates():
     assert one.line() == []
 
 
+def test_how_many_wait_is_known_of_each_quota_at_once():
+    house = House([root(9), child("a"), child("b"), child("c", 5)], {"a": 4, "b": 0, "c": 5})
+    turns, nodes = house.gate.ledger.turns, {node.quota.name: node for node in house.gate.ledger.coverage.tree.nodes}
+    house.wants("b", 1)
+    house.has("c-2", 0)
+    house.wants("c-2", 1)
+    house.has("c-3", 0)
+    house.wants("c-3", 1)
+    assert [turns.number(nodes[name]) for name in ("c", "a", "root")] == [2, 0, 3]
+    assert turns.waiting("root", -5.0)[0].waits_s == 0.0
+
+
+def test_to_go_to_the_end_is_news():
+    one, other = full(), full()
+    one.wants("b", 9)
+    told(one, other)
+    one.gate.ledger.turns.tick(1.0)
+    for _ in range(31):
+        one.wants("b", 9)
+        one.passes(10)
+    assert one.gate.ledger.turns.lines["root"].waiters[one.ref("b")].laps == 1
+    one.gate.ledger.turns.taken(one.gate.ledger.turns.texts(), one.ask.now_s)
+    assert one.gate.ledger.turns.has_news, "it was not written yet"
+
+
+def test_the_time_of_the_last_ask_is_said_again_after_five_minutes_by_the_gate_that_is_asked():
+    one, other = full(3600), full(3600)
+    one.wants("b", 5)
+    told(one, other)
+    for _ in range(29):
+        one.passes(10)
+        one.wants("b", 5)
+        other.passes(10)
+    assert (one.gate.ledger.turns.has_news, other.gate.ledger.turns.has_news) == (False, False)
+    for house in (one, other):
+        house.passes(10)
+        house.passes(1)
+    assert (one.gate.ledger.turns.has_news, other.gate.ledger.turns.has_news) == (True, False)
+
+
+def test_a_place_that_came_from_another_gate_may_end_here():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.leave(other.ref("b"))
+    assert other.gate.ledger.turns.has_news
+
+
+def test_a_place_that_is_told_anew_is_taken_anew():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.untold()
+    other.gate.ledger.turns.leave(other.ref("b"))
+    told(one, other)
+    assert other.line() == ["b"]
+
+
 def test_what_was_not_written_is_written_again():
     one, other = full(), full()
     one.wants("b", 5)
