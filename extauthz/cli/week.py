@@ -1,4 +1,4 @@
-"""``extauthz week``: what was refused, and what would have been, summed from the log of gates.
+"""``extauthz week``: what was refused, and what would have been, summed from the record of gates, or from their log.
 
 A gate keeps the last decisions alone, and forgets them with its process. Its log is what every cluster keeps.
 """
@@ -10,11 +10,13 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from extauthz.cli import exits, report
-from extauthz.core.model import Verdict
+from extauthz.core.model import WOULD_REFUSE, Verdict
+from extauthz.core.texts import stamp
+from extauthz.record.reading import Ask, Record
 
 Line = Mapping[str, Any]
 
@@ -42,19 +44,54 @@ class Row:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums."""
+    if arguments.record is not None and arguments.files:
+        return exits.fail(exits.USAGE, ValueError("a record and logs tell the same; name one of them"))
     try:
-        found = [line for source in _sources(arguments.files) for line in _decisions(source)]
-    except OSError as error:
+        found = _found(arguments)
+    except (OSError, ValueError) as error:
         return exits.fail(exits.DATA, error)
-    if not found:
-        why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
-        return exits.fail(exits.DATA, ValueError(why))
     since = max(map(_at, found)) - timedelta(days=arguments.days)
     within = [line for line in found if _at(line) > since]
     rows = summed(within, arguments.quota)
     print_as = _as_json if arguments.output == "json" else _as_table
     sys.stdout.write(print_as(within, rows))
     return 0
+
+
+def _found(arguments: argparse.Namespace) -> list[Line]:
+    """A line for each decision, or for a row of equal refused ones.
+
+    Raises:
+        ValueError: there is none, and why.
+    """
+    if arguments.record is not None:
+        record = Record(arguments.record)
+        found = [_of_ask(event) for event in record.events() if isinstance(event, Ask)]
+        for warning in record.warnings:
+            print(f"extauthz: {warning}", file=sys.stderr)
+        why = "no decision is in it; the record of a later time may have some"
+    else:
+        found = [line for source in _sources(arguments.files) for line in _decisions(source)]
+        why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
+    if not found:
+        raise ValueError(why)
+    return found
+
+
+def _of_ask(ask: Ask) -> Line:
+    """As a log has it, with how many there were."""
+    ref = ask.ref
+    return {
+        "time": stamp(ask.at_s, "milliseconds"),
+        "until": stamp(max(ask.last_s, ask.at_s), "milliseconds"),
+        "n": ask.n,
+        "workload": f"{ref.group_resource}/{ref.namespace}/{ref.name}",
+        "to": ask.to,
+        "verdict": Verdict.ALLOW if ask.is_allowed else Verdict.DENY,
+        "would": Verdict.DENY if ask.would_refuse or ask.reason == WOULD_REFUSE else None,
+        "reason": ask.reason,
+        "shortages": [{"quota": quota} for quota in ask.by],
+    }
 
 
 def _sources(files: Iterable[str]) -> Iterator[Iterable[bytes]]:
@@ -82,7 +119,7 @@ def _decisions(lines: Iterable[bytes]) -> Iterator[Line]:
 
 
 def _at(line: Line) -> datetime:
-    at = datetime.fromisoformat(line["time"])
+    at = datetime.fromisoformat(_last(line))
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
@@ -106,22 +143,37 @@ def _quotas(line: Line) -> list[str]:
 
 
 def _count(row: Row, line: Line) -> None:
-    is_refused = line.get("verdict") in _REFUSED
-    row.refused += is_refused
-    row.would += not is_refused
+    is_refused, n = line.get("verdict") in _REFUSED, _n(line)
+    row.refused += n if is_refused else 0
+    row.would += 0 if is_refused else n
     row.wanted = max(row.wanted, line.get("to") or 0)
-    row.days.add(line["time"][:10])
-    if line["time"] >= row.last:
-        row.last, row.reason = line["time"], line["reason"]
+    row.days.update(_days(line))
+    last = _last(line)
+    if last >= row.last:
+        row.last, row.reason = last, line["reason"]
+
+
+def _n(line: Line) -> int:
+    return int(line.get("n", 1))
+
+
+def _last(line: Line) -> str:
+    return str(line.get("until", line["time"]))
+
+
+def _days(line: Line) -> Iterator[str]:
+    """All from the first to the last of a row."""
+    day, last = date.fromisoformat(line["time"][:10]), date.fromisoformat(_last(line)[:10])
+    while day <= last:
+        yield day.isoformat()
+        day += timedelta(days=1)
 
 
 def _as_table(lines: list[Line], rows: list[Row]) -> str:
-    times = sorted(line["time"] for line in lines)
-    refused = sum(line.get("verdict") in _REFUSED for line in lines)
-    would = sum(line.get("verdict") not in _REFUSED and line.get("would") in _REFUSED for line in lines)
-    told = (
-        f"{times[0]} to {times[-1]}: {len(lines)} writes decided, {refused} refused, {would} that Enforce would refuse"
-    )
+    begins, ends, count = min(line["time"] for line in lines), max(map(_last, lines)), sum(map(_n, lines))
+    refused = sum(_n(line) for line in lines if line.get("verdict") in _REFUSED)
+    would = sum(_n(line) for line in lines if line.get("verdict") not in _REFUSED and line.get("would") in _REFUSED)
+    told = f"{begins} to {ends}: {count} writes decided, {refused} refused, {would} that Enforce would refuse"
     names = ("QUOTA", "WORKLOAD", "WOULD", "REFUSED", "DAYS", "WANTED", "REASON", "LAST")
     cells = [
         (row.quota, row.workload, *map(str, (row.would, row.refused, len(row.days), row.wanted)), row.reason, row.last)

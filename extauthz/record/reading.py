@@ -105,6 +105,8 @@ class Ask(NamedTuple):
     reason: str
     would_refuse: bool
     """A gate in mode audit allows it and would have refused it."""
+    by: tuple[str, ...] = ()
+    """Paths of the quotas that refused it, or would have."""
     n: int = 1
     last_s: float = 0.0
 
@@ -334,6 +336,7 @@ class _Reader:
             is_allowed,
             str(fields["reason"]),
             fields.get("would", "allow") != "allow",
+            tuple(fields.get("by", ())),
             n,
             float(fields.get("last", at_s)),
         )

@@ -13,7 +13,7 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.record.files import Files
-from extauthz.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+from extauthz.record.scribe import PLAIN, Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -72,14 +72,12 @@ class Recorder:
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Note what a workload costs now. What a grant reserves is left out: the line of its question tells."""
-        if after.used is before.used and after.pod is not None and after.envelope.replicas > before.envelope.replicas:
-            return  # nearly all: a count is granted
         if not self._began:
             return
-        is_reserve = after.used_in is before.used_in and after.used == before.used
-        if is_reserve and not rise(after.envelope, before.envelope):
-            return
-        self._note(Counted(self._clock(), ref, after, *self._see(ref)))
+        ends = bool(rise(after.envelope, before.envelope))
+        if not ends and after.used_in is before.used_in and after.used == before.used:
+            return  # more is reserved
+        self._note(Counted(self._clock(), ref, after, *self._see(ref), ends))
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
         """Note the labels of a namespace."""
@@ -115,10 +113,13 @@ class Recorder:
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None) -> None:
-        """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
+        """Note a decision, in its order among all changes. Of a count that is granted, as nearly all are, what its line
+        says is at hand: only references are kept, and the thread makes lines of many at a time."""
         if type(reading) is Write and reading.object is None:
-            if len(self._notes) < MOST:
-                self._notes.append((self._clock(), decision, reading.replicas))
+            reason, ref = decision.reason, decision.ref
+            if reason in PLAIN and ref is not None and not decision.dry_run and len(self._notes) < MOST:
+                before, operation, count = decision.replicas_before, decision.operation, reading.replicas
+                self._notes.append((self._clock(), decision.id, ref, operation, before, count, reason))
                 return
             self._note(Asked(self._clock(), decision, reading.replicas))
             return

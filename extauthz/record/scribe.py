@@ -12,10 +12,10 @@ import orjson
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
-from extauthz.core.model import Amounts, Decision, Labels, Lower, Operation, Verdict, WorkloadRef
-from extauthz.core.objects.metadata import labels_dict
-from extauthz.core.quota.dump import amounts as written
-from extauthz.core.quota.dump import dumped
+from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Operation, Verdict, WorkloadRef
+from extauthz.core.objects.fields import labels_dict
+from extauthz.core.quota.spec import amounts as written
+from extauthz.core.quota.spec import dumped
 from extauthz.core.quota.tree import QuotaTree
 
 SCHEMA: Final = 1
@@ -53,6 +53,8 @@ class Counted(NamedTuple):
     """Those that are observed."""
     may: Amounts | None = None
     """What each replica may come to cost by objects that may still land; ``None``: nothing more."""
+    ends: bool = False
+    """Something that pended does so no more."""
 
 
 class Asked(NamedTuple):
@@ -96,9 +98,12 @@ class Told(NamedTuple):
     """Since when."""
 
 
-Count: TypeAlias = tuple[float, Decision, int]
-"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
-be made."""
+Count: TypeAlias = tuple[float, str, WorkloadRef, Operation | None, int | None, int, str]
+"""A count that was granted: when, id, workload, operation, the count before, the one that is asked for, reason. Nearly
+all notes are one, so it is the least that can be made."""
+
+PLAIN: Final = frozenset({"fits", "no-growth"})
+"""Reasons of grants that nobody has anything against, of workloads that are known."""
 
 Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
 
@@ -156,10 +161,9 @@ class Scribe:
         self._workloads: dict[WorkloadRef, bytes] = {}
         """What is said of each, as of now."""
         self._names: dict[WorkloadRef, str] = {}
-        self._granted: set[WorkloadRef] = set()
-        """Those on which something may pend, so that their next line says what became of it."""
-        self._going: dict[WorkloadRef, None] = {}
-        """Those that seem to be gone. What only moves is back in a moment."""
+        """In JSON."""
+        self._going: dict[WorkloadRef, bool] = {}
+        """Those that seem to be gone, and whether something pended. What only moves is back in a moment."""
         self._going_s = 0.0
         """Since when."""
         self._told: set[WorkloadRef | str] | None = None
@@ -169,6 +173,8 @@ class Scribe:
         """Those of questions, to be encoded together."""
         self._began = False
         self._at_s = 0.0
+        self._begins_s, self._begins = 0.0, ""
+        """How the line of a question begins, and since when."""
         self._lost = 0
         self._lost_since_s: float | None = None
         self.failed = 0
@@ -176,46 +182,38 @@ class Scribe:
 
     def take(self, notes: deque[Noted | Count], most: int) -> None:
         """Take some notes, the first ones, and what another thread may add meanwhile."""
+        lines = self._lines
         for _ in range(min(most, len(notes))):
             noted = notes.popleft()
             at_s = noted[0]
-            if self._going and at_s > self._going_s + MOVES_S:
+            if self._going and (type(noted) is tuple or at_s > self._going_s + MOVES_S):
                 self._gone()
             if at_s > self._at_s:
                 self._at_s = at_s
             if type(noted) is not tuple:
                 self._other(cast("Noted", noted))
                 continue
-            _, decision, to = cast("Count", noted)
-            folds = self._folds
-            if decision.verdict is Verdict.ALLOW and not decision.dry_run and not (folds and decision.ref in folds):
-                self._granted_count(decision, to)
-            else:
-                self._asked(Asked(at_s, decision, to))
-        if self._lines:
+            # Nearly all of them: the shortest way to a line.
+            _, name, ref, operation, before, to, reason = cast("Count", noted)
+            if self._folds and ref in self._folds:
+                self._end(self._folds[ref])
+            if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
+                self._begins_s, self._begins = self._at_s, f'{{"k":"ask","t":{self._at_s:.3f},"id":"'
+            group, resource, namespace, workload = ref  # it is known, so these are names of objects
+            kind = f"{resource}.{group}" if group else resource
+            from_ = f'"from":{before},' if before is not None else ""
+            lines.append(
+                f'{self._begins}{name}","workload":"{kind}/{namespace}/{workload}",'
+                f'"operation":"{_OPERATIONS[operation]}",{from_}"to":{to}{_PLAIN_TAILS[reason]}'
+            )
+        if lines:
             self._put_all()
 
-    def _granted_count(self, decision: Decision, to: int) -> None:
-        """Nearly all of them: the shortest way to a line."""
-        name, verdict, reason, _, ref, operation, _, _, _, before, pending, would, _, todo = decision
-        if ref is None or todo.__class__ is Lower:
-            return
-        if self._going:
-            self._gone()
-        if pending is not None:
-            self._granted.add(ref)
-        workload = self._names.get(ref) or self._name(ref)
-        tail = _TAILS.get((verdict, reason, would)) or _tail(verdict, reason, would)
-        from_ = f'"from":{before},' if before is not None else ""
-        self._lines.append(
-            f'{{"k":"ask","t":{self._at_s:.3f},"id":"{name}","workload":{workload},'
-            f'"operation":"{_OPERATIONS[operation]}",{from_}"to":{to}{tail}'
-        )
-
     def _put_all(self) -> None:
-        lines, self._lines = self._lines, []
+        lines = self._lines
         if self._began:
             self._files.put(self._at_s, "".join(lines).encode(), len(lines))
+        lines.clear()
 
     def _other(self, noted: Noted) -> None:
         if isinstance(noted, Counted):
@@ -262,24 +260,21 @@ class Scribe:
         if self._told is not None:
             self._told.add(ref)
         if position.used is NOTHING and position.envelope is NOTHING:
-            self._going[ref], self._going_s = None, noted.at_s
+            self._going[ref], self._going_s = noted.ends, noted.at_s
             return
         self._going.pop(ref, None)
         said = self._said(noted)
-        if said == self._workloads.get(ref) and ref not in self._granted:
+        if said == self._workloads.get(ref) and not noted.ends:
             return
         self._workloads[ref] = said
-        if position.envelope.replicas == position.used.replicas:
-            self._granted.discard(ref)
         self._lighter(position)
         self._put(b'{"k":"load","t":%.3f,%s}\n' % (self._at_s, said))
 
     def _gone(self) -> None:
         going, self._going = self._going, {}
-        for ref in going:
-            if self._workloads.pop(ref, None) is None and ref not in self._granted:
+        for ref, ends in going.items():
+            if self._workloads.pop(ref, None) is None and not ends:
                 continue
-            self._granted.discard(ref)
             for fold in list(self._folds.values()):
                 self._end(fold)
             self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (self._at_s, self._name(ref).encode()))
@@ -328,6 +323,8 @@ class Scribe:
     def _name(self, ref: WorkloadRef) -> str:
         name = self._names.get(ref)
         if name is None:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
             name = self._names[ref] = _text(f"{ref.group_resource}/{ref.namespace}/{ref.name}")
         return name
 
@@ -343,8 +340,6 @@ class Scribe:
         if decision.verdict is Verdict.ALLOW:
             if ref in self._folds:
                 self._end(self._folds[ref])
-            if decision.pending_write is not None:
-                self._granted.add(ref)
             self._put(self._question(noted, ref))
             return
         what = (decision.verdict, decision.reason, noted.to, decision.replicas_before, noted.object)
@@ -374,6 +369,9 @@ class Scribe:
             if noted.object.pod is not None:
                 text += f',"pod":{_amounts(noted.object.pod)}'
             text += f',"labels":{_labels(noted.object.labels)}'
+        by = _against(decision.evidence)
+        if by:
+            text += f',"by":{orjson.dumps(by).decode()}'
         return (text + _tail(decision.verdict, decision.reason, decision.would)).encode()
 
     def _end(self, fold: _Fold) -> None:
@@ -435,7 +433,7 @@ class Scribe:
         for name in self._namespaces.keys() - told:
             self._labelled(name, None)
         for ref in self._workloads.keys() - told:
-            self._going[ref] = None
+            self._going[ref] = False
         self._gone()
         if noted.lost:
             self._lost += noted.lost
@@ -470,8 +468,7 @@ class Scribe:
             self._files.put(self._at_s, line, 1)
 
 
-_OPERATIONS: dict[Operation | None, str] = {one: one.value for one in Operation}
-_OPERATIONS[None] = ""
+_OPERATIONS: dict[Operation | None, str] = {one: one.value for one in Operation} | {None: ""}
 _TAILS: dict[tuple[Verdict, str, Verdict | None], str] = {}
 
 
@@ -482,8 +479,19 @@ def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
     return found
 
 
+def _against(evidence: Evidence) -> list[str]:
+    """Quotas that refused, or would have, by their paths."""
+    paths = [row.path for row in (*evidence.shortages, *evidence.audit)] + [row.path for row in evidence.unspecified]
+    return sorted({"/".join(path) for path in paths} | {one.quota for one in evidence.policies if one.quota})
+
+
+_PLAIN_TAILS: Final = {reason: _tail(Verdict.ALLOW, reason, None) for reason in PLAIN}
+
+
 _TEXTS: dict[int, tuple[Amounts, str]] = {}
 _MOST_TEXTS: Final = 65_536
+_MOST_NAMES: Final = 1 << 20
+"""Also strangers ask, about what is not there."""
 
 
 def _amounts(given: Amounts) -> str:

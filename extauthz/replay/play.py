@@ -112,6 +112,8 @@ class Workload:
     """Those of them that land by themselves."""
     brought: set[str] = field(default_factory=set)
     """Those of them that bring an object."""
+    missing: Ask | None = None
+    """The last question that would have made it, and was refused in the record."""
     may: tuple[str, Amounts] | None = None
     """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
     asked_s: float | None = None
@@ -171,6 +173,8 @@ class Play:
         """Told of a workload, and what it has waited for."""
         self.regranted: Callable[[Workload, int], None] = lambda *_: None
         """Told of a workload, and how many of its retries would have been granted that the record has refused."""
+        self.passed: Callable[[WorkloadRef], None] = lambda *_: None
+        """Told of a workload that was refused, is not there, and is not asked for any more."""
         self.moved: Callable[[QuotaNode, str, int], None] = lambda *_: None
         """Told of a quota and key, and what is used and reserved of it now."""
 
@@ -187,6 +191,8 @@ class Play:
             self._turn(due_s)
             if isinstance(what, Waiting):
                 self._ask_again(workload, what)
+            elif isinstance(what, Ask):
+                self._pass(workload, what)
             elif isinstance(what, str):
                 self._land(workload, what)
         self._turn(at_s)
@@ -349,6 +355,10 @@ class Play:
             return _ALLOWED
         if ask.n > 1:
             one.interval_s = max((ask.last_s - ask.at_s) / (ask.n - 1), 0.001)
+        one.missing = None
+        if not (ask.is_allowed or one.is_there):
+            one.missing = ask
+            heappush(self._due, (ask.last_s + one.interval_s, next(self._numbers), one, ask))
         answer = self._answer(one, ask)
         holds, before = answer, self._nodes(one)
         if self._follows and answer.is_allowed != ask.is_allowed:
@@ -553,6 +563,12 @@ class Play:
         self._forget(one, name)
         self._has_now(one)
         self._touched(one, before)
+
+    def _pass(self, one: Workload, ask: Ask) -> None:
+        """Nobody has asked again for what is not there: nobody wants it any more."""
+        if one.missing is ask and not (one.is_there or one.pending):
+            self.gone(one.ref)
+            self.passed(one.ref)
 
     def _schedule(self, one: Workload) -> None:
         """Something has become free: ask again at its next turn."""

@@ -9,8 +9,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.dump import written
-from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage
+from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
 from extauthz.replay.demand import Demand
@@ -122,6 +121,7 @@ class Replay:
         self._result = Result(quotas is None, self._play.gate.ledger.coverage.tree)
         self._result.hours = Hours(self._play.gate.ledger.coverage) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
+        self._play.passed = self._demand.gone
 
     def run(self) -> Result:
         """Replay all of it.
@@ -281,7 +281,7 @@ class Replay:
         one = self._play.workloads.get(ask.ref)
         if len(self._gates) > 1:  # each answers by what it has seen
             return "several gates"
-        if ask.labels is not None:
+        if ask.labels is not None or (one is not None and (one.may is not None or one.brought)):
             return "object"
         if one is not None and one.beside:
             return "family"

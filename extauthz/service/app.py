@@ -31,16 +31,14 @@ from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
-from extauthz.servers.health import Health
-from extauthz.servers.http import Readiness, application
+from extauthz.servers.http import Health, Readiness, application
 from extauthz.servers.listener import more_descriptors
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Knowledge
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
-from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.certificates import SelfSigned
@@ -48,7 +46,7 @@ from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import files
-from extauthz.service.setting_types import OFF, SettingsError
+from extauthz.service.setting_types import OFF, Address, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sources import levels as levels_of_policies
 from extauthz.service.sources import policy_names
@@ -115,7 +113,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.of_api(self._settings, self._log.event)
+            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -190,7 +188,7 @@ class App:
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.of(self._settings, self._log.event)
+        tls = certificates.Certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
         return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
@@ -201,7 +199,7 @@ class App:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.of_webhook(self._settings, self._log.event)
+            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)

@@ -23,7 +23,7 @@ from .objects import (
     sending,
     workload,
 )
-from .policies import WRITTEN
+from .reference import WRITTEN
 
 CONTAINERS = "/spec/template/spec/containers"
 

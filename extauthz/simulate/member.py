@@ -29,9 +29,9 @@ from extauthz.service.settings import Settings
 
 from . import wire
 from .connection import Link, SimulatedConnection
-from .lately import PENDING_PER_TREE
+from .excuses import PENDING_PER_TREE
 from .loop import VirtualLoop
-from .policies import Odd, enlisted
+from .reference import Odd, enlisted
 from .server import ApiServer
 from .views import Horizon
 from .wire import Answer, Question

@@ -15,8 +15,7 @@ from . import drawing, objects, restarts
 from .judge import Key
 from .objects import KINDS, kind_of
 from .plan import Step
-from .policies import written
-from .reference import CLAIMS, NAMESPACES, QUOTAS
+from .reference import CLAIMS, NAMESPACES, QUOTAS, written
 from .restarts import LEDGERS
 from .world import World
 

@@ -40,15 +40,15 @@ STEP_S = 5.0
 QUOTAS: dict[str, tuple[str, dict[str, str]]] = {
     "acme": ("", {"requests.cpu": "14", "requests.memory": "24Gi"}),
     "shop": ("acme", {"requests.cpu": "8", "requests.memory": "16Gi", "pods": "24"}),
-    "lab": ("acme", {"requests.cpu": "6", "requests.memory": "12Gi"}),
+    "lab": ("acme", {"requests.cpu": "6", "requests.memory": "14Gi"}),
 }
 """Quota to its parent, and its limits."""
 
 SCALED: dict[str, tuple[str, str, dict[str, str], float, float, float]] = {
-    "shop-web": ("shop", "Deployment", {"cpu": "500m", "memory": "512Mi"}, 1.0, 0.8, 900.0),
-    "shop-api": ("shop", "Deployment", {"cpu": "250m", "memory": "256Mi"}, 0.5, 0.4, 1500.0),
-    "shop-search": ("shop", "StatefulSet", {"cpu": "1", "memory": "2Gi"}, 1.0, 0.9, 2100.0),
-    "lab-infer": ("lab", "Deployment", {"cpu": "1", "memory": "1Gi"}, 0.9, 0.8, 1200.0),
+    "shop-web": ("shop", "Deployment", {"cpu": "500m", "memory": "512Mi"}, 1.2, 1.0, 600.0),
+    "shop-api": ("shop", "Deployment", {"cpu": "250m", "memory": "256Mi"}, 0.5, 0.4, 900.0),
+    "shop-search": ("shop", "StatefulSet", {"cpu": "1", "memory": "2Gi"}, 1.0, 0.8, 1300.0),
+    "lab-infer": ("lab", "Deployment", {"cpu": "1", "memory": "1Gi"}, 1.0, 0.8, 800.0),
 }
 """Namespace, which has one workload with an HPA: its quota, kind, requests; what it is asked to work, in CPUs: the
 mean, how far it goes from that, and within how many seconds."""
@@ -70,8 +70,6 @@ class Hour:
     def __init__(self, world: WebhookWorld, seed: int) -> None:
         self._api, self._usage = world.api, world.metrics.usage
         self._dice = random.Random(seed)
-        self._notebooks: list[str] = []
-        self._jobs: list[str] = []
         self._count = 0
 
     def begin(self) -> None:
@@ -91,14 +89,15 @@ class Hour:
 
     def go(self, seconds: float) -> None:
         """Live so long."""
-        acts = (self._make_notebook, self._resize_notebook, self._drop_notebook, self._work, self._stop_work)
+        resize = self._resize_notebook
+        acts = (self._make_notebook, resize, resize, resize, self._drop_notebook, self._work, self._stop_work)
         begin_s, next_s, raised = time.monotonic(), 20.0, False
         while (now_s := time.monotonic() - begin_s) < seconds:
             for name in SCALED:
                 self._load(name, now_s)
             if now_s >= next_s:
                 self._dice.choice(acts)()
-                next_s = now_s + self._dice.uniform(20, 60)
+                next_s = now_s + self._dice.uniform(15, 40)
             if now_s > seconds / 4 and self._count % 7 == 3:
                 self._count += 1
                 self._roll_out()
@@ -126,35 +125,29 @@ class Hour:
             act()
 
     def _make_notebook(self) -> None:
-        name = f"notebook-{self._count}"
         cpu = self._dice.choice(("250m", "500m", "1"))
-        self._make("lab-people", workload(name, self._dice.randint(1, 3), {"cpu": cpu, "memory": "1Gi"}))
-        self._notebooks.append(name)
+        self._make("lab-people", workload(self._name("notebook"), 1, {"cpu": cpu, "memory": "1Gi"}))
+
+    def _name(self, kind: str) -> str:
+        return f"{kind}-{self._dice.randrange(4)}"
 
     def _resize_notebook(self) -> None:
-        if self._notebooks:
-            name, to = self._dice.choice(self._notebooks), self._dice.randint(0, 5)
-            tree = {"spec": {"replicas": to}}
-            self._try(lambda: self._api.patch("Deployment", name, "lab-people", tree, sub="scale"))
+        name, tree = self._name("notebook"), {"spec": {"replicas": self._dice.randint(0, 4)}}
+        self._try(lambda: self._api.patch("Deployment", name, "lab-people", tree, sub="scale"))
 
     def _drop_notebook(self) -> None:
-        if len(self._notebooks) > 2:
-            name = self._notebooks.pop(0)
-            self._try(lambda: self._api.delete("Deployment", name, "lab-people"))
+        self._try(lambda: self._api.delete("Deployment", self._name("notebook"), "lab-people"))
 
     def _work(self) -> None:
-        name, many = f"train-{self._count}", self._dice.randint(1, 4)
+        name, many = self._name("train"), self._dice.randint(1, 4)
         made = workload(name, many, {"cpu": "500m", "memory": "1Gi"})
         template = made["spec"]["template"]
         template["spec"]["restartPolicy"] = "Never"
         spec = {"parallelism": many, "template": template}
         self._make("lab-people", {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
-        self._jobs.append(name)
 
     def _stop_work(self) -> None:
-        if self._jobs:
-            name = self._jobs.pop(0)
-            self._try(lambda: self._api.delete("Job", name, "lab-people"))
+        self._try(lambda: self._api.delete("Job", self._name("train"), "lab-people"))
 
     def _roll_out(self) -> None:
         image = f"registry.test/app:{self._count}"

@@ -21,8 +21,8 @@ from extauthz.core.kinds import PODS
 from extauthz.core.ledger import accounts, envelope, ownership
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.objects import jobs
-from extauthz.core.objects.metadata import EVERYTHING
+from extauthz.core.objects import workloads
+from extauthz.core.objects.fields import EVERYTHING
 from extauthz.simulate.pods import objects
 from extauthz.simulate.pods.judge import Past
 from extauthz.simulate.pods.objects import DEVICE_CLASS, MAKES, SHARED_DEVICES
@@ -181,7 +181,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         ),
         {"words": ("team",)},
     ),
-    "pods-of-jobs-forgotten": ("never over", lambda: replaced(jobs, pods=lambda root: 0), {"words": KINDS["jobs"]}),
+    "pods-of-jobs-forgotten": (
+        "never over",
+        lambda: replaced(workloads, pods=lambda root: 0),
+        {"words": KINDS["jobs"]},
+    ),
     "claim-template-counts-once": ("never over", _claims_once, {"words": KINDS["claims-of-devices"]}),
     "claims-count-once-made": (
         "never over",

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.cli import asking, forwarding, headroom, main, top
+from extauthz.cli import asking, asking_server, headroom, main, top
 from extauthz.servers.api.answers import Answers
 from extauthz.testing.builders import pod
 from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
@@ -487,7 +487,7 @@ def test_a_kubectl_that_says_nothing_is_given_up(
     stub, log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     stub("time.sleep(60)")
-    monkeypatch.setattr(forwarding, "WITHIN_S", 1.0)
+    monkeypatch.setattr(asking_server, "WITHIN_S", 1.0)
     assert main(["top"]) == 69
     assert "nothing came within 1 s" in capsys.readouterr().err
     assert not is_there(called(log)[0][0])

@@ -13,6 +13,7 @@ from extauthz.core.model import Decision
 from extauthz.observe.log import Log
 from extauthz.observe.observers import Told
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing.recording import Recorded
 
 DAY_S = 86_400.0
 BEGIN_S = 1_800_000_000.0
@@ -95,11 +96,31 @@ def test_a_dry_run_is_not_counted(logged, capsys):
     assert "1 writes decided" in week(capsys, file)[1][0]
 
 
+def test_it_stands_on_the_record_where_there_is_one(tmp_path, capsys):
+    """With the same numbers as of a log of these decisions, though equal refused retries are one line."""
+    quotas = [quota("acme", {"requests.cpu": "2"}), quota("calm", {"pods": "1"}, namespaces={}, mode="Audit")]
+    recorded = Recorded(tmp_path / "record", quotas, workload("web", 1), at_s=BEGIN_S)
+    log = Logged(tmp_path / "gate.log")
+    for replicas in (5, 5, 5, 2):
+        log.write(recorded.ask(scale("web", replicas)))
+        recorded.later(DAY_S)
+        log.at_s += DAY_S
+    recorded.close()
+    told = week(capsys, "--record", str(tmp_path / "record"))
+    assert told == week(capsys, str(log.file))
+    assert [row.split()[:6] for row in told[1][3:]] == [
+        ["calm", "deployments.apps/team-a/web", "1", "3", "4", "5"],
+        ["acme", "deployments.apps/team-a/web", "0", "3", "3", "5"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
         (["/no/such/file"], 65, "No such file or directory"),
         (["pyproject.toml"], 65, "no line of a decision is in it; it must be the gate's log in JSON"),
+        (["--record", "nowhere"], 65, "there is no file of a record"),
+        (["--record", "nowhere", "gate.log"], 64, "a record and logs tell the same; name one of them"),
         (["--days=x"], 64, "'x' is no number of days; write for example 7"),
         (["--days=0"], 64, "'0' is no number of days; write for example 7"),
     ],

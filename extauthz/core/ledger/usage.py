@@ -26,7 +26,8 @@ class Witness(Protocol):
     """Told of what counts, as it changes. It must return at once."""
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """A workload that is charged by itself costs something else, or counts elsewhere."""
+        """A workload that is charged by itself costs something else, or counts elsewhere. Not told: a higher count was
+        granted, as nearly always; its decision tells."""
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
         """A namespace has other labels; ``None``: it is gone."""
@@ -150,7 +151,9 @@ class Usage:
         if self._recounting is not None:
             self._recounting.moved(ref, before, after)
         if self.witness is not None:
-            self.witness.moved(ref, before, after)
+            is_grant = after.used is before.used and after.pod is not None
+            if not (is_grant and after.envelope.replicas > before.envelope.replicas):
+                self.witness.moved(ref, before, after)
 
     def book(self, head: Entry, before: Position, after: Position) -> None:
         """``shift``, and keep the position while a pending write lives on the workload."""

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias
 
 from extauthz.core.model import Refusal
 from extauthz.servers.api.answers import MOST
-from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.questions import MOST_IN_BATCH
+from extauthz.servers.api.rights import CONTENT_TYPE
 
 Schema: TypeAlias = dict[str, Any]
 

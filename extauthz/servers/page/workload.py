@@ -12,7 +12,7 @@ from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import rendering
 from extauthz.servers.page.chart import chart
-from extauthz.servers.page.views import View, decided
+from extauthz.servers.page.rendering import View, decided
 
 MOST_DECISIONS = 200
 """Those of the chart."""

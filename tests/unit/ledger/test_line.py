@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.line import MAX_IN_ALL, MAX_IN_CHILD, MAX_IN_TREE
 from extauthz.core.model import Lower, Place, Refusal, Requester, Verdict
+from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import create, gate, put_scale, quota, scale, workload
-from tests.unit.ledger.houses import GPU, NANO, House, child, full, root
+from tests.unit.ledger.houses import GPU, NANO, House, Ranked, child, full, root
 
 
 def test_what_the_first_needs_is_kept_for_it():
@@ -91,6 +93,84 @@ def order_of(*quotas: WorkspaceQuota, has: dict[str, int], wants: dict[str, int]
 def test_the_order(weights: dict[str, int], has: dict[str, int], wants: dict[str, int], order: list[str]):
     quotas = [child(name, weight=weight) for name, weight in weights.items()]
     assert order_of(*quotas, has=has, wants=wants) == order
+
+
+def ranked(house: House, **ranks: Any) -> list[tuple[str, str]]:
+    """The policy and step of each call that failed, from now on."""
+    failed: list[tuple[str, str]] = []
+    house.gate.enlist(Policies([Enlisted("ranked", Ranked(ranks))], lambda *what: failed.append(what)))
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("ranks", "line"),
+    [
+        ({}, ["b", "a", "c"]),
+        ({"c": -1}, ["c", "b", "a"]),
+        ({"b": 1_000, "a": 1_000, "c": -1_000}, ["c", "b", "a"]),
+        ({"b": 2, "c": 1}, ["a", "c", "b"]),
+    ],
+)
+def test_a_rank_comes_before_the_share(ranks: dict[str, int], line: list[str]):
+    house = full()
+    failed = ranked(house, **ranks)
+    for name, wanted in (("a", 5), ("b", 2), ("c", 6)):
+        house.wants(name, wanted)
+    assert (house.line(), failed) == (line, [])
+
+
+def test_who_comes_first_by_its_rank_has_what_it_needs_kept():
+    house = full()
+    house.wants("b", 2)
+    ranked(house, c=-1, a=-2)
+    house.has("c", 4)
+    assert house.wants("c", 5, question=True).verdict is Verdict.ALLOW, "it comes before b"
+    house.wants("c", 6)
+    assert house.wants("b", 2).reason == "not-its-turn"
+    assert house.wants("a", 5).verdict is Verdict.ALLOW
+
+
+def test_a_rank_is_no_way_to_be_first_for_ever():
+    house = full()
+    ranked(house, c=-1_000)
+    house.wants("c", 6)
+    house.wants("b", 2)
+    for _ in range(32):
+        house.passes(10)
+        house.wants("c", 6)
+        house.wants("b", 2)
+    assert house.line() == ["b", "c"]
+
+
+@pytest.mark.parametrize("rank", [RuntimeError("odd"), "first", 1.0, True, 1_001, -1_001, None])
+def test_a_rank_that_is_none_is_nought_and_counted(rank: Any):
+    house = full()
+    failed = ranked(house, a=rank)
+    for name, wanted in (("b", 2), ("a", 5)):
+        assert house.wants(name, wanted).verdict is Verdict.DENY
+    assert house.line() == ["b", "a"]
+    assert set(failed) == {("ranked", "rank")}
+
+
+def test_one_policy_gives_ranks_and_none_that_only_audits():
+    both = [Enlisted("one", Ranked({"c": -1})), Enlisted("other", Ranked({"a": -1}))]
+    with pytest.raises(TwoOrdersError, match=r"^one, other: each gives ranks, and a line has one order; keep one"):
+        Policies(both)
+    house = full()
+    house.gate.enlist(Policies([both[0], both[1]._replace(audits=True)]))
+    for name, wanted in (("a", 5), ("b", 2), ("c", 6)):
+        house.wants(name, wanted)
+    assert house.line() == ["c", "b", "a"]
+
+
+def test_a_changed_rank_is_news():
+    house = full()
+    ranked(house, b=1)
+    house.wants("b", 2)
+    _, said = house.gate.ledger.turns.sent()
+    ranked(house, b=2)
+    house.wants("b", 2)
+    assert house.gate.ledger.turns.sent()[1] != said
 
 
 def test_a_child_without_that_limit_has_the_share_of_the_root():
@@ -351,6 +431,17 @@ def test_where_there_is_room_for_all_of_it_a_count_is_lowered_to_what_the_line_l
     assert lowered(house, "c", 5) is None, "nothing is left to it"
 
 
+def test_a_rank_counts_where_a_count_is_lowered():
+    house = House([root(10, mode="Clamp"), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 9)
+    house.has("c", 2)
+    ranked(house, c=-1)
+    assert lowered(house, "c", 5) is None, "all of it is granted"
+    assert lowered(house, "c", 6) == (5, ANY)
+    ranked(house, c=1)
+    assert lowered(house, "c", 5) == (4, ANY)
+
+
 @pytest.mark.parametrize(
     ("mode", "own", "asked", "count"),
     [
@@ -404,7 +495,7 @@ def test_a_line_stays_as_long_as_its_tree_has_turns():
 
 
 def place(tree: str):
-    return Place(tree, ("b",), {tree: {GPU: NANO}}, False, 2)
+    return Place(tree, ("b",), {tree: {GPU: NANO}}, False, 2, 0)
 
 
 # The next start, and other gates.

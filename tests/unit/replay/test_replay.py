@@ -317,6 +317,21 @@ def test_pods_beyond_a_count_that_grows_again_cost_once(tmp_path: Path):
     assert (found.same, found.asks, found.wanted[ROW].peak) == (2, 2, 5 * 10**9)
 
 
+def test_what_was_refused_and_is_not_there_is_wanted_until_nobody_asks_any_more(tmp_path: Path):
+    gate = Recorded(tmp_path, [limit(4)], web(2))
+    for _ in range(3):
+        gate.ask(create(workload("new", 3)))
+        gate.later(10)
+    gate.later(970)
+    gate.ask(scale("web", 2))
+    gate.close()
+    found = replayed(tmp_path)
+    assert (found.same, found.denied_minutes) == (4, 3 * 30 / 60)
+    level = found.wanted[ROW]
+    assert (level.percentile(0.9), level.peak) == (2 * 10**9, 5 * 10**9)
+    assert replayed(tmp_path, limit(5)).missed == 0
+
+
 def test_answers_that_no_quota_has_given_are_taken_as_recorded(tmp_path: Path):
     silent = workload("silent", 1, {"memory": "1Gi"})
     gate = Recorded(tmp_path, [quota("acme", {"requests.cpu": "9"})], silent)
