@@ -40,7 +40,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "tests/unit/test_docs.py",
     ),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
-    "extauthz/core/quota/overrides.py": ("tests/unit/quota", "tests/unit/decision/test_overrides.py"),
+    "extauthz/core/quota/overrides.py": ("tests/unit/quota", "tests/unit/decision/test_modes.py"),
     "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/live.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
     "extauthz/settlement": (

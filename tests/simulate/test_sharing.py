@@ -31,6 +31,18 @@ def test_with_turns_nobody_waits_for_two_of_its_intervals_beyond_its_turn():
     assert share.used > first_come.used - 0.1
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(19, id="who-comes-back-has-not-gone-to-the-end"),
+        pytest.param(27, id="who-asked-once-is-waited-for"),
+    ],
+)
+def test_a_turn_comes_after_those_that_come_first(seed: int):
+    """What is measured knew two turns that nobody had."""
+    assert late(outcome([seed], turns=True)) == []
+
+
 def test_it_is_seen_when_nothing_is_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Turns, "holding", lambda self, *of: [])
     assert late(outcome(SEEDS, turns=True, until_s=HALF_AN_HOUR_S))
