@@ -24,7 +24,7 @@ from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
 from extauthz.cli.flags.render import TLS_DEFAULTS as TLS_DEFAULTS
 from extauthz.cli.flags.render import WEBHOOK_DEFAULTS as WEBHOOK_DEFAULTS
 from extauthz.files import options as file_options
-from extauthz.render import certificates, clusters, envoy, istio, webhook
+from extauthz.render import certificates, clusters, envoy, istio, secrets, webhook
 from extauthz.render.certificates import TlsOptions
 from extauthz.render.manifests import FORMATS as MANIFESTS
 from extauthz.render.manifests import Part
@@ -56,7 +56,7 @@ def _envoy(arguments: argparse.Namespace) -> str:
     to_text = FORMATS[arguments.output]
     if arguments.part == BOOTSTRAP:
         return to_text(envoy.sidecar(options))
-    files = certificates.secret_files(options)
+    files = secrets.files(options)
     if arguments.part not in files:
         flags = "--gate-ca" if arguments.part == GATE_CA else "--gate-ca, --gate-cert and --gate-key"
         raise ValueError(f"--part {arguments.part} is for TLS to the gate: add {flags}, or leave it out")

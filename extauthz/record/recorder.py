@@ -13,7 +13,7 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.record.files import Files
-from extauthz.record.scribe import PLAIN, Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+from extauthz.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -113,13 +113,10 @@ class Recorder:
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None) -> None:
-        """Note a decision, in its order among all changes. Of a count that is granted, as nearly all are, what its line
-        says is at hand: only references are kept, and the thread makes lines of many at a time."""
+        """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
         if type(reading) is Write and reading.object is None:
-            reason, ref = decision.reason, decision.ref
-            if reason in PLAIN and ref is not None and not decision.dry_run and len(self._notes) < MOST:
-                before, operation, count = decision.replicas_before, decision.operation, reading.replicas
-                self._notes.append((self._clock(), decision.id, ref, operation, before, count, reason))
+            if len(self._notes) < MOST:
+                self._notes.append((self._clock(), decision, reading.replicas))
                 return
             self._note(Asked(self._clock(), decision, reading.replicas))
             return

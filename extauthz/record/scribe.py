@@ -98,9 +98,9 @@ class Told(NamedTuple):
     """Since when."""
 
 
-Count: TypeAlias = tuple[float, str, WorkloadRef, Operation | None, int | None, int, str]
-"""A count that was granted: when, id, workload, operation, the count before, the one that is asked for, reason. Nearly
-all notes are one, so it is the least that can be made."""
+Count: TypeAlias = tuple[float, Decision, int]
+"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
+be made."""
 
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
@@ -173,7 +173,7 @@ class Scribe:
         """Those of questions, to be encoded together."""
         self._began = False
         self._at_s = 0.0
-        self._begins_s, self._begins = 0.0, ""
+        self._begins_s, self._begins = -1.0, ""
         """How the line of a question begins, and since when."""
         self._lost = 0
         self._lost_since_s: float | None = None
@@ -193,18 +193,20 @@ class Scribe:
             if type(noted) is not tuple:
                 self._other(cast("Noted", noted))
                 continue
+            _, decision, to = cast("Count", noted)
+            tail, ref, before = _PLAIN_TAILS.get(decision.reason), decision.ref, decision.replicas_before
+            if tail is None or ref is None or decision.dry_run or (self._folds and ref in self._folds):
+                self._asked(Asked(at_s, decision, to))
+                continue
             # Nearly all of them: the shortest way to a line.
-            _, name, ref, operation, before, to, reason = cast("Count", noted)
-            if self._folds and ref in self._folds:
-                self._end(self._folds[ref])
             if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
                 self._begins_s, self._begins = self._at_s, f'{{"k":"ask","t":{self._at_s:.3f},"id":"'
             group, resource, namespace, workload = ref  # it is known, so these are names of objects
             kind = f"{resource}.{group}" if group else resource
             from_ = f'"from":{before},' if before is not None else ""
             lines.append(
-                f'{self._begins}{name}","workload":"{kind}/{namespace}/{workload}",'
-                f'"operation":"{_OPERATIONS[operation]}",{from_}"to":{to}{_PLAIN_TAILS[reason]}'
+                f'{self._begins}{decision.id}","workload":"{kind}/{namespace}/{workload}",'
+                f'"operation":"{_OPERATIONS[decision.operation]}",{from_}"to":{to}{tail}'
             )
         if lines:
             self._put_all()

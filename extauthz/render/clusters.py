@@ -16,7 +16,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstream
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from . import certificates, routes
+from . import routes, secrets
 from .options import APISERVER_CA, GATE_CA, GATE_CLIENT, SERVING, Endpoint, SidecarOptions
 
 # Which of several gates Envoy asks: the first as long as it is well, the next ones in their order while it is not.
@@ -159,7 +159,7 @@ def address(where: Endpoint) -> core.Address:
 def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
     """What clients see. Their certificates could not be passed on, so none is asked for: they come with tokens."""
     common = tls.CommonTlsContext(
-        tls_params=_tls_params(), alpn_protocols=["h2", "http/1.1"], **certificates.shown(SERVING, options)
+        tls_params=_tls_params(), alpn_protocols=["h2", "http/1.1"], **secrets.shown(SERVING, options)
     )
     return _tls_socket(tls.DownstreamTlsContext(common_tls_context=common))
 
@@ -246,8 +246,8 @@ def _upstream_tls(
     )
     common = tls.CommonTlsContext(
         tls_params=_tls_params(),
-        **certificates.trusted(authority, san, options),
-        **(certificates.shown(certificate, options) if certificate is not None else {}),
+        **secrets.trusted(authority, san, options),
+        **(secrets.shown(certificate, options) if certificate is not None else {}),
     )
     # RFC 6066 §3: an IP address is no server name.
     return _tls_socket(tls.UpstreamTlsContext(common_tls_context=common, sni="" if by_ip else server_name))

@@ -6,7 +6,7 @@ through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, th
 beside it for what is not TLS, and the API server refuses that.
 (https://istio.io/latest/docs/reference/config/networking/envoy-filter/)
 
-The files of SDS by which the sidecar finds its certificates (``render/certificates.py``) are annotations of the pod
+The files of SDS by which the sidecar finds its certificates (``render/secrets.py``) are annotations of the pod
 itself, which a volume shows to the sidecar: so the pod needs no object more, and others make another pod.
 (https://kubernetes.io/docs/concepts/storage/volumes/#downwardapi)
 """
@@ -22,7 +22,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import certificates, clusters, envoy, manifests, routes
+from . import clusters, envoy, manifests, routes, secrets
 from .manifests import folder, mount
 from .options import SERVICE_PORT, MeshOptions, SidecarOptions
 
@@ -106,7 +106,7 @@ def _trusting(options: MeshOptions) -> dict[str, Tree]:
 def _annotations(options: MeshOptions) -> dict[str, str]:
     """Istio's own (https://istio.io/latest/docs/reference/config/annotations/), whose values are JSON in a string, and
     the files of SDS."""
-    files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in certificates.secret_files(options.sidecar).items()}
+    files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
     volumes = _volumes(options, files)
     mounts = [mount(volume["name"], path) for path, volume in volumes]
     return {

@@ -88,7 +88,7 @@ class SidecarOptions:
     """Served to the client, which must trust it: client-go drops bearer tokens for ``http://`` servers."""
     key_file: str = "/etc/extauthz/tls/tls.key"
     secrets_dir: str = "/etc/extauthz/envoy"
-    """Folder with a file for each certificate and authority (``certificates.py``). So Envoy uses renewed ones without a
+    """Folder with a file for each certificate and authority (``secrets.py``). So Envoy uses renewed ones without a
     restart."""
     apiserver: Endpoint = _APISERVER
     apiserver_name: str = "kubernetes.default.svc"

@@ -23,7 +23,7 @@ from .objects import (
     sending,
     workload,
 )
-from .reference import WRITTEN
+from .policies import WRITTEN
 
 CONTAINERS = "/spec/template/spec/containers"
 

@@ -31,7 +31,7 @@ from . import wire
 from .connection import Link, SimulatedConnection
 from .excuses import PENDING_PER_TREE
 from .loop import VirtualLoop
-from .reference import Odd, enlisted
+from .policies import Odd, enlisted
 from .server import ApiServer
 from .views import Horizon
 from .wire import Answer, Question

@@ -6,20 +6,17 @@ The worst that promises can do, in whatever order they land, must fit every quot
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import count, takewhile
-from random import Random
-from typing import Any, Final
 
-from extauthz.core.model import Growth, Tree
-from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, NotYet, Refused
+from extauthz.core.model import Tree
 
 from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
 from .objects import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
+from .policies import most
 from .server import ApiServer
 
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
@@ -217,81 +214,3 @@ def _amount(key: str, value: str) -> int:
 def _labels(tree: Tree) -> Labels:
     labels: Labels = tree["metadata"].get("labels") or {}
     return labels
-
-
-# Policies of the simulated world: those that operators write into quotas, and a plug-in that cannot be relied on.
-
-WRITTEN: Final[Mapping[str, str]] = {
-    "most-2": "write.to <= 2",
-    "most-4": "write.to <= workload.replicas || write.to <= 4",
-    "limit-3": "1 + 2",
-    "fails-0": "write.to / 0 > 0",
-}
-"""Name to expression. The name ends with the highest count that a workload may be raised to."""
-
-
-def written(names: tuple[str, ...]) -> Tree:
-    """``spec.policies``."""
-    return [{"name": name, "expression": WRITTEN[name], "message": name} for name in names]
-
-
-def most(policies: Tree) -> int | None:
-    """The highest count that such policies let a workload be raised to; ``None``: any."""
-    return min((int(one["name"].rpartition("-")[2]) for one in policies or ()), default=None)
-
-
-class Odd(GrowthPolicy):
-    """Fails, lies about its type, or refuses, now and then; until there is peace."""
-
-    def __init__(self, random: Random, peace: asyncio.Event) -> None:
-        self._random = random
-        self._peace = peace
-        self.reserved: dict[str, Growth] = {}
-        """Grants that it was told of, and not of their end."""
-        self.wrong = ""
-        """What it was told that cannot be."""
-
-    def filter(self, growth: Growth) -> Refused | None:
-        said: Refused | None = self._said(growth, Refused("odd"))
-        return said
-
-    def permit(self, growth: Growth) -> NotYet | None:
-        said: NotYet | None = self._said(growth, NotYet("odd", 5.0))
-        return said
-
-    def rank(self, growth: Growth) -> int:
-        said: int | None = self._said(growth, self._random.randint(-2, 2))
-        return said or 0
-
-    def _said(self, growth: Growth, said: Any) -> Any:  # noqa: ANN401 (it lies about its type)
-        if not growth.rises and growth.to <= growth.before:
-            self.wrong = f"it was asked about {growth.ref}, which raises nothing"
-        chance = 1.0 if self._peace.is_set() else self._random.random()
-        if chance < 0.03:
-            raise RuntimeError("odd")
-        return said if chance < 0.08 else "a lie" if chance < 0.1 else None
-
-    def reserve(self, growth: Growth) -> None:
-        if growth.id in self.reserved:
-            self.wrong = f"it was told twice of {growth.id}"
-        self.reserved[growth.id] = growth
-        self._may_fail()
-
-    def unreserve(self, growth: Growth) -> None:
-        if self.reserved.pop(growth.id, None) is None:
-            self.wrong = f"it was told of the end of {growth.id}, and never of a grant"
-        self._may_fail()
-
-    def after(self, growth: Growth, fate: Fate) -> None:
-        if growth.id in self.reserved:
-            self.wrong = f"it was told what became of {growth.id} before its end"
-        self._may_fail()
-
-    def _may_fail(self) -> None:
-        if not self._peace.is_set() and self._random.random() < 0.05:
-            raise RuntimeError("odd")
-
-
-def enlisted(odd: Odd) -> tuple[Enlisted, ...]:
-    """As a gate is given it."""
-    return (Enlisted("odd", odd),)

@@ -15,7 +15,8 @@ from . import drawing, objects, restarts
 from .judge import Key
 from .objects import KINDS, kind_of
 from .plan import Step
-from .reference import CLAIMS, NAMESPACES, QUOTAS, written
+from .policies import written
+from .reference import CLAIMS, NAMESPACES, QUOTAS
 from .restarts import LEDGERS
 from .world import World
 

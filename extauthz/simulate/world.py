@@ -23,7 +23,8 @@ from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .objects import CPUS, KINDS, REPLICA_SET, word_of, workload_of
 from .plan import Plan
-from .reference import CLAIMS, NAMESPACES, QUOTAS, Odd, ReferenceModel, owner
+from .policies import Odd
+from .reference import CLAIMS, NAMESPACES, QUOTAS, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0

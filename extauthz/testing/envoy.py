@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from extauthz.render import certificates
 from extauthz.render import envoy as render
+from extauthz.render import secrets
 from extauthz.render.options import Endpoint, SidecarOptions
 
 from .processes import Child, page
@@ -44,7 +44,7 @@ def validate(bootstrap: Path) -> str:
 
 def write_secrets(options: SidecarOptions, folder: Path) -> None:
     """The files that a bootstrap of these options names, where ``folder`` is its ``secrets_dir``."""
-    for name, file in certificates.secret_files(options).items():
+    for name, file in secrets.files(options).items():
         (folder / f"{name}.yaml").write_text(render.to_yaml(file))
 
 
