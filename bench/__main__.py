@@ -14,6 +14,7 @@ from . import (
     cluster,
     commands,
     decision,
+    guarantees,
     latency,
     neighbours,
     policies,
@@ -86,6 +87,7 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
         *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
+        *guarantees.measure(decision.QUICK if quick else decision.FULL, say),
         policies.measure(decision.QUICK if quick else decision.FULL),
         *record.measure(decision.QUICK if quick else decision.FULL, say),
         *commands.measure(commands.QUICK if quick else commands.FULL, say),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
-from extauthz.core.objects import metadata, workloads
+from extauthz.core.objects import fields, workloads
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
@@ -94,7 +94,7 @@ class Population:
         return str(300_000_000 + i)
 
     def _workload(self, i: int, template: Template) -> tuple[WorkloadRef, Observed]:
-        labels = metadata.labels_text({"app": self.name(i)})
+        labels = fields.labels_text({"app": self.name(i)})
         ref = WorkloadRef("apps", "deployments", self._namespaces[i % len(self._namespaces)], self.name(i))
         return ref, Observed(
             1 + i % 8, template, labels, uid(i), self.resource_version(i), selector=labels, max_surge="25%"

@@ -19,10 +19,10 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict
+from extauthz.observe.episodes import Recent
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Observers
-from extauthz.observe.recent import Recent
 from extauthz.record.files import Files
 from extauthz.record.recorder import Recorder
 from extauthz.service.deciding import Deciding

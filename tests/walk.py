@@ -73,10 +73,10 @@ class Walk(NamedTuple):
 
 CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(39, 16, 23),
-    "observers of that check": Walk(20, 7, 13),
+    "observers of that check": Walk(19, 6, 13),
     "AdmissionReview of a scale": Walk(48, 18, 30),
-    "AdmissionReview of a Deployment": Walk(222, 24, 198),
-    "watch event of a Deployment": Walk(112, 16, 96),
+    "AdmissionReview of a Deployment": Walk(200, 23, 177),
+    "watch event of a Deployment": Walk(88, 15, 73),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.inputs import Files
 from extauthz.core.quota import spec
-from extauthz.core.resourcelists import read_amounts
+from extauthz.core.resources import read_amounts
 
 Tree = Any
 NANO, MICRO = 10**9, 10**6

@@ -1,8 +1,8 @@
 """A policy for extauthz: a workload grows by so many replicas in a while, and no more.
 
 It uses all of the steps that may be of use: ``filter`` notes what the others need, ``limit`` says how far a workload
-may grow at once, ``permit`` says when it is worth to ask again, ``reserve`` and ``after`` keep the books. A grant that
-came to nothing is given back.
+may grow at once, ``rank`` who comes first in a line, ``permit`` when it is worth to ask again, ``reserve`` and
+``after`` keep the books. A grant that came to nothing is given back.
 
     EXTAUTHZ_POLICIES=growth-budget GROWTH_BUDGET=10 GROWTH_BUDGET_S=60 extauthz serve …
 """
@@ -42,6 +42,10 @@ class GrowthBudget(GrowthPolicy):
         if left <= 0:
             return None
         return Limit(growth.before + left, f"{left} more replicas within {self._seconds:g} s")
+
+    def rank(self, growth: Growth) -> int:
+        """In a line, who grew by less of late comes first. Asked only under quotas with turns."""
+        return min(self._spent(growth), 1_000)
 
     def permit(self, growth: Growth) -> NotYet | None:
         """Not before the oldest grant is old enough."""

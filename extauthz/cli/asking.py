@@ -15,7 +15,7 @@ from extauthz.cli import exits
 from extauthz.cli.flags.credentials import check
 from extauthz.core.model import WorkloadRef
 from extauthz.files.content import FilesError
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.service.setting_types import ConfigFileError, SettingsError
 
 

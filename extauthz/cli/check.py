@@ -5,11 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-from extauthz.cli import asking, asking_files, check_files, report
+from extauthz.cli import asking, asking_files, report
+from extauthz.core.errors import ObjectError
 from extauthz.core.intake.counts import read
-from extauthz.core.model import Request, Verdict, WorkloadRef
+from extauthz.core.kinds import BY_NAME
+from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
+from extauthz.core.objects import fields
+from extauthz.files import content
+from extauthz.files.content import Content, FileProblem, FilesError
+from extauthz.files.lines import steps
+from extauthz.files.objects import Placed, objects
 from extauthz.servers.api import shown
 from extauthz.servers.api.shown import Json
 from extauthz.service.ids import new_id
@@ -20,10 +29,10 @@ from extauthz.service.setting_types import SettingsError
 def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
     if arguments.filename is not None:
-        return check_files.run(arguments)
+        return run_files(arguments)
     decision = _decide(arguments)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
-    return check_files.EXITS[Verdict(decision["verdict"])]
+    return EXITS[Verdict(decision["verdict"])]
 
 
 def _decide(arguments: argparse.Namespace) -> Json:
@@ -63,3 +72,101 @@ def _body(source: str | None) -> bytes:
     if source is None:
         return b""
     return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+
+
+# ``extauthz check -f``: what the webhook would say of each object of some files.
+
+EXITS: Final = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
+
+_NAMES: Final = ("workload", "replicas", "method", "path", "body")
+"""What else ``check`` decides."""
+
+
+def run_files(arguments: argparse.Namespace) -> int:
+    """Print a line an object; the exit code tells the gravest verdict. Raises as ``asking.answered`` expects."""
+    for name in _NAMES:
+        if getattr(arguments, name) is not None:
+            raise SettingsError(f"{name}: leave it out where -f names files")
+    placed = _workloads(arguments.filename, arguments.namespace, frozenset(arguments.custom))
+    with asking.source(arguments) as source:
+        found = [(one, source.decision({"object": one.tree})) for one in placed]
+    if arguments.output == "json":
+        sys.stdout.write(report.as_json([{"file": one.name, "decision": decision} for one, decision in found]))
+    else:
+        sys.stdout.writelines(f"{_line(decision)}\n" for _, decision in found)
+        if not found:
+            sys.stdout.write("no object with replicas\n")
+    verdicts = {Verdict(decision["verdict"]) for _, decision in found}
+    gravest = next((one for one in (Verdict.DENY, Verdict.UNAVAILABLE) if one in verdicts), Verdict.ALLOW)
+    return EXITS[gravest]
+
+
+def _line(decision: Json) -> str:
+    """``deny  deployments.apps shop/web 3 → 9: the sentence``."""
+    one, count = decision["workload"], decision["replicas"]
+    resource = ".".join(filter(None, (one["resource"], one["group"])))
+    was, wanted = ("?" if count[key] is None else count[key] for key in ("from", "to"))
+    change = f"{was} → {wanted}" if count["from"] is not None else f"new, {wanted}"
+    if decision["verdict"] != Verdict.UNAVAILABLE and count["to"] is None:  # of its kind each object is one
+        change = "new" if count["from"] is None else "changed"
+    why = decision["reason"] if decision["verdict"] == Verdict.ALLOW else decision["sentence"]
+    return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
+
+
+def _workloads(names: Iterable[str], namespace: str | None, custom: Container[str]) -> list[Placed]:
+    """Those with replicas, each with its namespace; of custom resources those of ``custom``. Raises FilesError with all
+    that is wrong."""
+    problems: list[FileProblem] = []
+    found: list[Placed] = []
+    for file in _contents(names):
+        for one in objects(file):
+            try:
+                if _is_gated(one.tree, custom):
+                    found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
+            except ObjectError as error:
+                detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
+                problems.append(one.problem(steps(error.path), error.path, detail, cure))
+    if problems:
+        raise FilesError(problems)
+    return found
+
+
+def _contents(names: Iterable[str]) -> Iterator[Content]:
+    for name in names:
+        if name == "-":
+            yield Content("(standard input)", sys.stdin.buffer.read())
+        else:
+            yield from content.read(Path(name))
+
+
+def _is_gated(tree: Tree, custom: Container[str]) -> bool:
+    if not isinstance(tree, Mapping):
+        raise ObjectError("kind", "is missing: it is no object of Kubernetes")
+    if not tree.get("apiVersion"):
+        raise ObjectError("apiVersion", "is missing")
+    group, name = fields.kind_of(tree)
+    kind = BY_NAME.get((group, name))
+    return kind.is_gated or kind.is_admitted if kind is not None else f"{_plural(name.lower())}.{group}" in custom
+
+
+def _plural(singular: str) -> str:
+    """As kubectl guesses it (``meta.UnsafeGuessKindToResource`` of apimachinery)."""
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
+
+
+def _in_namespace(tree: Mapping[str, Tree], namespace: str | None) -> dict[str, Tree]:
+    """The object with a name, a namespace and a spec. Raises ObjectError."""
+    given = tree.get("metadata")
+    named = dict(given) if isinstance(given, Mapping) else {}
+    if not named.get("name") and not named.get("generateName"):
+        raise ObjectError("metadata.name", "is missing")
+    if not isinstance(tree.get("spec"), Mapping):
+        raise ObjectError("spec", "must be an object")
+    written = named.setdefault("namespace", namespace)
+    if not written:
+        raise ObjectError("metadata.namespace", "is missing, and no --namespace is given")
+    if namespace is not None and written != namespace:
+        raise ObjectError("metadata.namespace", f"is {written!r}, and --namespace says {namespace!r}")
+    return dict(tree) | {"metadata": named}

@@ -20,7 +20,7 @@ from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
 from extauthz.kube.connection import ApiError, Unreachable, connect
 from extauthz.kube.resource import Calls
 from extauthz.kube.session import NoClusterError
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 
 WITHIN_S: Final = 15.0
 NOT_FOUND: Final = 404

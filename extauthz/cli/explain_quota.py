@@ -12,10 +12,10 @@ from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.core.resourcelists import FootprintError
+from extauthz.core.resources import FootprintError
 from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.api.shown import named
 from extauthz.service.setting_types import SettingsError
 from extauthz.service.settings import policy

@@ -13,6 +13,7 @@ from extauthz.core.kinds import BY_NAME, GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.files.content import Content
 from extauthz.files.objects import objects
+from extauthz.servers.api import shown
 from extauthz.servers.api.shown import Json
 from extauthz.service.setting_types import SettingsError
 
@@ -76,16 +77,16 @@ def _of(found: dict[str, Any]) -> str:
 def as_text(found: dict[str, Any]) -> str:
     """A sentence or two, and the evidence."""
     count = found["observedReplicas"]
-    has = f"{found['resource']} {found['namespace']}/{found['name']} has {count} replica{'s' * (count != 1)}"
+    has = f"{found['resource']} {found['namespace']}/{found['name']} {shown.has(found)}"
     if found["replicas"] is None:
         lines = [f"{has}, and no quota sets a bound."]
     else:
-        lines = [f"{has} and may have {found['replicas']}{_of(found)}{_within(found, count)}."]
+        lines = [f"{has} and {shown.may(found)}{_of(found)}{_within(found, count)}."]
         bound = found["bound"]
         names = report.amounts(bound.get("kept", "0") != "0")
         head = ("quota", "resource", *names)
         row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))
-        lines += ["", "One more replica does not fit:", *report.lines([head, row], "  ")]
+        lines += ["", f"{shown.one_more(found)} does not fit:", *report.lines([head, row], "  ")]
     if (short := found.get("auditBound")) is not None:
         limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"
         who = f"{'/'.join(short['path'])}, in mode Audit, refuses nothing and"

@@ -13,7 +13,7 @@ from typing import Any
 from extauthz.cli import exits, report
 from extauthz.core import quantities
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.core.times import stamp
+from extauthz.core.texts import stamp
 from extauthz.files.content import FilesError
 from extauthz.record.reading import Record, RecordError
 from extauthz.replay import hours, page, suggest

@@ -10,7 +10,7 @@ from typing import Any, Final
 from extauthz.cli import asking, report
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.service.setting_types import SettingsError
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")

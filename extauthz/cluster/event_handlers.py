@@ -19,9 +19,9 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects.metadata import place_of, version_of
+from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resourcelists import FootprintError
+from extauthz.core.resources import FootprintError
 from extauthz.kube.reflector import EventHandler
 from extauthz.kube.resource import Resource
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from extauthz.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.core.errors import ObjectError
 from extauthz.core.objects.custom import Where
-from extauthz.core.resourcelists import FootprintError
+from extauthz.core.resources import FootprintError
 from extauthz.files import content, lines
 from extauthz.files.content import Content, FileProblem, FilesError
 from extauthz.files.objects import Placed, objects

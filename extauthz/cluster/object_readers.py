@@ -11,22 +11,26 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import custom, devices, jobs, workloads
+from extauthz.core.objects import custom, devices, workloads
 from extauthz.core.objects.custom import Shape, Where
-from extauthz.core.objects.fields import MAX_REPLICAS, at, mapping, replicas, text
-from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import (
+from extauthz.core.objects.fields import (
     EVERYTHING,
+    MAX_REPLICAS,
+    at,
     controller,
     labels_text,
+    mapping,
     observed,
     plain_selector,
+    replicas,
     required,
+    text,
     version_of,
 )
-from extauthz.core.objects.metadata import observed as observed_as
+from extauthz.core.objects.fields import observed as observed_as
+from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.kube.discovery import ScaledKind
+from extauthz.kube.resource import ScaledKind
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
@@ -177,10 +181,10 @@ def device_claim(root: Tree) -> Workload:
 
 def job(root: Tree) -> Workload | None:
     """A Job, as a workload of as many replicas as may run at once; none once it has finished. Raises ObjectError."""
-    if jobs.is_finished(root):
+    if workloads.is_finished(root):
         return None
     spec = mapping(root.get("spec"), "spec")
-    ref, observed = observed_as(*JOBS, root, jobs.pods(root), _pruned({"template": spec.get("template")}))
+    ref, observed = observed_as(*JOBS, root, workloads.pods(root), _pruned({"template": spec.get("template")}))
     observed.selector = plain_selector(spec.get("selector"))
     return ref, observed
 

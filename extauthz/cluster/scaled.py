@@ -17,12 +17,11 @@ from extauthz.core.footprint import per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.custom import Where
+from extauthz.core.objects.fields import labels_dict, place_of
 from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import labels_dict, place_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resourcelists import FootprintError
-from extauthz.kube.discovery import ScaledKind
-from extauthz.kube.resource import Resource
+from extauthz.core.resources import FootprintError
+from extauthz.kube.resource import Resource, ScaledKind
 
 
 class PodPrices:

@@ -13,11 +13,10 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Shape, Where
-from extauthz.core.objects.fields import mapping
+from extauthz.core.objects.fields import kind_of, mapping
 from extauthz.core.objects.groups import Groups
-from extauthz.core.objects.metadata import kind_of
-from extauthz.kube import discovery
-from extauthz.kube.discovery import ScaledKind
+from extauthz.kube import resource
+from extauthz.kube.resource import ScaledKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class SnapshotBuilder:
             self._revisions[ref] = observed
 
     def _take_definition(self, root: Tree) -> None:
-        kind = discovery.scaled(root, self._groups)
+        kind = resource.scaled(root, self._groups)
         if kind is not None and kind.resource.namespaced:
             template = self._templates.get(kind.resource.group_resource, TEMPLATE)
             self._customs[kind.resource.group, kind.resource.kind] = kind, template
@@ -158,7 +157,7 @@ class SnapshotBuilder:
         self._classes.append(object_readers.claim_class(root))
 
 
-DEFINITION = (discovery.DEFINITIONS.group, discovery.DEFINITIONS.kind)
+DEFINITION = (resource.DEFINITIONS.group, resource.DEFINITIONS.kind)
 
 _TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]] = {
     DEFINITION: SnapshotBuilder._take_definition,

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Amounts, Tree
 from extauthz.core.quantities import NANO
-from extauthz.core.resourcelists import FootprintError as FootprintError
-from extauthz.core.resourcelists import (
+from extauthz.core.resources import (
+    DEVICES,
     is_extended,
     items,
     mapping,
@@ -25,7 +25,7 @@ from extauthz.core.resourcelists import (
     resource_list,
     text,
 )
-from extauthz.core.resources import DEVICES
+from extauthz.core.resources import FootprintError as FootprintError
 
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")

@@ -208,11 +208,11 @@ class Observed:
     owner: OwnerRef | None = None
     selector: Labels | None = None
     """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions;
-    ``metadata.EVERYTHING`` of what makes groups of pods."""
+    ``fields.EVERYTHING`` of what makes groups of pods."""
     max_surge: int | str | None = None
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
     annotations: str = ""
-    """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
+    """Those that policies may look at, as JSON (``objects.fields.ANNOTATIONS``)."""
     kept: Mapping[str, str] | None = None
     """What policies keep of its pod template, by their names; ``None``: nothing, as no policy wants to."""
     acted_on: bool | None = None
@@ -409,6 +409,8 @@ class Place(NamedTuple):
     """It has no replicas, and none may land."""
     replicas: int
     """Asked for."""
+    rank: int
+    """As a policy gives it (``GrowthPolicy.rank``)."""
 
 
 class Turn(NamedTuple):

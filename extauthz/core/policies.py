@@ -21,7 +21,11 @@ UNRESERVE: Final = "unreserve"
 AFTER: Final = "after"
 TURNED_AWAY: Final = "turned_away"
 KEEP: Final = "keep"
-_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY, KEEP)
+RANK: Final = "rank"
+_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY, KEEP, RANK)
+
+MAX_RANK: Final = 1_000
+"""Ranks are from minus this to this."""
 
 
 class Refused(NamedTuple):
@@ -50,6 +54,10 @@ class UnknownError(Exception):
     """A policy raises it where it cannot tell. The text says why; it is for the owner."""
 
 
+class TwoOrdersError(Exception):
+    """More than one policy gives ranks. The text says which."""
+
+
 class Fate(StrEnum):
     """What became of a grant."""
 
@@ -69,9 +77,9 @@ class Fate(StrEnum):
 class GrowthPolicy(Protocol):
     """One rule of a platform's own. Subclass it, and write the steps that it needs: the others say nothing.
 
-    Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit`` and
-    ``permit`` change nothing but ``growth.cycle``, which lives until ``reserve``. ``reserve``, ``unreserve`` and
-    ``after`` must bear being told twice.
+    Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit``,
+    ``rank`` and ``permit`` change nothing but ``growth.cycle``, which lives until ``reserve``. ``reserve``,
+    ``unreserve`` and ``after`` must bear being told twice.
     """
 
     def filter(self, growth: Growth) -> Refused | None:
@@ -81,6 +89,11 @@ class GrowthPolicy(Protocol):
     def limit(self, growth: Growth) -> Limit | None:
         """How far may its count grow? Of several limits the smallest holds."""
         return None
+
+    def rank(self, growth: Growth) -> int:
+        """Where it stands in a line (``spec.turns``): the smallest rank comes first, and of equal ones the smallest
+        share. From -1,000 to 1,000."""
+        return 0
 
     def permit(self, growth: Growth) -> NotYet | None:
         """Now, or not yet? Asked last: everything else has room for it."""
@@ -122,9 +135,12 @@ class Policies:
     """Those that a gate asks about all growth, by the steps that they have, in their order.
 
     Args:
-        failed: told of each call of ``keep``, ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that failed: the
-            policy's name, the step.
+        failed: told of each call of ``keep``, ``rank``, ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that
+            failed: the policy's name, the step.
         ask: gets the answer of a policy at a step.
+
+    Raises:
+        TwoOrdersError: more than one gives ranks, and does not only audit.
     """
 
     def __init__(
@@ -135,6 +151,12 @@ class Policies:
     ) -> None:
         self.all: Final = tuple(enlisted)
         self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
+        self._of[RANK] = tuple(one for one in self._of[RANK] if not one.audits)
+        if len(self._of[RANK]) > 1:
+            names = ", ".join(one.name for one in self._of[RANK])
+            raise TwoOrdersError(
+                f"{names}: each gives ranks, and a line has one order; keep one of them, or name the others with =Audit"
+            )
         self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
         self._failed = failed
         self.ask: Final = ask
@@ -144,6 +166,25 @@ class Policies:
     def at(self, step: str) -> tuple[Enlisted, ...]:
         """Those that have something to say at a step."""
         return self._of[step]
+
+    def rank(self, growth: Growth | None) -> int:
+        """Of one who asks, in a line. 0 where no policy gives ranks, or the one that does fails.
+
+        Args:
+            growth: what policies are asked; ``None``: nothing.
+        """
+        found = self._of[RANK]
+        if not found or growth is None:
+            return 0  # nearly always
+        (one,) = found
+        try:
+            said = self.ask(one, RANK, growth)
+        except Exception:  # noqa: BLE001 (code of others)
+            said = None
+        if type(said) is int and abs(said) <= MAX_RANK:
+            return said
+        self._failed(one.name, RANK)
+        return 0
 
     def kept(self, obj: Tree, template: Sequence[str]) -> Mapping[str, str] | None:
         """What policies keep of an object with its pod template at ``template``; ``None`` if they do not, or if it has

@@ -225,6 +225,10 @@ class Queries:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
         return (use for use in self.scan(quota) if use is not None)
 
+    def charges(self) -> Iterator[tuple[WorkloadRef, Amounts, Sequence[QuotaNode]]]:
+        """What each workload uses, nano-units by key, with all that it covers, and the quotas in which that counts."""
+        return ((ref, at.used.amounts, at.used_in) for ref, at in self._ledger.usage.positions())
+
     def scan(self, quota: str) -> Iterator[WorkloadUse | None]:
         """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
         top = self._node(quota)

@@ -17,7 +17,7 @@ from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 
-from . import apiserver, canary, webhook
+from . import canary, cluster, webhook
 from .canary import Answer, Canary
 from .table import Row, Verdict
 from .trust import Handshake
@@ -34,28 +34,28 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str,
         account: of the gate.
         secret: where gates keep a certificate that they make, namespace and name.
     """
-    found = webhook.find(await apiserver.webhooks(api))
+    found = webhook.find(await cluster.webhooks(api))
     if found is None:
         return webhook.none()
     asked, answers = await _canary(api, deployments)
     told = webhook.canary(asked, answers)
     named = (found.hook.get("clientConfig") or {}).get("service")
-    service = (await apiserver.service(api, named["namespace"], named["name"]))[0] if named else None
+    service = (await cluster.service(api, named["namespace"], named["name"]))[0] if named else None
     where = webhook.called(found.hook, service)
     shake = await asyncio.to_thread(_handshake, where, found.hook) if where is not None else None
     answered = told.verdict is Verdict.OK
     authority = webhook.authority(where, shake, datetime.now(UTC), answered=answered)
     wanted = webhook.certificate_rights(found.configuration, secret)
     is_ours = webhook.gates_make(found, answered=answered)
-    rights = await apiserver.rights(api, account, wanted) if is_ours else None
+    rights = await cluster.rights(api, account, wanted) if is_ours else None
     return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found)]
 
 
 async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
     """What it leaves out of what quotas cover."""
-    lowers = webhook.find(await apiserver.mutating_webhooks(api), CLAMP_NAME)
+    lowers = webhook.find(await cluster.mutating_webhooks(api), CLAMP_NAME)
     asked = webhooks.of(found.hook, lowers.hook if lowers is not None else None)
-    about = await apiserver.quotas(api), await apiserver.namespaces(api)
+    about = await cluster.quotas(api), await cluster.namespaces(api)
     return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
 
 

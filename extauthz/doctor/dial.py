@@ -18,12 +18,11 @@ import aiohttp
 from yarl import URL
 
 from extauthz.kube.session import Trust
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
-from . import bypass, canary, table
-from .bypass import Found, State
+from . import canary, client_path, table
 from .canary import Answer, Canary
-from .client_path import headers, message, trusting
+from .client_path import Found, State, headers, message, trusting
 
 CONNECT_WITHIN_S = 3.0
 """A first packet that is lost is sent again after 1 s (RFC 6298, 2.1): one may be."""
@@ -101,7 +100,7 @@ async def _written(session: aiohttp.ClientSession, address: Address, tried: Prob
     why = ""
     for server_name in dict.fromkeys((address.host, *tried.server_names)):
         try:
-            return bypass.classify(address, await _answer(session, address, tried, server_name))
+            return client_path.classify(address, await _answer(session, address, tried, server_name))
         except aiohttp.ClientConnectorCertificateError as error:
             refused = error.certificate_error
             why = why or getattr(refused, "verify_message", "") or str(refused)

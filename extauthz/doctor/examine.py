@@ -17,17 +17,15 @@ import aiohttp
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.session import NoClusterError
 from extauthz.render.options import Outage, Profile
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 
 from . import (
     admission,
-    apiserver,
-    bypass,
     canary,
     chain,
+    client_path,
     cluster,
     dial,
-    paths,
     topology,
     trust,
     upstream_health,
@@ -204,7 +202,7 @@ class Examination:
     async def rows(self) -> list[Row]:
         """The proxy's configuration, the path through it, the gate, the cluster."""
         if self._api is not None:
-            self._kubernetes = await _or(None, apiserver.service(self._api, "default", "kubernetes"))
+            self._kubernetes = await _or(None, cluster.service(self._api, "default", "kubernetes"))
         configured = await self._configured()
         before = await self._clusters()
         shake = await self._client_path.handshake() if self._client_path else None
@@ -221,7 +219,7 @@ class Examination:
         ]
 
     async def _configured(self) -> list[Row]:
-        every = (*chain.NAMES, *paths.NAMES)
+        every = (*chain.NAMES, *chain.PATH_NAMES)
         try:
             if self._admin is not None:
                 self._proxy = await self._admin.proxy()
@@ -237,8 +235,8 @@ class Examination:
         rows = chain.rows(dump, wanted)
         if chains := dump.chains():
             self._chain = chain.chosen(dump, chains, wanted.carriers)
-            return rows + paths.rows(self._chain, self._options.profile)
-        return rows + all_skipped(paths.NAMES, "there is no chain to look at", chain.ON_LISTENER)
+            return rows + chain.path_rows(self._chain, self._options.profile)
+        return rows + all_skipped(chain.PATH_NAMES, "there is no chain to look at", chain.ON_LISTENER)
 
     async def _carriers(self) -> tuple[str, ...]:
         """Name or address of the listener that the client's path leads to."""
@@ -264,7 +262,7 @@ class Examination:
         if self._client_path is not None and self._token and shake is not None and not shake.error:
             through = await self._client_path.identity()
             if self._api is not None:
-                straight = await _or(None, apiserver.identity(self._api, self._token))
+                straight = await _or(None, cluster.identity(self._api, self._token))
         return [trust.trusted(shake), trust.validity(shake, certs, datetime.now(UTC)), trust.token(through, straight)]
 
     async def _canary(self, shake: trust.Handshake | None) -> Row:
@@ -290,8 +288,8 @@ class Examination:
     async def _deployments(self) -> list[tuple[str, str]]:
         if self._options.deployment is not None:
             return [self._options.deployment]
-        exempt = [*EXEMPT, *(paths.exempted(self._chain) if self._chain else ())]
-        found = await _or([], apiserver.some_deployments(self._api, exempt)) if self._api else []
+        exempt = [*EXEMPT, *(chain.exempted(self._chain) if self._chain else ())]
+        found = await _or([], cluster.some_deployments(self._api, exempt)) if self._api else []
         return found or [MADE_UP]
 
     async def _decisions(self) -> int | None:
@@ -302,9 +300,9 @@ class Examination:
 
     async def _gate(self, before: Tree | None) -> list[Row]:
         if self._proxy is None:
-            return all_skipped(upstream_health.NAMES, "not told which proxy", NO_PROXY)
+            return all_skipped(upstream_health.UPSTREAM_NAMES, "not told which proxy", NO_PROXY)
         seen = upstream_health.Seen(before, await self._clusters())
-        return upstream_health.rows(self._proxy.dump, self._chain, seen, await self._ports())
+        return upstream_health.upstream_rows(self._proxy.dump, self._chain, seen, await self._ports())
 
     async def _clusters(self) -> Tree | None:
         try:
@@ -315,7 +313,7 @@ class Examination:
     async def _ports(self) -> tuple[int, ...]:
         if self._api is None or self._options.service is None:
             return ()
-        found, _ = await _or((None, []), apiserver.service(self._api, *self._options.service))
+        found, _ = await _or((None, []), cluster.service(self._api, *self._options.service))
         return tuple(int(each["port"]) for each in (found or {}).get("spec", {}).get("ports", []))
 
     async def _cluster(self) -> list[Row]:
@@ -327,11 +325,11 @@ class Examination:
             return cluster.version(await api.call("GET", "/version"))
 
         async def definitions() -> Row:
-            return cluster.definitions(await apiserver.definitions(api))
+            return cluster.definitions_row(await cluster.definitions(api))
 
         async def rights() -> Row:
-            told = await apiserver.rights(api, self._options.account)
-            return cluster.rights(told.whose, told.allowed, whole=told.whole)
+            told = await cluster.rights(api, self._options.account)
+            return cluster.rights_row(told.whose, told.allowed, whole=told.whole)
 
         looks = dict(zip(cluster.NAMES, (version, definitions, rights), strict=True))
         return [row for name, look in looks.items() for row in await _told([name], look)]
@@ -343,10 +341,10 @@ class Examination:
             return all_skipped(("topology",), "not told which Service is the gate's", " and ".join(missing))
 
         async def look() -> list[Row]:
-            service, slices = await apiserver.service(api, *named)
+            service, slices = await cluster.service(api, *named)
             if service is None:
                 return [fail("topology", f"there is no Service {'/'.join(named)}", "name the gate's with --service")]
-            return topology.rows(service, slices, await apiserver.nodes(api), self._options.zone)
+            return topology.rows(service, slices, await cluster.nodes(api), self._options.zone)
 
         return await _told(["topology"], look)
 
@@ -368,7 +366,7 @@ class Examination:
 
         async def look() -> Row:
             try:
-                return cluster.row(await apiserver.scaled(api))
+                return cluster.row(await cluster.scaled(api))
             except ApiError as error:
                 if error.status != 403:
                     raise
@@ -381,24 +379,24 @@ class Examination:
     async def _bypass(self, *, covered: bool) -> list[Row]:
         api = self._api
         if api is None:
-            return [bypass.row(None, None), bypass.backstop(None, [])]
+            return [client_path.row(None, None), client_path.backstop(None, [])]
 
         async def backstop() -> Row:
-            return bypass.backstop(*await apiserver.backstops(api), works=covered)
+            return client_path.backstop(*await cluster.backstops(api), works=covered)
 
-        found = [*await _told([bypass.NAMES[1]], backstop)]
+        found = [*await _told([client_path.NAMES[1]], backstop)]
         if self._kubernetes is None or self._kubernetes[0] is None:
-            return [*cluster.unknown(bypass.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
+            return [*cluster.unknown(client_path.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
         dump = self._proxy.dump if self._proxy else None
-        ungated = bypass.ungated(bypass.published(*self._kubernetes), dump)
-        return [bypass.row(await self._tried(api, ungated), dump, covered=covered), *found]
+        ungated = client_path.ungated(client_path.published(*self._kubernetes), dump)
+        return [client_path.row(await self._tried(api, ungated), dump, covered=covered), *found]
 
-    async def _tried(self, api: Connection, addresses: Sequence[Address]) -> bypass.Tried:
+    async def _tried(self, api: Connection, addresses: Sequence[Address]) -> client_path.Tried:
         """Send each address the write that the gate decided. If none was decided, only connect."""
-        sent, some = self._decided, addresses[: bypass.AT_MOST]
+        sent, some = self._decided, addresses[: client_path.AT_MOST]
         probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None
         about = f"{sent.namespace}/{sent.name}" if sent else ""
-        return bypass.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
+        return client_path.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
 
 
 async def _or(otherwise: T, asked: Awaitable[T]) -> T:

@@ -12,7 +12,7 @@ from . import table
 from .dump import Chain, Dump, Tree, seconds
 from .table import Row, fail, ok, skipped, warn
 
-NAMES = ("gate reachable", "gate timeout")
+UPSTREAM_NAMES = ("gate reachable", "gate timeout")
 CURE = (
     "see --gate of `extauthz render`, the port of the gate's Service (9191), its NetworkPolicy, and both certificates"
 )
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     after: Tree | None = None
 
 
-def rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int, ...]) -> list[Row]:
+def upstream_rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int, ...]) -> list[Row]:
     """The rows of ``NAMES``.
 
     Args:
@@ -40,7 +40,7 @@ def rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int, ...]) ->
 
 def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
     """Whether the gate answers. It is known only once a request was answered."""
-    name = NAMES[0]
+    name = UPSTREAM_NAMES[0]
     if table.GATE_CLUSTER not in dump.clusters:
         return fail(name, f"there is no cluster {table.GATE_CLUSTER}", "apply what `extauthz render` prints")
     strange = [port for port in _rendered_ports(dump.clusters[table.GATE_CLUSTER]) if ports and port not in ports]
@@ -64,7 +64,7 @@ def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
 
 
 def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
-    name = NAMES[0]
+    name = UPSTREAM_NAMES[0]
     told = "; ".join(_told(*host) for host in hosts)
     if all(ill for _, _, ill in hosts):
         return fail(name, told, CURE)
@@ -82,7 +82,7 @@ def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
 
 
 def in_time(chain: Chain | None, clusters: Tree | None) -> Row:
-    name = NAMES[1]
+    name = UPSTREAM_NAMES[1]
     if chain is None:
         return skipped(name, "there is no chain to look at", "apply what `extauthz render` prints")
     timeout_s = seconds((chain.ext_authz.get("grpc_service") or {}).get("timeout"))

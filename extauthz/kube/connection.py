@@ -16,8 +16,7 @@ from yarl import URL
 
 from extauthz.core.model import Tree
 
-from .clock import ClockCheck
-from .lists import loads, members, reading
+from .lists import ClockCheck, loads, members, reading
 from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.custom import Keys
 
 
 class Resource(NamedTuple):
@@ -65,3 +66,102 @@ class Lists(Calls, Protocol):
 
     async def items(self, path: str, take: Callable[[Tree], object], *, query: Sequence[tuple[str, str]] = ()) -> Tree:
         """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""
+
+
+# Finds the custom resources that count: those whose definition has a scale subresource, and those that are named.
+
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+
+
+class ScaledKind(NamedTuple):
+    """A custom resource, in the version to watch: the stored one if that can be scaled."""
+
+    resource: Resource
+    spec_replicas: Keys
+    """Where the object has its count; empty if it has no scale subresource."""
+    selector: Keys
+    """Where the object has its pods' label selector as a string; empty if the definition does not tell."""
+    counts: tuple[tuple[str, Keys], ...]
+    """Each version that can be scaled, or is served where none can, and where its objects have their count."""
+
+
+class Definition(NamedTuple):
+    """What is kept of a CustomResourceDefinition."""
+
+    name: str
+    scaled: ScaledKind | None
+    """``None``: it does not count, or is not served yet."""
+
+
+class ScaledKinds:
+    """A reflector's event handler on ``DEFINITIONS``. It reports all kinds that count, first and after every change.
+
+    Args:
+        named: those that count even without a scale subresource, as ``resource.group``.
+    """
+
+    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None], named: Collection[str] = ()) -> None:
+        self._tell = tell
+        self._named = named
+        self._told: frozenset[ScaledKind] | None = None
+        self._definitions: dict[str, ScaledKind] = {}
+
+    def convert(self, tree: Tree) -> Definition:
+        return Definition(tree["metadata"]["name"], scaled(tree, self._named))
+
+    async def replaced(self, objects: Iterable[Definition], version: str) -> None:
+        self._definitions = {each.name: each.scaled for each in objects if each.scaled}
+        self._tell_new()
+
+    def changed(self, event: str, obj: Definition) -> None:
+        if event == "DELETED" or obj.scaled is None:
+            self._definitions.pop(obj.name, None)
+        else:
+            self._definitions[obj.name] = obj.scaled
+        self._tell_new()
+
+    def reached(self, version: str) -> None:
+        pass
+
+    def _tell_new(self) -> None:
+        kinds = frozenset(self._definitions.values())
+        if kinds != self._told:
+            self._told = kinds
+            self._tell(kinds)
+
+
+def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
+    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it does not count yet.
+
+    Args:
+        named: as of ``ScaledKinds``.
+    """
+    spec, status = definition["spec"], definition.get("status") or {}
+    served = [each for each in spec["versions"] if each["served"]]
+    found = [each for each in served if _scale(each)]
+    if not found and definition["metadata"]["name"] in named:
+        found = served
+    if not found or not _is_established(status):
+        return None
+    version, names = next((each for each in found if each["storage"]), found[0]), spec["names"]
+    return ScaledKind(
+        Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
+        _keys(_scale(version).get("specReplicasPath") or ""),
+        _keys(_scale(version).get("labelSelectorPath") or ""),
+        tuple((each["name"], _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
+    )
+
+
+def _scale(version: Tree) -> Tree:
+    return (version.get("subresources") or {}).get("scale") or {}
+
+
+def _is_established(status: Tree) -> bool:
+    conditions = status.get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _keys(path: str) -> Keys:
+    return tuple(path.split(".")[1:])

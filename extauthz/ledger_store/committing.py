@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from traceback import format_exception
-from typing import Protocol
 
 from extauthz.core.decision import sentences
-from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict, WorkloadRef, Write
 from extauthz.ledger_store.payload import TooLargeError, decode
 from extauthz.ledger_store.replica import Progress, Replica
@@ -41,31 +40,6 @@ IDLE_AGAIN_S = 1.0
 STANDS = "follows it from an earlier try, or for another write like it that was allowed meanwhile"
 
 HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
-
-
-class Decides(Protocol):
-    """What this needs of the gate."""
-
-    @property
-    def ledger(self) -> Ledger: ...
-
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = ...,
-        requester: Requester | None = None,
-    ) -> Decision:
-        """Decide a write from memory. A grant is recorded in memory."""
-
-    def hold(self, about_until_s: float) -> None:
-        """Say so from now on, also to questions that reach no ledger."""
-
-    def release(self) -> None:
-        """End that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +89,7 @@ class Committer:
 
     def __init__(
         self,
-        gate: Decides,
+        gate: Gate,
         store: LedgerStore,
         progress: Progress,
         window_s: float,

@@ -14,13 +14,12 @@ from typing import Protocol, TypeVar
 
 from cachetools import FIFOCache
 
-from extauthz.core.ledger import record
+from extauthz.core.ledger import pending_writes
 from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.record import RecordError
+from extauthz.core.ledger.pending_writes import RecordError
 from extauthz.core.model import WorkloadRef
-from extauthz.ledger_store.lines import Line, pack, unpack
-from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
+from extauthz.ledger_store.payload import Line, OtherFormatError, Payload, PayloadError, decode, encode, pack, unpack
 from extauthz.ledger_store.store import Stored
 
 ABANDONED = 65_536
@@ -174,7 +173,7 @@ class Replica:
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise RecordError(repr(error)) from error
         expires_s = now_s + max(left_ms, 0) / 1000
-        return record.load({**tree, "id": pending_id}, expires_s, now_s)
+        return pending_writes.load({**tree, "id": pending_id}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
         """An object that cannot be read takes no room away: all that is known stays. An object that no gate wrote is
@@ -355,7 +354,7 @@ class Replica:
         self.released = False
 
     def _line(self, ref: WorkloadRef, pending_write: PendingWrite) -> Line:
-        tree = record.dump(ref, pending_write)
+        tree = pending_writes.dump(ref, pending_write)
         tree["until_ms"] = self.now_ms() + max(ceil((pending_write.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})

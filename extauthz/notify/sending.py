@@ -22,8 +22,7 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import aiohttp
 
-from extauthz.notify.notice import CLOUDEVENT, JSON, Notice, cloudevent, slack
-from extauthz.notify.receivers import Receiver, ReceiverError
+from extauthz.notify.receivers import CLOUDEVENT, JSON, Notice, Receiver, ReceiverError, cloudevent, slack
 
 # Signs a notice: HMAC-SHA256 over ``id.timestamp.body``, in the headers of Standard Webhooks 1.0.
 #

@@ -14,9 +14,9 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import Autoscaler, Autoscalers, NeverFits
-from extauthz.observe.log import Tell
 from extauthz.observe.quota_facts import in_slices
 
 LIST_S: Final = 300.0

@@ -27,11 +27,11 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls, Resource
 from extauthz.observe.autoscalers import Autoscalers, NeverFits, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
-from extauthz.observe.log import Tell
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_status import READY, Facts, cut
 

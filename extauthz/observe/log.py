@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 
@@ -128,13 +128,6 @@ DECISION_LEVELS: Mapping[Verdict, str] = {
 }
 
 Fields = dict[str, Any]
-
-
-class Tell(Protocol):
-    """``Log.event``, for those who have nothing else to log."""
-
-    def __call__(self, level: str, event: str, **fields: object) -> None:
-        """One line about the gate itself."""
 
 
 class Log:

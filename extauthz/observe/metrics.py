@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -137,6 +138,8 @@ class Levels(NamedTuple):
     """Those that there are. Others have no series any more."""
     record_dropped: int = 0
     """Lines of the record."""
+    by_kind: Level = MappingProxyType({})
+    """Devices by quota, resource and kind of owner."""
 
 
 class Metrics:
@@ -277,6 +280,7 @@ class Metrics:
             "extauthz_policy_answers_total": dict(self._policies),
             "extauthz_policy_level": dict(now.policies),
             "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
+            "extauthz_quota_used_by_kind": {of: used for of, used in now.by_kind.items() if of[:2] in shown},
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},

@@ -25,12 +25,11 @@ from extauthz.core.model import Decision, Lower, Observed, Tree, Verdict, Worklo
 from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
-from extauthz.core.times import stamp
-from extauthz.notify.notice import Kind, Notice
-from extauthz.notify.receivers import Receiver
+from extauthz.core.texts import Tell, stamp
+from extauthz.notify.receivers import Kind, Notice, Receiver
 from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
-from extauthz.observe.log import Tell, shortage
+from extauthz.observe.log import shortage
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_facts import in_slices
 from extauthz.observe.quota_status import (

@@ -12,9 +12,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Shortage, Unspecified
 from extauthz.core.queries import Queries, QuotaUse
-from extauthz.core.quota.problems import shown
+from extauthz.core.quota.problems import Standing, shown
 from extauthz.core.quota.spec import Mode
-from extauthz.core.quota.standing import Standing
 from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.observers import NOBODY_KNOWN, Serving
 from extauthz.observe.quota_status import Facts, Selected

@@ -16,8 +16,8 @@ from extauthz.core import quantities
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Amounts, Tree
 from extauthz.core.quota.overrides import Override
+from extauthz.core.quota.problems import Fault, Standing
 from extauthz.core.quota.spec import Mode
-from extauthz.core.quota.standing import Fault, Standing
 from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.observers import Serving, in_force, named
 

@@ -16,11 +16,11 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Tree
 from extauthz.core.queries import Queries
+from extauthz.core.quota.problems import Standing, compact
 from extauthz.core.quota.spec import API_VERSION, KIND
-from extauthz.core.quota.standing import Standing, compact
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
-from extauthz.observe.log import Tell
 from extauthz.observe.observers import Serving
 from extauthz.observe.quota_facts import SLICE, Ahead, survey
 from extauthz.observe.quota_status import TABLE, Facts, same, status_of

@@ -60,6 +60,10 @@ TABLE = (
         "What the observed workloads of a quota and of its children cost.",
     ),
     Family(
+        "extauthz_quota_used_by_kind", "gauge", "devices", ("quota", "resource", "kind"),
+        "GPUs and other devices, by kind of owner (jobs.batch); up to 30 s old.",
+    ),
+    Family(
         "extauthz_quota_reserved", "gauge", "cores, bytes or objects", ("quota", "resource"),
         "What allowed writes that may still land add to used.",
     ),

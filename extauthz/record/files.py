@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from extauthz.core.times import stamp
+from extauthz.core.texts import stamp
 
 SUFFIX: Final = ".jsonl.gz"
 

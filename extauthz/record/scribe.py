@@ -13,9 +13,9 @@ from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
 from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Operation, Verdict, WorkloadRef
-from extauthz.core.objects.metadata import labels_dict
-from extauthz.core.quota.dump import amounts as written
-from extauthz.core.quota.dump import dumped
+from extauthz.core.objects.fields import labels_dict
+from extauthz.core.quota.spec import amounts as written
+from extauthz.core.quota.spec import dumped
 from extauthz.core.quota.tree import QuotaTree
 
 SCHEMA: Final = 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any as Tree
+from typing import Final
 
 import betterproto2
 import yaml
@@ -19,6 +20,8 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
+from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
 from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filter
 from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
@@ -26,10 +29,10 @@ from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+from extauthz.core.quota.selectors import CONTEXT_EXTENSION, METADATA
 
-from . import accesslog, clusters, ext_proc, replies, routes, verify
-from .options import Anonymous, Outage, SidecarOptions
+from . import clusters, replies, routes
+from .options import CLAMP_TIMEOUT_S, VERIFY_TIMEOUT_S, Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
 MAX_BODY_BYTES = 64 * 1024
@@ -121,16 +124,16 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         use_remote_address=True,
         server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
         local_reply_config=replies.config(),
-        access_log=accesslog.access_logs(options.access_log),
+        access_log=replies.access_logs(options.access_log),
     )
 
 
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
     filters: dict[str, betterproto2.Message] = {}
     if options.anonymous is Anonymous.VERIFY:
-        filters[verify.NAME] = verify.verify_filter(options.apiserver_name)
+        filters[NAME] = verify_filter(options.apiserver_name)
     if options.clamp:
-        filters[ext_proc.NAME] = ext_proc.ext_proc_filter(options.requester)
+        filters[EXT_PROC] = ext_proc_filter(options.requester)
     filters[replies.EXT_AUTHZ] = _ext_authz(options)
     if options.on_outage is Outage.DENY:
         filters[replies.RBAC] = _decided()
@@ -246,9 +249,9 @@ def _unchecked(
 def _not_asked(options: SidecarOptions) -> dict[str, Any]:
     names = [replies.EXT_AUTHZ, replies.RBAC]
     if options.clamp:
-        names.insert(0, ext_proc.NAME)
+        names.insert(0, EXT_PROC)
     if options.anonymous is Anonymous.VERIFY:
-        names.insert(0, verify.NAME)
+        names.insert(0, NAME)
     return {name: Any.pack(route.FilterConfig(disabled=True)) for name in names}
 
 
@@ -263,3 +266,133 @@ def _match(rule: Rule, *headers: route.HeaderMatcher) -> route.RouteMatch:
     if rule.path is None:
         return route.RouteMatch(prefix="/", headers=wanted)
     return route.RouteMatch(safe_regex=matcher.RegexMatcher(regex=rule.path), headers=wanted)
+
+
+# The filter that has a count lowered before it is decided upon (mode Clamp): Envoy's ext_proc, before ext_authz.
+#
+# It may change the body and its length, and nothing else. Where nobody answers, the request goes on as it came.
+
+EXT_PROC = "envoy.filters.http.ext_proc"
+
+ATTRIBUTES = ("request.method", "request.path", "request.headers['content-type']", "request.useragent")
+"""What is needed to read a body. Envoy sends no headers: there may be secrets in them."""
+
+
+def ext_proc_filter(requester: str = "") -> ext_proc.ExternalProcessor:
+    """One message for each request: its body, with these attributes. Of one that is longer than the connection's
+    buffer it is the beginning, and then it goes on as it came. Asking about headers too would take twice as long."""
+    header, body = ext_proc.ProcessingModeHeaderSendMode, ext_proc.ProcessingModeBodySendMode
+    return ext_proc.ExternalProcessor(
+        # No timeout for the stream: a body may be long in coming.
+        grpc_service=core.GrpcService(
+            envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE),
+            initial_metadata=[core.HeaderValue(key=METADATA, value=requester)] if requester else [],
+        ),
+        message_timeout=timedelta(seconds=CLAMP_TIMEOUT_S),
+        failure_mode_allow=True,
+        processing_mode=ext_proc.ProcessingMode(
+            request_header_mode=header.SKIP,
+            response_header_mode=header.SKIP,
+            request_body_mode=body.BUFFERED_PARTIAL,
+            response_body_mode=body.NONE,
+            request_trailer_mode=header.SKIP,
+            response_trailer_mode=header.SKIP,
+        ),
+        request_attributes=list(ATTRIBUTES),
+        mutation_rules=mutation.HeaderMutationRules(
+            disallow_all=True, allow_expression=matcher.RegexMatcher(regex="content-length")
+        ),
+        # It lowers. Only ext_authz refuses.
+        disable_immediate_response=True,
+    )
+
+
+# The filter that has the API server say who a client is and what it may write, before the gate is asked
+# (``--anonymous verify``).
+#
+# Envoy sends the client's ``authorization`` header, and whom it impersonates, along with a question of its own: a
+# SelfSubjectAccessReview of the very write (https://kubernetes.io/docs/reference/access-authn-authz/authorization/).
+# The API server answers 401 to a token that it does not take, and else whether that person may write this. It reads
+# the path as the API server does (``k8s.io/apiserver/pkg/endpoints/request/requestinfo.go``), so it asks what the API
+# server will ask itself. Without an answer nobody is asked.
+
+NAME: Final = "envoy.filters.http.lua"
+
+REVIEW: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+"""What everybody may ask whom an API server knows (ClusterRole ``system:basic-user``)."""
+
+_SOURCE: Final = """\
+local VERBS = {POST = "create", PUT = "update", PATCH = "patch"}
+
+local function text(value)
+  return '"' .. (value or ""):gsub('[%%c"\\\\]', function(c) return ("\\\\u%%04x"):format(c:byte()) end) .. '"'
+end
+
+-- What a SelfSubjectAccessReview asks about a request.
+local function question(method, target)
+  local path = target:match("^[^?]*"):gsub("%%%%(%%x%%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+  local verb = VERBS[method] or method:lower()
+  local parts = {}
+  for part in (path:gsub("^/+", "") .. "/"):gmatch("([^/]*)/") do parts[#parts + 1] = part end
+  while parts[#parts] == "" do parts[#parts] = nil end  -- a pattern for this would try each of many slashes
+  if #parts < 3 or (parts[1] ~= "api" and parts[1] ~= "apis") then
+    return '"nonResourceAttributes":{"path":' .. text(path) .. ',"verb":' .. text(method:lower()) .. "}"
+  end
+  local at, group, namespace = 2, "", ""
+  if parts[1] == "apis" then
+    at, group = 3, parts[2]
+  end
+  if parts[at + 1] == "namespaces" then
+    namespace = parts[at + 2]
+    if parts[at + 3] and parts[at + 3] ~= "status" and parts[at + 3] ~= "finalize" then at = at + 2 end
+  end
+  return '"resourceAttributes":{"verb":' .. text(verb) .. ',"group":' .. text(group) .. ',"version":' .. text(parts[at])
+    .. ',"namespace":' .. text(namespace) .. ',"resource":' .. text(parts[at + 1]) .. ',"name":' .. text(parts[at + 2])
+    .. ',"subresource":' .. text(parts[at + 3]) .. "}"
+end
+
+-- Over HTTP/1.1: on HTTP/2 an API server leaves the whole connection when it does not know somebody.
+function envoy_on_request(handle)
+  local given = handle:headers():get("authorization") or ""
+  local word = given:match("^%%s*(%%S+) [^ ]")
+  if word == nil or word:lower() ~= "bearer" then
+    handle:respond({[":status"] = "401"}, "")
+    return
+  end
+  local asked = {
+    [":method"] = "POST",
+    [":path"] = "%(review)s",
+    [":authority"] = "%(authority)s",
+    ["authorization"] = given,
+    ["content-type"] = "application/json",
+    ["accept"] = "application/json",
+  }
+  for name, value in pairs(handle:headers()) do
+    if name:sub(1, 12) == "impersonate-" then
+      asked[name] = asked[name] or {}
+      table.insert(asked[name], value)
+    end
+  end
+  local about = question(handle:headers():get(":method"), handle:headers():get(":path"))
+  local body = '{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{' .. about .. "}}"
+  local answer, review = handle:httpCall("%(cluster)s", asked, body, %(timeout_ms)d)
+  local status = answer[":status"]
+  if status == "201" and review and review:find('"allowed":%%s*true') then return end
+  if status == "201" then
+    handle:respond({[":status"] = "403"}, "the API server does not let you write this")
+  else
+    handle:respond({[":status"] = status:sub(1, 1) == "4" and status or "503"}, "")
+  end
+end
+"""
+
+
+def verify_filter(apiserver_name: str) -> lua.Lua:
+    """Answers 401 to whom the API server does not know, and 403 to whom it does not let write."""
+    source = _SOURCE % {
+        "cluster": clusters.APISERVER_UPGRADE,
+        "review": REVIEW,
+        "authority": apiserver_name,
+        "timeout_ms": timedelta(seconds=VERIFY_TIMEOUT_S) // timedelta(milliseconds=1),
+    }
+    return lua.Lua(default_source_code=core.DataSource(inline_string=source))

@@ -6,7 +6,7 @@ through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, th
 beside it for what is not TLS, and the API server refuses that.
 (https://istio.io/latest/docs/reference/config/networking/envoy-filter/)
 
-The files of SDS by which the sidecar finds its certificates (``extauthz.render.secrets``) are annotations of the pod
+The files of SDS by which the sidecar finds its certificates (``render/secrets.py``) are annotations of the pod
 itself, which a volume shows to the sidecar: so the pod needs no object more, and others make another pod.
 (https://kubernetes.io/docs/concepts/storage/volumes/#downwardapi)
 """

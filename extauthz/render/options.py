@@ -88,8 +88,8 @@ class SidecarOptions:
     """Served to the client, which must trust it: client-go drops bearer tokens for ``http://`` servers."""
     key_file: str = "/etc/extauthz/tls/tls.key"
     secrets_dir: str = "/etc/extauthz/envoy"
-    """Folder with a file for each certificate and authority (``render/secrets.py``). So Envoy uses renewed ones without
-    a restart."""
+    """Folder with a file for each certificate and authority (``secrets.py``). So Envoy uses renewed ones without a
+    restart."""
     apiserver: Endpoint = _APISERVER
     apiserver_name: str = "kubernetes.default.svc"
     """A DNS name or an IP address that the API server's certificate must carry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from extauthz.core import quantities
-from extauthz.core.times import stamp
+from extauthz.core.texts import stamp
 from extauthz.replay.measures import Course, Row
 from extauthz.replay.run import Courses, Result
 

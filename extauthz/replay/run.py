@@ -9,8 +9,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.dump import written
-from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage
+from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
 from extauthz.replay.demand import Demand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from extauthz.core import quantities
-from extauthz.core.quota.dump import dumped, written
+from extauthz.core.quota.spec import dumped, written
 from extauthz.replay.measures import rounded_up
 from extauthz.replay.run import Result
 

@@ -70,7 +70,7 @@ def authority(now: datetime, lifetime: timedelta) -> Pair:
     name = f"{AUTHORITY} {x509.random_serial_number():040x}"
     builder = _builder(name, name, key, key, now, now + lifetime)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return Pair(builder.add_extension(_usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
+    return Pair(builder.add_extension(usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
 
 
 def serving(signer: Pair, names: Iterable[str], now: datetime, lifetime: timedelta) -> Pair:
@@ -85,9 +85,9 @@ def serving(signer: Pair, names: Iterable[str], now: datetime, lifetime: timedel
     builder = (
         _builder("extauthz webhook", str(issuer), key, signer.key, now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(one) for one in sorted(names)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general(one) for one in sorted(names)]), critical=False)
     )
     return Pair(builder.sign(signer.key, hashes.SHA256()), key)
 
@@ -185,14 +185,16 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _general(name: str) -> x509.GeneralName:
+def general(name: str) -> x509.GeneralName:
+    """A name for which a certificate is: of DNS, or an IP address."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def usage(*, signs: bool) -> x509.KeyUsage:
+    """What a key may be used for: signing certificates, or else TLS."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

@@ -7,9 +7,10 @@ import base64
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from ssl import SSLError
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls, Resource
 from extauthz.selfsigned import issuing, renewal
@@ -85,12 +86,6 @@ def held(secret: Tree) -> Held:
 
 
 TRIES: Final = 5
-
-
-class Tell(Protocol):
-    """The log."""
-
-    def __call__(self, level: str, event: str, **fields: object) -> None: ...
 
 
 class Keeper:

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from extauthz.core import texts
 from extauthz.core.model import Decision, Request, Verdict
-from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+from extauthz.core.quota.selectors import CONTEXT_EXTENSION
 from extauthz.rpc.heads import Code, Methods, StatusError, Unary
 
 REASONS: dict[Verdict, tuple[HTTPStatus, str]] = {

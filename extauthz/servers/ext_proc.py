@@ -18,7 +18,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import CommonResponse, Pro
 from google.protobuf.message import DecodeError
 
 from extauthz.core.model import Question, Request
-from extauthz.core.quota.requesters import METADATA
+from extauthz.core.quota.selectors import METADATA
 from extauthz.rpc.heads import Call, Code, Methods, StatusError, Streaming
 from extauthz.servers.ext_authz import MAX_HEADER
 

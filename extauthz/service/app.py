@@ -19,6 +19,7 @@ from aiohttp import web
 
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.session import NoClusterError
+from extauthz.observe.device_owners import DeviceOwners
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.quota_facts import Waiting
@@ -30,16 +31,14 @@ from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
-from extauthz.servers.health import Health
-from extauthz.servers.http import Readiness, application
+from extauthz.servers.http import Health, Readiness, application
 from extauthz.servers.listener import more_descriptors
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Knowledge
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
-from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.certificates import SelfSigned
@@ -47,7 +46,7 @@ from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import files
-from extauthz.service.setting_types import OFF, SettingsError
+from extauthz.service.setting_types import OFF, Address, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sources import levels as levels_of_policies
 from extauthz.service.sources import policy_names
@@ -97,6 +96,7 @@ class App:
         self._answers = Answers(
             self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known, self._gate.may_ask_for
         )
+        self._device_owners = DeviceOwners(self._gate.queries)
         self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -113,7 +113,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.of_api(self._settings, self._log.event)
+            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -171,6 +171,7 @@ class App:
             self._certificates.append(api_tls)
         async with self._aside, asyncio.TaskGroup() as group:
             watching = [group.create_task(one.watch()) for one in self._certificates]
+            watching.append(group.create_task(self._device_owners.run()))
             if server is not None:
                 await server.start()
             if self._self_signed is None or await self._self_signed.waited(self._stop):
@@ -187,7 +188,7 @@ class App:
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.of(self._settings, self._log.event)
+        tls = certificates.Certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
         return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
@@ -198,7 +199,7 @@ class App:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.of_webhook(self._settings, self._log.event)
+            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)
@@ -285,6 +286,7 @@ class App:
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
+            by_kind=self._device_owners.used,
             policies=levels_of_policies(self._gate.gate.policies),
             policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,

@@ -22,18 +22,16 @@ from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe import observers
-from extauthz.observe.episodes import outlook
+from extauthz.observe.episodes import Recent, outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
-from extauthz.observe.recent import Recent
 from extauthz.policies.plugins import Host
 from extauthz.record.scribe import Sink
 from extauthz.servers.access_log import AccessLogs
 from extauthz.service import sources
 from extauthz.service.deciding import Clamping, Deciding, briefly, terse
-from extauthz.service.handover import Handover
-from extauthz.service.holding import Holding, Recounting
+from extauthz.service.handover import Handover, Holding, Recounting
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Look, Stale
 from extauthz.service.live import Askers

@@ -10,13 +10,13 @@ import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from cryptography import x509
 
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import Connection
 from extauthz.kube.session import own_namespace
-from extauthz.observe.log import Tell
 from extauthz.rpc.link import ALPN
 from extauthz.selfsigned.keeper import Keeper, Place
 from extauthz.selfsigned.renewal import Terms
@@ -53,7 +53,17 @@ class _Files(ABC):
     use: ClassVar[str]
     """For metrics."""
 
-    def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
+    @classmethod
+    def of(cls, settings: Settings, tell: Tell) -> Self | None:
+        """Those of the settings; ``None``: these name none.
+
+        Raises:
+            CertificateError: they cannot be used.
+        """
+        cert, key, authorities = (getattr(settings, flag[2:].replace("-", "_")) for flag in cls.flags)
+        return None if cert is None or key is None else cls(cert, key, tell, authorities)
+
+    def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
         self._files = (cert, key, authorities)
         self._tell = tell
         self._seen = self._read()
@@ -119,7 +129,7 @@ class WebhookCertificates(_Files):
     """What a client must show where the authorities of clients are known."""
 
     def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
-        super().__init__(cert, key, authorities, tell)
+        super().__init__(cert, key, tell, authorities)
         self._current = self._context()
         self.context = self._context()
         """For the listener. Each handshake goes on with the newest certificate."""
@@ -175,39 +185,6 @@ class ApiCertificates(WebhookCertificates):
     flags = ("--api-cert", "--api-key", "--api-client-ca")
     use = "api"
     clients = ssl.CERT_OPTIONAL
-
-
-def of(settings: Settings, tell: Tell) -> Certificates | None:
-    """Those of the settings; ``None`` for plain text.
-
-    Raises:
-        CertificateError: they cannot be used.
-    """
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    return Certificates(settings.tls_cert, settings.tls_key, tell, settings.tls_client_ca)
-
-
-def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
-    """Those of the admission webhook; ``None`` without one.
-
-    Raises:
-        CertificateError: they cannot be used.
-    """
-    if settings.webhook_cert is None or settings.webhook_key is None:
-        return None
-    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell, settings.webhook_client_ca)
-
-
-def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
-    """Those of the HTTP API for others; ``None`` without it.
-
-    Raises:
-        CertificateError: they cannot be used.
-    """
-    if settings.api_cert is None or settings.api_key is None:
-        return None
-    return ApiCertificates(settings.api_cert, settings.api_key, tell, settings.api_client_ca)
 
 
 class Handshakes:

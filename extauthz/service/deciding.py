@@ -32,7 +32,7 @@ from extauthz.core.model import (
     Verdict,
     WorkloadRef,
 )
-from extauthz.core.quota.requesters import by_name
+from extauthz.core.quota.selectors import by_name
 from extauthz.observe.observers import Observers, Told
 from extauthz.servers.ext_proc import Lowered
 from extauthz.service.ids import new_id

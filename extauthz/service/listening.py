@@ -14,11 +14,11 @@ from extauthz.rpc.accepting import Bounds
 from extauthz.rpc.frames import Bounds as RpcBounds
 from extauthz.rpc.heads import Methods
 from extauthz.rpc.link import Server
-from extauthz.servers import access_log, ext_authz, ext_proc, health, listener, webhook
-from extauthz.service.addresses import Address, parse
+from extauthz.servers import access_log, ext_authz, ext_proc, http, listener, webhook
+from extauthz.service.setting_types import Address, parse
 from extauthz.service.settings import Settings
 
-SERVICES = (ext_authz.SERVICE, ext_proc.SERVICE, access_log.SERVICE, health.SERVICE)
+SERVICES = (ext_authz.SERVICE, ext_proc.SERVICE, access_log.SERVICE, http.SERVICE)
 
 API_BOUNDS = Bounds()
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.custom import Where
-from extauthz.core.quota.standing import Standing
+from extauthz.core.quota.problems import Standing
 from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Connection, Unreachable
 from extauthz.kube.resource import Calls, Resource

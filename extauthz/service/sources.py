@@ -13,7 +13,7 @@ from typing import NamedTuple
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
-from extauthz.core.policies import Enlisted, Policies
+from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.files.content import FileProblem
 from extauthz.files.watch import Watched
@@ -42,6 +42,7 @@ from extauthz.service.inputs import (
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
 from extauthz.service.notifying import Notifying
 from extauthz.service.pod_groups import declared
+from extauthz.service.setting_types import SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.sources import file as quota_file
 
@@ -260,12 +261,19 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
 def policies(
     settings: Settings, log: Log, metrics: Metrics, clock: Callable[[], float], more: Iterable[Enlisted] = ()
 ) -> Policies:
-    """Those that ``settings`` name, and ``more``. Each that is missing is logged."""
+    """Those that ``settings`` name, and ``more``. Each that is missing is logged.
+
+    Raises:
+        SettingsError: more than one gives ranks.
+    """
     found = (*more, *enlisted(settings.policies))
     for one in found:
         if isinstance(one.policy, Missing):
             log.event("error", "policy-missing", policy=one.name, why=one.policy.why, growth=settings.on_unknown_policy)
-    return Policies(found, metrics.policy_failed, Patience(settings.policy_timeout_s, clock).ask)
+    try:
+        return Policies(found, metrics.policy_failed, Patience(settings.policy_timeout_s, clock).ask)
+    except TwoOrdersError as error:
+        raise SettingsError(f"--policies: {error}") from None
 
 
 def running(found: Policies, host: Host) -> list[Coroutine[None, None, None]]:

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from extauthz.core.model import COMMIT, Decision, Verdict
 
 from . import judge
-from .excuses import Excuses, Grant
+from .excuses import CLOCKS_S, PENDING_PER_TREE, Excuses, Grant, Lately
 from .judge import At, Key, Promise, State, States, View
-from .lately import CLOCKS_S, PENDING_PER_TREE, Lately
 from .objects import REPLICA_SET, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of

@@ -13,9 +13,8 @@ from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
-from extauthz.kube.clock import ClockCheck
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
-from extauthz.kube.lists import reading
+from extauthz.kube.lists import ClockCheck, reading
 from extauthz.kube.reflector import INITIAL_EVENTS_END
 
 from .loop import VirtualLoop

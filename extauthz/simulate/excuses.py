@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .judge import Key, Promise, State, States
-from .objects import is_left, kind_of
+from extauthz.core.model import Decision
+
+from .judge import Key, Members, Promise, State, States
+from .objects import CLAIM_GI, is_left, kind_of, left_by
 from .reference import ReferenceModel
-from .views import KEPT_S, UNSEEN_S, Horizon, known_of
+from .views import KEPT_S, UNSEEN_S, Horizon, Views, known_of
+from .wire import Question
 
 
 class Ungated(NamedTuple):
@@ -111,3 +114,175 @@ def _top(states: Iterable[State]) -> dict[str, int]:
         for name, amount in one.amounts().items():
             top[name] = max(amount, top.get(name, 0))
     return top
+
+
+# What gates were asked, and what was stored, of late. A refusal for quota is right only if all of it together would
+# not fit.
+
+PENDING_PER_TREE = 16
+"""How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
+
+
+CLOCKS_S = 8.0
+"""How near to the beginning or the end of an override a gate may go by either: the margin, and how far its clock may be
+off."""
+
+
+class Top(NamedTuple):
+    """What a workload may have come to, field by field. It may take room for a landing window."""
+
+    until_s: float
+    """When it takes no more room, whatever happened."""
+    key: Key
+    replicas: int
+    cpu_m: int
+    side_m: int
+    tier: str | None
+    claims: int
+    promise: Promise | None = None
+    """The write; ``None``: it is what was seen."""
+
+
+class Lately:
+    """Keeps what may still take room. ``at_s`` is the time by which gates let writes end.
+
+    Args:
+        memory_s: for how long a write that a gate was asked about may hold room.
+        refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
+    """
+
+    def __init__(self, reference: ReferenceModel, views: Views, memory_s: float, refused_s: float) -> None:
+        self._reference = reference
+        self._views = views
+        self._memory_s = memory_s
+        self._refused_s = refused_s
+        self._tops: list[Top] = []
+        self._asks: deque[tuple[float, Key]] = deque()
+        """When a write was asked for, and of what."""
+        self._last: dict[Key, State] = {}
+        """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
+        it."""
+        self._families: dict[tuple[Key, Key], float] = {}
+        """ReplicaSets and owners that they were given to, or may be: until when a gate may count them so."""
+
+    def asked(self, at_s: float, promise: Promise) -> None:
+        """A gate is about to be asked about a write that may land."""
+        if promise.joins is not None:
+            self._families[promise.key, promise.joins] = at_s + self._memory_s
+        self._note_families(at_s)
+        self._asks.append((at_s, promise.key))
+        self._tops.append(_asked(at_s + self._memory_s, promise))
+
+    def wrote(self, at_s: float, key: Key, one: State | None, *, is_replica_set: bool) -> None:
+        """The API server has stored something of a workload, which is like ``one`` now."""
+        if is_replica_set:
+            self._note_families(at_s)
+        left = self._reference.left(key)
+        until_s = at_s + self._memory_s
+        if one is not None:  # a gate may not have seen its last state before
+            self._tops += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
+            self._last[key] = one
+        elif left is not None:  # a gate may count them by themselves for a while after they are found
+            self._tops.append(_most(until_s, left_by(key), left))
+
+    def _note_families(self, at_s: float) -> None:
+        for pair in self._reference.given().items():
+            self._families[pair] = at_s + self._memory_s
+
+    def dearest_m(self, at_s: float, key: Key) -> int:
+        """What a pod of a workload may come to cost, by all that was asked and seen, in thousandths of a CPU."""
+        tops = [one for one in self._tops if one.key == key and one.until_s >= at_s]
+        return max((one.cpu_m for one in tops), default=0) + max((one.side_m for one in tops), default=0)
+
+    def is_made(self, at_s: float, key: Key) -> bool:
+        """Whether a write was asked that makes it where it is not. A gate may follow that although it was refused."""
+        asked = (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
+        return any(one.creates for one in asked)
+
+    def beside(self, at_s: float, promise: Promise) -> list[Promise]:
+        """What else was asked of its workload. A gate may charge it still, although it can land no more."""
+        found = [one.promise for one in self._tops if one.promise and one.key == promise.key and one.until_s >= at_s]
+        if promise in found:
+            found.remove(promise)
+        return found
+
+    def refused(
+        self, asked_s: float, at_s: float, now_s: float, decision: Decision, question: Question
+    ) -> Iterator[str]:
+        """What is wrong with a refusal for quota. The write, asked at ``asked_s``, counts for itself, and from now on
+        for less long."""
+        asked = _asked(asked_s + self._memory_s, question.promise)
+        if question.dry:
+            self._tops.append(asked)
+        yield from self._fits(at_s, now_s, decision)
+        self._tops.remove(asked)
+        if not question.dry:
+            self._tops.append(_asked(at_s + self._refused_s, question.promise))
+
+    def _fits(self, at_s: float, now_s: float, decision: Decision) -> Iterator[str]:
+        """Quotas that were short by the decision, and where all that was asked lately would fit."""
+        self._tops = [one for one in self._tops if one.until_s >= at_s]
+        tops: dict[Key, State] = {}
+        tiers: dict[Key, set[str]] = {}
+        last = {**self._last, **self._reference.workloads()}
+        for one in self._tops + [_most(at_s, key, state) for key, state in last.items()]:
+            claim_gi = CLAIM_GI if is_left(one.key) else last[one.key].claim_gi
+            top = tops.get(one.key, State(0, 0, "", claim_gi))
+            tops[one.key] = top._replace(
+                replicas=max(top.replicas, one.replicas),
+                cpu_m=max(top.cpu_m, one.cpu_m),
+                side_m=max(top.side_m, one.side_m),
+                members=Members(claims=max(top.members.claims, one.claims)),
+            )
+            tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
+        self._join(at_s, tops, tiers)
+        horizon = self._views.horizon(now_s)
+        near = self._reference.views_near(CLOCKS_S)
+        views = [*self._views.believable(horizon), *near]
+        shortages = decision.evidence.shortages
+        for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in shortages]:
+            soon = [view.quotas[quota].hard.get(resource) for view in near if quota in view.quotas]
+            least = min(limit or 0 for limit in (*self._views.limits(horizon, quota, resource), *soon))
+            total = sum(
+                top.amounts()[resource]
+                for key, top in tops.items()
+                if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
+            )
+            promised = max(view.kept({(quota, resource): 0})[quota, resource] for view in views) if kept else 0
+            if total + promised <= least:
+                what = f"where {total} of {least} can be in use, and {promised} kept"
+                yield f"{decision.id} was refused for {resource} of {quota}, {what}"
+
+    def _join(self, at_s: float, tops: dict[Key, State], tiers: dict[Key, set[str]]) -> None:
+        """What is given to an owner may count where that does, and the owner where it does. The owner's pods may cost
+        as much as its pods."""
+        self._families = {pair: until for pair, until in self._families.items() if until >= at_s}
+        for key, owner in self._families:
+            if key in tops and owner in tops:
+                tiers[key] = tiers[owner] = tiers[key] | tiers[owner]
+                dearest = max(tops[owner].cpu_m, tops[key].cpu_m + tops[key].side_m)
+                tops[owner] = tops[owner]._replace(cpu_m=dearest)
+
+    def asks_beside(self, at_s: float, now_s: float, promise: Promise) -> int:
+        """How many writes were asked under quotas that cover this workload too."""
+        while self._asks and self._asks[0][0] < at_s - self._memory_s:
+            self._asks.popleft()
+        asks = Counter(key for _, key in self._asks)
+        near: set[Key] = set()
+        for view in self._views.believable(self._views.horizon(now_s)):
+            above = {key: view.covering(key[0], view.tiers.get(key, self._last[key].tier)) for key in self._last}
+            near.update(key for key in asks if above[key] & above[promise.key])
+        return sum(asks[key] for key in near)
+
+
+def _asked(until_s: float, promise: Promise) -> Top:
+    count, cpu_m, side_m = promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0
+    return Top(until_s, promise.key, count, cpu_m, side_m, promise.tier, 0, promise)
+
+
+def _most(until_s: float, key: Key, one: State) -> Top:
+    """The maximum of states, field by field."""
+    claims, running = one.members.claims, one.members.sets
+    count = max(one.replicas, sum(count for count, _ in running))
+    dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
+    return Top(until_s, key, count, dearest, one.side_m, one.tier, claims)

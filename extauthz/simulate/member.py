@@ -29,7 +29,7 @@ from extauthz.service.settings import Settings
 
 from . import wire
 from .connection import Link, SimulatedConnection
-from .lately import PENDING_PER_TREE
+from .excuses import PENDING_PER_TREE
 from .loop import VirtualLoop
 from .policies import Odd, enlisted
 from .server import ApiServer

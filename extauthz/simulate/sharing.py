@@ -35,6 +35,9 @@ HPA_S, KPA_S = 15.0, 2.0
 SIZES: Final = (8, 1)
 """GPUs of a pod."""
 
+AT_FIRST_S: Final = 30.0
+"""For what interval a client is taken that has asked only once: nobody knows it yet."""
+
 CHANGES_S: Final = 120.0
 """The mean time after which a workload wants another count."""
 
@@ -61,6 +64,8 @@ class Client:
     """When it asked last."""
     asked: int = 0
     """The count that was refused last."""
+    asks: int = 0
+    """How often it was refused since then."""
     laps: int = 0
     """How often its turn had passed."""
     waits: list[float] = field(default_factory=list)
@@ -76,6 +81,10 @@ class Client:
     """GPU seconds that it had and wanted."""
     fair: float = 0.0
     """GPU seconds of its fair share."""
+
+    def is_silent(self, now_s: float) -> bool:
+        """It has not asked for two of its intervals."""
+        return now_s - self.last_s > 2 * (self.interval_s if self.asks > 1 else AT_FIRST_S)
 
     @property
     def name(self) -> str:
@@ -184,12 +193,13 @@ class House:
         decision = self.gate.decide(write, f"d{next(self._numbers)}", self.now_s)
         self.gate.answered(decision, self.now_s)
         if decision.verdict is not Verdict.ALLOW:
-            if client.asked_s is None or self.now_s - client.last_s > 2 * client.interval_s:
+            if client.asked_s is None or client.is_silent(self.now_s):
                 client.asked_s, client.turn_s, client.first_s, client.freed_before = self.now_s, None, None, None
-                client.laps = max(one.laps for one in self.clients if one.asked_s is not None)
+                others = (one for one in self.clients if one is not client and one.asked_s is not None)
+                client.asks, client.laps = 0, max((one.laps for one in others), default=0)
             elif client.wants > client.asked:  # it needs more than had become free for it
                 client.turn_s = client.freed_before = None
-            client.asked, client.last_s = client.wants, self.now_s
+            client.asked, client.asks, client.last_s = client.wants, client.asks + 1, self.now_s
             return
         self._rightly_passed(client)
         self.freed += max(client.has - client.wants, 0) * client.size
@@ -210,7 +220,7 @@ class House:
     def _look(self) -> None:
         """Note whose turn it is."""
         for client in self.clients:
-            if client.since_s is None and self.now_s - client.last_s > 2 * client.interval_s:
+            if client.since_s is None and client.is_silent(self.now_s):
                 client.asked_s = None  # it wants no more, and says nothing: so much is seen by now
         first = min((client for client in self.clients if client.asked_s is not None), key=_place, default=None)
         for client in self.clients:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from extauthz.core.model import Tree
 from extauthz.core.quota import policies as quota_policies
 from extauthz.core.quota import spec
-from extauthz.core.quota.problems import Problem
+from extauthz.core.quota.problems import Fault, Problem, Standing, standing
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
-from extauthz.core.quota.standing import Fault, Standing, standing
 from extauthz.core.quota.tree import QuotaTree, TreeProblem
 from extauthz.policies import cel
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from extauthz.selfsigned.issuing import general, usage
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "kubernetes.default.svc")
 LIFETIME = timedelta(days=2)
@@ -38,7 +39,7 @@ class Authority:
         certificate = (
             self._builder(self._subject, self._key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .add_extension(usage(signs=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.ca = directory / f"{name.replace(' ', '-')}.crt"
@@ -58,8 +59,8 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
             self._builder(_subject(name, organization), key, lifetime)
-            .add_extension(x509.SubjectAlternativeName([_general(one) for one in alternatives]), critical=False)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.SubjectAlternativeName([general(one) for one in alternatives]), critical=False)
+            .add_extension(usage(signs=False), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         pair = Pair(self._directory / f"{name}.crt", self._directory / f"{name}.key")
@@ -95,24 +96,3 @@ class Authority:
 def _subject(name: str, organization: str | None = None) -> x509.Name:
     group = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), *group])
-
-
-def _general(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )

@@ -9,7 +9,7 @@ from extauthz.core.intake import admission, counts
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import NotACount, Observed, Reading, Request, Unreadable, WorkloadRef
-from extauthz.core.objects.metadata import labels_dict
+from extauthz.core.objects.fields import labels_dict
 from extauthz.simulate import patches
 
 _APPLY = "application/apply-patch+yaml"

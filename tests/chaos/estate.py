@@ -7,12 +7,13 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple
 
 import httpx
 
 from tests.controlplane.api import MERGE, Api, RefusedError, path_of
+from tests.controlplane.load import Together
 from tests.controlplane.plane import Plane
 from tests.controlplane.sites import Sites
 from tests.controlplane.workspace import workload
@@ -76,10 +77,9 @@ JSON_PATCH = "application/json-patch+json"
 MOST = 6
 """Replicas that one asks for at most."""
 PAUSE_S = (0.05, 0.6)
-WITHIN_S = 90.0
 
 
-class Scalers:
+class Scalers(Together):
     """A context manager: they work from enter to exit.
 
     Args:
@@ -94,24 +94,8 @@ class Scalers:
         """What they were answered."""
         self._sites, self._workloads, self._seed = sites, workloads, seed
         self._direct = round(number * past_envoy)
-        self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._scale, args=(each,), daemon=True) for each in range(number)]
-        self._failures: list[Exception] = []
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(WITHIN_S)
-        if self._failures and error is None:
-            raise self._failures[0]
+        super().__init__(*(partial(self._scale, each) for each in range(number)))
 
     def _scale(self, number: int) -> None:
         choose = random.Random(f"{self._seed}-{number}")
@@ -124,8 +108,6 @@ class Scalers:
             while not self._stop.is_set():
                 self._count(_said(write, client, choose.choice(self._workloads), choose.randint(0, MOST)))
                 self._stop.wait(choose.uniform(*PAUSE_S))
-        except Exception as error:  # noqa: BLE001 (raised again at the end)
-            self._failures.append(error)
         finally:
             client.close()
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from extauthz.kube.connection import Connection, connect
-from extauthz.kube.discovery import DEFINITIONS, ScaledKind, ScaledKinds
 from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from tests.controlplane.plane import Plane, write_kubeconfig

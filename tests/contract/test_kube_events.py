@@ -12,7 +12,7 @@ import pytest
 from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.queries import Ceiling
-from extauthz.core.quota.standing import Fault, Standing, compact
+from extauthz.core.quota.problems import Fault, Standing, compact
 from extauthz.kube.connection import Unreachable, connect
 from extauthz.observe import kube_events
 from extauthz.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject

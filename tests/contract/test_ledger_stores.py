@@ -11,8 +11,7 @@ import pytest
 
 from extauthz.kube.connection import ApiError, Connection, connect
 from extauthz.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.ledger_store.memory import MemoryStore
-from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
+from extauthz.ledger_store.store import Conflict, LedgerStore, MemoryStore, Refused, Stored, Unclear
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.waiting import until
 

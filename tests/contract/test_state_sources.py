@@ -17,7 +17,7 @@ from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PHASES, AnyFeed, feeds
 from extauthz.cluster.scaled import PodPrices
 from extauthz.core.decision.gate import Gate
-from extauthz.core.objects.metadata import kind_of
+from extauthz.core.objects.fields import kind_of
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import owned_by, pod, quota, workload
 

@@ -15,8 +15,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Ceiling
+from extauthz.core.quota.problems import Standing, standing
 from extauthz.core.quota.spec import parse
-from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, connect
 from extauthz.observe.autoscalers import NeverFits, Subject

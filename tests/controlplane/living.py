@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import LiveCluster
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import LiveCluster, Reader
 from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -23,8 +24,16 @@ WITHIN_S = 90.0
 @contextmanager
 def side_by_side(loops: Sequence[Callable[[], object]], stop: threading.Event) -> Iterator[None]:
     """Each in a thread of its own until the end of the block, where ``stop`` is set. What one raises is raised then."""
+
+    def whole(loop: Callable[[], object]) -> object:
+        try:
+            return loop()
+        except BaseException:
+            stop.set()  # the others have nothing more to show
+            raise
+
     with ThreadPoolExecutor(len(loops)) as threads:
-        each = [threads.submit(loop) for loop in loops]
+        each = [threads.submit(whole, loop) for loop in loops]
         try:
             yield
         finally:
@@ -33,7 +42,24 @@ def side_by_side(loops: Sequence[Callable[[], object]], stop: threading.Event) -
         one.result()
 
 
-class Load:
+class Together:
+    """Loops side by side, from enter to exit: a context manager."""
+
+    def __init__(self, *loops: Callable[[], object]) -> None:
+        self._stop = threading.Event()
+        self._side_by_side = side_by_side(loops, self._stop)
+
+    def __enter__(self) -> Self:
+        self._side_by_side.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._side_by_side.__exit__(kind, error, trace)
+
+
+class Load(Together):
     """One client a Deployment, through Envoy, up and down between none and *most* replicas. A context manager."""
 
     def __init__(self, workspace: Workspace, names: Sequence[str], most: int = 5) -> None:
@@ -46,31 +72,12 @@ class Load:
         self.slowest_s = 0.0
         """How long a write took at most. Beyond the landing window nothing is promised (docs/guarantee.md)."""
         self._workspace, self._limit = workspace, most
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._scale, args=(name, workspace.world.client(Profile.SCALE)), name=name)
-            for name in names
-        ]
-        self._threads.append(threading.Thread(target=self._look, name="look"))
-        self._failures: list[Exception] = []
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(WITHIN_S)
-        if self._failures and error is None:
-            raise self._failures[0]
+        clients = {name: workspace.world.client(Profile.SCALE) for name in names}
+        super().__init__(self._look, *(partial(self._scale, name, client) for name, client in clients.items()))
 
     def until(self, what: Callable[[], bool]) -> None:
         """Goes on until true."""
-        eventually(lambda: what() or self._failures, lambda: (self.grown, self.refused), WITHIN_S)
+        eventually(lambda: what() or self._stop.is_set(), lambda: (self.grown, self.refused), WITHIN_S)
 
     def _scale(self, name: str, client: Api) -> None:
         choose = random.Random(name)
@@ -86,8 +93,6 @@ class Load:
                 except RefusedError as error:
                     self.refused[error.code] += 1
                 self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
-        except Exception as error:  # noqa: BLE001 (raised again at the end)
-            self._failures.append(error)
         finally:
             client.close()
 
@@ -97,14 +102,11 @@ class Load:
         found = self._workspace.api.call("GET", path)
         version = found["metadata"]["resourceVersion"]
         replicas = {each["metadata"]["name"]: each["spec"]["replicas"] for each in found["items"]}
-        try:
-            while not self._stop.is_set():
-                for event in self._workspace.api.watch(path, version, seconds=1):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    replicas[event["object"]["metadata"]["name"]] = event["object"]["spec"]["replicas"]
-                    self.most = max(self.most, sum(replicas.values()))
-        except Exception as error:  # noqa: BLE001 (raised again at the end)
-            self._failures.append(error)
+        while not self._stop.is_set():
+            for event in self._workspace.api.watch(path, version, seconds=1):
+                version = event["object"]["metadata"]["resourceVersion"]
+                replicas[event["object"]["metadata"]["name"]] = event["object"]["spec"]["replicas"]
+                self.most = max(self.most, sum(replicas.values()))
 
 
 def _replicas(count: int) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import Reader
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import connect
 from extauthz.settlement.reads import ConsistentReads, Result

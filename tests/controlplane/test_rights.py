@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from extauthz.cluster.live import DEPLOYMENTS, PHASES
+from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
-from extauthz.core.quota.standing import standing
 from extauthz.kube import reviews, webhooks
 from extauthz.kube.connection import ApiError, connect
-from extauthz.kube.discovery import DEFINITIONS
 from extauthz.kube.reflector import Reflector
+from extauthz.kube.resource import DEFINITIONS
 from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
 from extauthz.ledger_store.store import Stored
 from extauthz.observe.autoscalers import Autoscalers, Subject

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,10 +25,23 @@ import pytest
 
 from extauthz.render.options import Endpoint, GateTls, SidecarOptions
 from extauthz.testing.apiserver import ApiServer
+from extauthz.testing.authz import ScriptedAuthz
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, SCALE, TOKEN, scale_body, status_of, workload
+from extauthz.testing.stack import (
+    PATCH,
+    SCALE,
+    TOKEN,
+    Stack,
+    echo,
+    scale_body,
+    status_of,
+    until_blank,
+    unused_port,
+    upgrade,
+    workload,
+)
 from tests.waiting import eventually
 
 HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -220,3 +236,238 @@ def test_a_gate_bears_to_be_asked_by_ping_whether_it_is_there(authority: Authori
         time.sleep(SILENT_S)
         assert zones.envoy.stat("cluster.extauthz.upstream_cx_active") == 1
         assert zones.envoy.stat("cluster.extauthz.upstream_cx_close_notify") == 0
+
+
+# Envoy's hot restart under load: a new process takes the listener over, and the old one ends once it is done.
+#
+# https://www.envoyproxy.io/docs/envoy/v1.40.0/intro/arch_overview/operations/hot_restart
+
+
+CLIENTS = 3
+BETWEEN = 100
+"""Writes before, beside and after two processes."""
+
+
+class Generation(Envoy):
+    """One process of those that follow each other on the same port. ``epoch`` counts them."""
+
+    def __init__(self, options: SidecarOptions, folder: Path, port: int, epoch: int) -> None:
+        def on_port(tree: dict[str, Any]) -> None:
+            tree["static_resources"]["listeners"][0]["address"]["socket_address"]["port_value"] = port
+
+        super().__init__(options, folder / f"epoch-{epoch}", on_port)
+        self._epoch, self._id = epoch, folder / "base-id"
+
+    def _command(self, config: Path, admin: Path) -> list[str]:  # type: ignore[override]
+        chosen = ["--use-dynamic-base-id", "--base-id-path", str(self._id)]
+        if self._epoch:
+            chosen = ["--base-id", self._id.read_text(), "--restart-epoch", str(self._epoch)]
+        times = ["--drain-time-s", "2", "--parent-shutdown-time-s", "4"]
+        command = [word for word in super()._command(config, admin) if word != "--disable-hot-restart"]
+        return [*command, *chosen, *times]
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+
+class Load:
+    """Writes without a pause, each with a name of its own: on connections that are kept, and on new ones.
+
+    Over HTTP/1.1: Python's h2 takes a GOAWAY for the end of the streams that are still open, which Go's does not.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self.sent: list[str] = []
+        self.failed: list[object] = []
+        self._stack, self._stop = stack, threading.Event()
+
+    def write(self, number: int) -> None:
+        """Until told to stop."""
+        while not self._stop.is_set():
+            with self._stack.client() as client:
+                for _ in range(1 if number == 0 else 1000):
+                    if self._stop.is_set():
+                        break
+                    self._one(client, f"{SCALE}?fieldManager=w-{number}-{len(self.sent)}")
+
+    def _one(self, client: Any, path: str) -> None:
+        try:
+            answer = client.patch(path, content=scale_body(3), headers=PATCH)
+        except Exception as error:  # noqa: BLE001 (whatever a client may see)
+            self.failed.append(error)
+            return
+        self.sent.append(path)
+        if answer.status_code != 200:
+            self.failed.append(answer.text)
+
+    def go_on(self) -> None:
+        """Until so many more writes are through."""
+        enough = len(self.sent) + BETWEEN
+        eventually(lambda: len(self.sent) > enough or self.failed)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+@contextmanager
+def loaded(stack: Stack) -> Iterator[Load]:
+    load = Load(stack)
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        running = [threads.submit(load.write, number) for number in range(CLIENTS)]
+        try:
+            yield load
+        finally:
+            load.stop()
+    for each in running:
+        each.result()
+
+
+@pytest.fixture
+def generation(authority: Authority, tmp_path: Path) -> Iterator[tuple[Callable[[int], Generation], Callable]]:
+    """Makes the processes, and the stack of one of them."""
+    pair, port = authority.issue("localhost"), unused_port()
+    with ApiServer(pair, [workload()]) as api, ScriptedAuthz() as gate:
+        options = SidecarOptions(
+            cert_file=str(pair.cert),
+            key_file=str(pair.key),
+            apiserver=Endpoint("127.0.0.1", api.port),
+            apiserver_name="127.0.0.1",
+            apiserver_ca_file=str(authority.ca),
+            gate=Endpoint("127.0.0.1", gate.port),
+            gate_timeout_s=20.0,
+        )
+        yield (
+            lambda epoch: Generation(options, tmp_path, port, epoch),
+            lambda envoy: Stack(authority, api, gate, envoy),
+        )
+    # Envoy leaves it behind, under ten times its base id.
+    Path(f"/dev/shm/envoy_shared_memory_{(tmp_path / 'base-id').read_text()}0").unlink()
+
+
+def test_a_hot_restart_fails_no_write_and_none_passes_undecided(generation):
+    start, stack_of = generation
+    with ExitStack() as running:
+        old = running.enter_context(start(0))
+        stack = stack_of(old)
+        with loaded(stack) as load:
+            load.go_on()
+            new = running.enter_context(start(1))
+            load.go_on()
+            eventually(lambda: not old.running)
+            load.go_on()
+        assert not load.failed
+        assert sorted(check.attributes.request.http.path for check in stack.gate.checks) == sorted(load.sent)
+        assert sorted(one.target for one in stack.api.writes(SCALE)) == sorted(load.sent)
+        assert new.stat("server.hot_restart_epoch") == 1
+        eventually(lambda: len(stack.gate.entries) == len(load.sent))
+
+
+# Towards the API server: upgrades, HTTP/2, and who it must prove to be.
+
+
+EXEC = "/api/v1/namespaces/team-a/pods/web-0/exec?command=sh&stdin=true"
+
+# exec, attach and port-forward.
+
+
+def spdy_server(certificate) -> Iterator[tuple[int, list[bytes]]]:
+    """Takes any upgrade over TLS, keeps the request's head, and says back what it hears."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    heads: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_spdy, args=(listener, context, heads), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], heads
+
+
+def serve_spdy(listener: socket.socket, context: ssl.SSLContext, heads: list[bytes]) -> None:
+    plain, _ = listener.accept()
+    with context.wrap_socket(plain, server_side=True) as connection:
+        heads.append(until_blank(connection))
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\r\n")
+        while data := connection.recv(1024):
+            connection.sendall(data)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_spdy_execs_pass_over_http1_though_the_api_server_offers_h2(launch, authority, method: str):
+    for port, heads in spdy_server(authority.issue("spdy")):
+        for stack in launch(apiserver=Endpoint("127.0.0.1", port)):
+            with stack.connect() as shell:
+                assert upgrade(shell, method, EXEC, "SPDY/3.1").startswith(b"HTTP/1.1 101 ")
+                shell.sendall(b"\x80\x03\x00\x01ping")
+                assert shell.recv(1024) == b"\x80\x03\x00\x01ping"
+            assert heads[0].startswith(f"{method} {EXEC} HTTP/1.1".encode())
+            assert not stack.gate.checks
+
+
+# TLS and HTTP/2 towards the API server: a second sidecar stands in for one, since it offers h2 as a real one does.
+
+
+def test_an_api_server_that_offers_h2_is_spoken_to_in_h2_and_upgrades_still_pass(launch, authority, tmp_path):
+    for inner in launch():
+        for outer in launch(apiserver=Endpoint("127.0.0.1", inner.envoy.port)):
+            assert outer.send("PATCH", SCALE, content=scale_body(7), headers=PATCH, h2=True).status_code == 200
+            assert [len(one.gate.checks) for one in (outer, inner)] == [1, 1]
+            assert outer.envoy.stat("cluster.apiserver.upstream_cx_http2_total") == 1
+            with outer.connect() as shell:
+                assert upgrade(shell, "GET", EXEC, "websocket").startswith(b"HTTP/1.1 101 ")
+                assert echo(shell, b"hello") == b"hello"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda other: {"apiserver_name": "impostor.example"}, id="another-name"),
+        pytest.param(lambda other: {"apiserver_name": "127.0.0.2"}, id="another-address"),
+        pytest.param(lambda other: {"apiserver_ca_file": str(other)}, id="another-ca"),
+    ],
+)
+def test_an_api_server_with_another_certificate_gets_no_request(launch, other_ca, wrong: Callable[..., dict]):
+    for stack in launch(**wrong(other_ca)):
+        answer = stack.send("GET", "/api/v1/namespaces", headers={"authorization": "Bearer s3cret"})
+        assert status_of(answer)["code"] == 503
+        assert not stack.api.seen
+
+
+@pytest.fixture
+def other_ca(tmp_path):
+    return Authority(tmp_path, "another CA").ca
+
+
+def test_clients_are_spoken_to_in_tls_of_today_only(stack: Stack):
+    with socket.create_connection(("127.0.0.1", stack.envoy.port), 10) as plain:
+        plain.sendall(b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert plain.recv(100) == b""
+    assert not stack.api.seen
+    with stack.connect("h2", "http/1.1") as connection:
+        assert connection.version() == "TLSv1.3"
+        assert connection.selected_alpn_protocol() == "h2"
+
+
+# Whose connections these are.
+
+
+def test_each_client_has_connections_of_its_own_and_they_end_after_it(launch):
+    """Why: tests/envoy/test_anonymous.py."""
+
+    def soon(tree: dict[str, Any]) -> None:
+        (ordinary,) = (one for one in tree["static_resources"]["clusters"] if one["name"] == "apiserver")
+        (protocol,) = ordinary["typed_extension_protocol_options"].values()
+        assert protocol["common_http_protocol_options"] == {"idle_timeout": "30s"}
+        protocol["common_http_protocol_options"] = {"idle_timeout": "8s"}
+
+    for stack in launch(soon):
+        with stack.client() as one, stack.client(h2=True) as other:
+            for client in (one, other, one, other):
+                assert client.get(SCALE).status_code == 200
+            assert stack.envoy.stat("cluster.apiserver.upstream_cx_active") == 2
+        eventually(partial(has_none, stack))
+        assert stack.envoy.stat("cluster.apiserver.upstream_cx_idle_timeout") == 2
+
+
+def has_none(stack: Stack) -> bool:
+    return stack.envoy.stat("cluster.apiserver.upstream_cx_active") == 0

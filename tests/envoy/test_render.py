@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, ext_proc, options, routes
+from extauthz.render import envoy, options, routes
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.envoy import Envoy, validate, write_secrets
@@ -225,12 +225,12 @@ def test_with_clamp_the_body_is_lowered_before_it_is_decided_and_only_where_it_i
 
 
 def test_of_headers_ext_proc_may_change_the_length_alone_and_sees_none():
-    rules = ext_proc.ext_proc_filter().mutation_rules
+    rules = envoy.ext_proc_filter().mutation_rules
     assert rules is not None
     assert rules.disallow_all
     assert rules.allow_expression is not None
     assert rules.allow_expression.regex == "content-length"
-    mode = ext_proc.ext_proc_filter().processing_mode
+    mode = envoy.ext_proc_filter().processing_mode
     assert mode is not None
     assert mode.request_header_mode.name == "SKIP"
 

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.ledger.entry import Event
-from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+from extauthz.core.quota.selectors import CONTEXT_EXTENSION
 from extauthz.render.options import Endpoint
 from extauthz.servers import access_log
 from extauthz.settlement import answers

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from extauthz.core.objects.workloads import observe
-from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Knowledge
 from extauthz.testing.builders import quota, workload
 from tests.page.browsing import browser
 from tests.servers.paging import World

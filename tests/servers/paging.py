@@ -11,12 +11,12 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.model import Reading, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.observe.episodes import Recent
 from extauthz.observe.observers import Told
-from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.questions import scaled
 from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Knowledge
 from extauthz.servers.page.rendering import HEADERS
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why

@@ -22,8 +22,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.committing import Committer
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
+from extauthz.ledger_store.store import MemoryStore
 from extauthz.observe.observers import Observers
 from extauthz.servers.ext_authz import SERVICE, Checks
 from extauthz.service.deciding import Deciding

@@ -23,9 +23,8 @@ from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
 from extauthz.servers.api import openapi
 from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.questions import MOST_IN_BATCH
-from extauthz.servers.api.rights import ThisHost
+from extauthz.servers.api.rights import CONTENT_TYPE, ThisHost
 from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
 from extauthz.testing.builders import Asker, gate, path, quota, scale, workload
 

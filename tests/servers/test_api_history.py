@@ -14,12 +14,12 @@ from openapi_core.testing import MockRequest, MockResponse
 
 from extauthz.core.model import Verdict
 from extauthz.core.queries import Queries
+from extauthz.observe.episodes import Recent
 from extauthz.observe.observers import Told
-from extauthz.observe.recent import Recent
 from extauthz.servers.api import openapi
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People
-from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.rights import CONTENT_TYPE
 from extauthz.servers.api.routes import routes
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from extauthz.testing.kubecalls import Reviewer

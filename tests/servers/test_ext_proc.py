@@ -10,8 +10,8 @@ from envoy_data_plane.envoy.service.ext_proc import v3 as typed
 from envoy_data_plane.google.protobuf import Struct
 
 from extauthz.core.model import Question, Request
-from extauthz.core.quota.requesters import METADATA
-from extauthz.render import ext_proc as rendered
+from extauthz.core.quota.selectors import METADATA
+from extauthz.render import envoy as rendered
 from extauthz.servers import ext_proc
 from extauthz.servers.ext_proc import Lowered
 from tests.servers.listening import listening
@@ -135,4 +135,4 @@ async def test_an_empty_message_ends_the_stream(channel: grpc.aio.Channel):
 
 def test_envoy_is_told_to_send_what_is_read():
     assert set(rendered.ATTRIBUTES) == {ext_proc.METHOD, ext_proc.TARGET, *ext_proc.HEADERS.values()}
-    assert rendered.NAME == ext_proc.FILTER
+    assert rendered.EXT_PROC == ext_proc.FILTER

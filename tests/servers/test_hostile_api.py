@@ -18,7 +18,7 @@ from extauthz.servers.api import routes as module
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
-from extauthz.servers.api.share import Share
+from extauthz.servers.bodies import Share
 from extauthz.testing.builders import gate, quota, workload
 from tests.fuzz.measure import LOOP, fastest, floor_s
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.servers.http import Readiness, application
+from extauthz.testing.platform import Platform
+from extauthz.testing.processes import Background
+from tests.servers.running import Running, ask, metadata, scale, within
 
 READY = Readiness([])
 
@@ -83,3 +93,116 @@ async def test_a_foreign_name_is_answered_nothing(path: str, host: str) -> None:
 )
 async def test_addresses_and_own_names_are_answered(host: str) -> None:
     assert await asked("/metrics", host) == (200, "secret 1\n")
+
+
+# The gate as a process, with quotas that a platform's own service tells.
+
+
+class Service(Background):
+    """A platform's service in a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("platform")
+        self.platform = Platform({"workspaces": {"acme": {"pods": "4"}}}, token="secret")
+
+    async def main(self) -> None:
+        async with self.platform:
+            self.started()
+            await asyncio.Event().wait()
+
+
+@pytest.fixture
+def service() -> Iterator[Platform]:
+    with Service() as running:
+        yield running.platform
+
+
+def flags(service: Platform) -> tuple[str, ...]:
+    return ("--quotas", f"{service.url}/quotas", "--quotas-every-s", "0.05")
+
+
+def test_quotas_of_a_service_are_in_force_and_so_is_each_change(service: Platform, tmp_path: Path):
+    service.token = ""
+    with Running(tmp_path, *flags(service)) as gate:
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        service.quotas = {"workspaces": {"acme": {"pods": "6"}}}
+        assert within(5, lambda: gate.allows(6))
+        assert not gate.allows(7)
+        unchanged = 'extauthz_source_requests_total{result="not-modified",source="quotas"}'
+        assert within(5, lambda: unchanged in gate.get("/metrics")[1]), "it is asked again and again"
+
+
+def test_a_name_in_notify_that_is_no_receivers_is_logged(service: Platform, tmp_path: Path):
+    service.token = ""
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "4"}, "notify": ["ops"]}
+    service.quotas = {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuotaList",
+        "items": [{"metadata": {"name": "acme"}, "spec": spec}],
+    }
+    with Running(tmp_path, *flags(service)) as gate:
+        assert not gate.allows(5), "the limits are in force"
+        assert [line["problem"].split(" is no ")[0] for line in gate.events("odd")] == [
+            "WorkspaceQuota \"acme\": spec.notify[0]: 'ops'"
+        ]
+
+
+def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(service: Platform, tmp_path: Path):
+    service.token = ""
+    with Running(tmp_path, *flags(service), "--stale-after-s", "0.5") as gate:
+        assert gate.allows(4)
+        service.status = 503
+        assert within(10, lambda: not gate.allows(4))
+        refused = gate.check(4)
+        assert metadata(refused)["reason"] == "stale"
+        assert gate.allows(2)
+        (failed,) = gate.events("source-failed")
+        assert (failed["error"], failed["url"]) == ("it answered 503", f"{service.url}/quotas")
+        service.status = 200
+        assert within(10, lambda: gate.allows(4))
+        assert gate.events("source-answers")
+        assert within(5, lambda: gate.events("fresh"))
+
+
+def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Platform, tmp_path: Path):
+    def relent() -> None:
+        within(20, lambda: len(service.seen) > 1)
+        service.token = ""
+
+    relenting = threading.Thread(target=relent)
+    relenting.start()
+    with Running(tmp_path, *flags(service)) as gate:
+        assert service.token == "", "it serves only now"
+        assert gate.events("source-failed")[0]["error"] == "it answered 401; look at its credentials"
+    relenting.join(5)
+
+
+def test_a_workload_grows_no_further_than_the_service_says(service: Platform, tmp_path: Path):
+    service.token = ""
+    service.bounds["apps", "deployments", "shop", "web"] = 3
+    with Running(tmp_path, "--max-scale", f"{service.url}/max-scale", "--max-scale-ttl-s", "0.2") as gate:
+        refused = gate.check(4)
+        assert metadata(refused)["reason"] == "exceeded-max-scale"
+        assert gate.allows(3)
+        service.bounds["apps", "deployments", "shop", "web"] = 4
+        assert within(5, lambda: gate.allows(4))
+        assert not gate.allows(5), "the quota holds besides"
+        service.status = 503
+        with gate.channel() as channel:  # dry runs: what is granted once grows no more
+            assert within(5, lambda: metadata(ask(channel, scale(4, "?dryRun=All")))["reason"] == "max-scale-stale")
+
+
+def test_a_stop_while_quotas_are_awaited_is_clean(service: Platform, tmp_path: Path):
+    """The gate has no address to ask yet: its log says that a service is asked."""
+    service.status = 503
+    (tmp_path / "state.json").write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
+    command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    command += ["--state", str(tmp_path / "state.json"), *flags(service)]
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        gate = subprocess.Popen(command, stderr=stream)
+    assert within(20, lambda: "source-failed" in log.read_text())
+    gate.terminate()
+    assert gate.wait(20) == 0
+    assert "Traceback" not in log.read_text()

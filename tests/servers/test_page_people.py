@@ -11,13 +11,12 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Unreachable
+from extauthz.observe.episodes import Recent
 from extauthz.observe.observers import Told
-from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import KEPT_S, MOST_JUDGED, People
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
-from extauthz.servers.page.live import EVENT
+from extauthz.servers.page.live import EVENT, Knowledge
 from extauthz.servers.page.routes import Page
 from extauthz.servers.page.why import Why
 from extauthz.testing.builders import Asker, gate, quota, scale, workload

@@ -11,7 +11,7 @@ import pytest
 
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.page import why
 from extauthz.servers.page.cluster import KEPT_S, MOST_AT_ONCE, MOST_LISTED, MOST_WAITING, Cluster
 from extauthz.servers.page.live import REST

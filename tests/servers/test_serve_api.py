@@ -17,7 +17,7 @@ from aiohttp import web
 from extauthz.servers.api.people import People
 from extauthz.servers.api.routes import routes
 from extauthz.service import certificates, listening
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.kubecalls import Reviewer
@@ -56,7 +56,7 @@ class Api:
 async def api(tmp_path: Path, authority: Authority, people: Authority) -> AsyncIterator[Api]:
     pair = authority.issue("gate")
     settings = Settings(api="127.0.0.1:0", api_cert=pair.cert, api_key=pair.key, api_client_ca=people.ca)
-    tls = certificates.of_api(settings, lambda level, event, **fields: None)
+    tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
     assert tls is not None
     app, reviewer = web.Application(), Reviewer({"good": {"username": "olga"}})
     made = Api(Address("", 0), authority, reviewer, tls.look)

@@ -187,7 +187,7 @@ class Under:
     async def open(self) -> None:
         pair = self._authority.issue("gate")
         settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
-        tls = certificates.of_webhook(settings, lambda level, event, **fields: None)
+        tls = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
         assert tls is not None
         self.runner, address = await listening.bind_webhook(self.webhook.application(), settings, tls.context)
         context = ssl.create_default_context(cafile=str(self._authority.ca))
@@ -239,7 +239,7 @@ async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is
     settings = Settings(
         webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key, webhook_client_ca=servers.ca
     )
-    shown = certificates.of_webhook(settings, lambda level, event, **fields: None)
+    shown = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
     made = certificates.Handshakes(lambda level, event, **fields: None, servers.ca)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
     assert shown is not None

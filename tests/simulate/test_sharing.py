@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from extauthz.cli import main, simulate_sharing
+from extauthz.cli import main, simulate
 from extauthz.core.ledger.line import Turns
+from extauthz.record.reading import Record
+from extauthz.replay.run import Replay
 from extauthz.simulate import sharing
+from extauthz.simulate.plan import FAULTS, draw
+from extauthz.simulate.running import run
 from extauthz.simulate.sharing import HOUSE, House, Outcome, Row, fair, outcome
 
 SEEDS, HALF_AN_HOUR_S = range(4), 1800.0
@@ -24,6 +29,18 @@ def test_with_turns_nobody_waits_for_two_of_its_intervals_beyond_its_turn():
     assert "HPA of 8 GPUs" in late(first_come), "the slow and large one starves"
     assert share.jain > first_come.jain
     assert share.used > first_come.used - 0.1
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(19, id="who-comes-back-has-not-gone-to-the-end"),
+        pytest.param(27, id="who-asked-once-is-waited-for"),
+    ],
+)
+def test_a_turn_comes_after_those_that_come_first(seed: int):
+    """What is measured knew two turns that nobody had."""
+    assert late(outcome([seed], turns=True)) == []
 
 
 def test_it_is_seen_when_nothing_is_kept(monkeypatch: pytest.MonkeyPatch):
@@ -88,4 +105,36 @@ def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, m
     monkeypatch.setattr(sharing, "outcome", lambda seeds, *, turns: even(turns, 1.0, 1.0))
     assert main(["simulate", "sharing", "--svg", str(tmp_path / "no" / "x.svg")]) == 64
     assert "No such file" in capsys.readouterr().err
-    assert simulate_sharing.holds(even(True, 1.0, 1.0))
+    assert simulate.holds(even(True, 1.0, 1.0))
+
+
+# Records of simulated worlds replay to the same answers, with exceptions that have a name.
+
+
+ALL = frozenset(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "gates", "exceptions", "named"),
+    [
+        pytest.param("memory", 1, 0.003, {"object", "family"}, id="one gate"),
+        pytest.param("kubernetes", 3, 0.05, {"several gates"}, id="three gates"),
+    ],
+)
+def test_records_replay_to_the_same_answers(
+    tmp_path: Path, ledger: str, gates: int, exceptions: float, named: set[str]
+):
+    asks, differ, names = 0, 0, Counter[str]()
+    for seed in range(3000, 3050):
+        folder = tmp_path / str(seed)
+        run(draw(seed, 30, ALL, ledger, gates), folder)
+        if not folder.exists():
+            continue  # no gate has served
+        found = Replay(Record(folder), None).run()
+        assert found.asks == found.same + found.refused_now + found.granted_now
+        assert found.exceptions.total() == found.asks - found.same
+        asks, differ = asks + found.asks, differ + found.exceptions.total()
+        names.update(found.exceptions)
+    assert asks > 500
+    assert differ <= exceptions * asks, names
+    assert names.keys() <= set(named)

@@ -36,6 +36,8 @@ ROWS = (
     "decision, HPA PUT",
     "decision, a grant with 256 in line, over one without turns",
     "decision, a refusal with 256 in line, over one without turns",
+    "decision where every quota has guarantees, over one without",
+    "decision with guarantees:",
     "headroom of a workload",
     "decision that is recorded (--record), over one that is not",
     "replay of 10,000 asks of 200 workloads: processor time",

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.cli import asking, forwarding, headroom, main, top
+from extauthz.cli import asking, asking_server, headroom, main, top
 from extauthz.servers.api.answers import Answers
+from extauthz.testing.builders import pod
+from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.servers.running import Running
 
 QUOTAS = """\
@@ -187,6 +189,37 @@ def test_headroom_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
     plain = f"deployments.apps shop/web has 2 replicas and may have {found['replicas']}"
     assert said == [f"{plain} of the 24 that its autoscaler may ask for.", f"{plain}.", f"{plain}."]
     assert headroom.as_text({key: value for key, value in found.items() if key != "mayAskFor"}).startswith(f"{plain}.")
+
+
+@pytest.mark.parametrize(
+    ("more", "counts", "said"),
+    [
+        ("rayclusters.ray.io/ray", "objects", "is one object and 2 more like it fit.\n\nOne more does not fit:"),
+        ("rayclusters.ray.io/large", "objects", "is one object and no more like it fits.\n\nOne more does not fit:"),
+        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\nOne more pod does not fit:"),
+    ],
+)
+def test_headroom_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, counts: str, said: str
+):
+    def ray(name: str, workers: int) -> dict[str, object]:
+        made = raycluster(worker("a", workers, {"cpu": "250m"}), headGroupSpec={"template": pod({"cpu": "500m"})})
+        return made | {"metadata": {"name": name, "namespace": "shop", "uid": name}}
+
+    job = deployment("train", 1) | {"apiVersion": "batch/v1", "kind": "Job"}
+    job["spec"] = {"parallelism": 2, "template": {"spec": pod({"cpu": "1"})["spec"]}}
+    items = [
+        STATE["items"][0],
+        RAY_CLUSTERS,
+        ray("ray", 2),
+        ray("large", 2) if "large" not in more else ray("large", 5),
+    ]
+    (tmp_path / "quotas.yaml").write_text(QUOTAS)
+    (tmp_path / "state.json").write_text(json.dumps(STATE | {"items": [*items, job]}))
+    where = ("--quotas", f"{tmp_path}/quotas.yaml", "--state", f"{tmp_path}/state.json", f"--pod-groups={RAY}")
+    _, out, _ = run(capsys, "headroom", more, "-n", "shop", *where)
+    assert out.startswith(f"{more.replace('/', ' shop/')} {said}")
+    assert json.loads(run(capsys, "headroom", more, "-n", "shop", "-o", "json", *where)[1])["counts"] == counts
 
 
 def test_headroom_without_a_quota_has_no_bound(ask: Run):
@@ -454,7 +487,7 @@ def test_a_kubectl_that_says_nothing_is_given_up(
     stub, log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     stub("time.sleep(60)")
-    monkeypatch.setattr(forwarding, "WITHIN_S", 1.0)
+    monkeypatch.setattr(asking_server, "WITHIN_S", 1.0)
     assert main(["top"]) == 69
     assert "nothing came within 1 s" in capsys.readouterr().err
     assert not is_there(called(log)[0][0])

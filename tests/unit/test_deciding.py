@@ -33,7 +33,7 @@ from extauthz.core.model import (
     Verdict,
     WorkloadRef,
 )
-from extauthz.core.quota.requesters import by_name
+from extauthz.core.quota.selectors import by_name
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics

@@ -18,7 +18,7 @@ from extauthz.observe.episodes import Episodes
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.api import rights, shown
 from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from tests.unit.ledger.houses import GPU, House, full
 
 

@@ -43,6 +43,7 @@ def metrics() -> Metrics:
         event_writes={"created": 5},
         certificates={"webhook": 60.0},
         notices={("ops", "delivered"): 3},
+        by_kind={("acme", "requests.cpu", "jobs.batch"): 2.0, ("gone", "requests.cpu", "jobs.batch"): 1.0},
         policies={("memory", "used", "batch"): 0.95},
         policy_names=frozenset({"p", "calm", "hours"}),
         waiting=[Waiting(DENIED, 90.0)],

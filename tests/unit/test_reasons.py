@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extauthz.cli import main
-from extauthz.core.objects.metadata import annotations_dict, annotations_text
+from extauthz.core.objects.fields import annotations_dict, annotations_text
 from extauthz.observe.reasons import BY_CODE, TABLE
 
 DECISION = Path(__file__).parents[2] / "extauthz" / "core" / "decision"

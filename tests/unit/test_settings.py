@@ -14,9 +14,8 @@ from extauthz.core.decision.policy import Policy
 from extauthz.kube import session
 from extauthz.render.options import SidecarOptions
 from extauthz.service import certificates
-from extauthz.service.addresses import Address, parse
 from extauthz.service.loading import SERVICE_LINK, load, shown
-from extauthz.service.setting_types import ConfigFileError, SettingsError, templates
+from extauthz.service.setting_types import Address, ConfigFileError, SettingsError, parse, templates
 from extauthz.service.settings import ADMITTED_S, MATTER, Level, Settings, described, markdown, policy, variable, word
 
 

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from extauthz.servers.api.problems import Problem
-from extauthz.servers.api.share import MOST_EACH, REST, Share
-from extauthz.servers.bodies import FullError, Turns
+from extauthz.servers.api.rights import Problem
+from extauthz.servers.bodies import MOST_EACH, REST, FullError, Share, Turns
 
 
 async def asked(turns: Turns, *sources: str) -> list[asyncio.Task[None]]:

@@ -35,6 +35,16 @@ def test_once_it_is_spent_it_says_when_to_ask_again() -> None:
     assert budget.permit(growth("b", 5, 6, 60.0)) is None
 
 
+def test_in_a_line_who_grew_by_less_of_late_comes_first() -> None:
+    budget = GrowthBudget(5_000, 60.0)
+    assert budget.rank(growth("a", 2, 5)) == 0
+    budget.reserve(growth("a", 2, 5))
+    assert budget.rank(growth("b", 5, 9, 10.0)) == 3
+    budget.reserve(growth("b", 5, 2_005, 10.0))
+    assert budget.rank(growth("c", 2_005, 2_006, 20.0)) == 1_000, "as large as it may be"
+    assert budget.rank(growth("c", 2_005, 2_006, 90.0)) == 0
+
+
 def test_another_template_is_no_growth_of_the_count() -> None:
     budget = GrowthBudget(1, 60.0)
     budget.reserve(growth("a", 2, 3))
@@ -81,6 +91,20 @@ def test_in_a_gate() -> None:
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW
     made.ledger.pending.settle(granted.id, Event.NOT_FORWARDED, 1.0)
     assert ask(scale("web", 5)).verdict is Verdict.ALLOW
+
+
+def test_in_the_line_of_a_quota_with_turns() -> None:
+    root = quota("root", {"pods": "10"}, turn_s=300)
+    teams = [quota(f"team-{name}", {"pods": "10"}, parent="root", namespaces={"team": name}) for name in "ab"]
+    objects = [workload("web", 4, namespace=f"team-{name}") for name in "ab"]
+    made = gate([root, *teams], *objects, namespaces={f"team-{name}": {"team": name} for name in "ab"})
+    made.enlist(Policies([Enlisted("growth-budget", GrowthBudget(9, 60.0))]))
+    ask = Asker(made)
+    assert ask(scale("web", 5, namespace="team-a")).verdict is Verdict.ALLOW
+    for name, wanted in (("a", 7), ("b", 7)):
+        made.answered(ask(scale("web", wanted, namespace=f"team-{name}")), ask.now_s)
+    waiting = made.ledger.turns.waiting("root", ask.now_s)
+    assert [one.ref.namespace for one in waiting] == ["team-b", "team-a"]
 
 
 def test_it_is_set_up_from_the_environment() -> None:

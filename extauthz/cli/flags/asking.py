@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from extauthz.cli.flags import credentials, settings
-from extauthz.core import times
+from extauthz.core import texts
 from extauthz.core.kinds import GATED
 from extauthz.core.quota import overrides
 
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    credentials.add(parser)
+    credentials.add_credentials(parser)
     settings.add(parser, SETTINGS)
 
 
@@ -56,7 +56,7 @@ def moment(text: str) -> float:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    found = times.seconds(text)
+    found = texts.seconds(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time of RFC 3339; {overrides.TIME_CURE}")
     return found

@@ -17,7 +17,7 @@ FLAGS: Final = {
 }
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_credentials(parser: argparse.ArgumentParser) -> None:
     """Their flags."""
     group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
     for name, text in FLAGS.items():

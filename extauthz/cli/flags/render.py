@@ -3,11 +3,352 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
+import re
+from functools import partial
 from pathlib import Path
 
-from extauthz.cli.flags import render_istio, render_tls, render_webhook, sidecar
+from extauthz.cli.flags import sidecar
+from extauthz.cluster import selectors
+from extauthz.core.errors import ObjectError
+from extauthz.core.quota.selectors import LabelSelector, is_label_key
+from extauthz.render import certificates, webhook
+from extauthz.render.certificates import TlsOptions
 from extauthz.render.manifests import FORMATS
-from extauthz.render.options import PARTS, SidecarOptions
+from extauthz.render.options import CLIENTS, PARTS, MeshOptions, SidecarOptions
+from extauthz.render.webhook import Custom, WebhookOptions
+
+# Flags of ``extauthz render istio`` and ``render istio-pod``.
+
+ISTIO_DEFAULTS = MeshOptions()
+
+
+ISTIO_EPILOG = f"""\
+{sidecar.PROFILES}
+examples:
+  extauthz render istio --service-ip "$(kubectl get service kubernetes -o jsonpath='{{.spec.clusterIP}}')" |
+      kubectl apply -f -
+  extauthz render istio-pod --client keda-operator > pod.yaml
+  kubectl -n keda patch deployment keda-operator --patch-file pod.yaml
+
+The patch comes before the filter: without its files the sidecar refuses that. See docs/istio.md."""
+
+
+WHAT = {
+    "istio": "an EnvoyFilter that has an autoscaler's Istio sidecar ask the gate",
+    "istio-pod": "a patch of that autoscaler's Deployment: certificates and trust",
+}
+
+
+def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both; they take the same flags, so that what must agree can be given to both."""
+    for name, text in WHAT.items():
+        parser = what.add_parser(name, help=text, description=f"Prints {text}.", epilog=ISTIO_EPILOG)
+        _mesh(parser.add_argument_group("mesh"))
+        places = parser.add_argument_group("places")
+        sidecar.add_places(places, ISTIO_DEFAULTS.sidecar, apiserver="the address of --service-ip, port 443")
+        sidecar.add_secrets(places, ISTIO_DEFAULTS.sidecar, "what names its certificates, in annotations of the pod")
+        places.add_argument(
+            "--gate-plain", action="store_true", help="Plain text to the gate. Default: TLS on both sides."
+        )
+        sidecar.add_behaviour(parser.add_argument_group("behaviour"), ISTIO_DEFAULTS.sidecar)
+        parser.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
+
+
+def _mesh(parser: argparse._ArgumentGroup) -> None:
+    add = parser.add_argument
+    add(
+        "--client",
+        choices=CLIENTS,
+        default="knative-autoscaler",
+        help="Whose sidecar. hpa-controller: kube-controller-manager with that one controller (deploy/hpa-controller), "
+        "by the profile scale. Default: knative-autoscaler.",
+    )
+    add("--namespace", type=sidecar.namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
+    add(
+        "--service-ip",
+        type=_ip,
+        default=ISTIO_DEFAULTS.service_ip,
+        metavar="IP",
+        help=f"Address of the Service default/kubernetes. Default: {ISTIO_DEFAULTS.service_ip}.",
+    )
+    name = partial(add, metavar="NAME")
+    name(
+        "--tls-secret",
+        dest="client_facing",
+        default=ISTIO_DEFAULTS.client_facing,
+        help=f"Secret that holds --cert and --key. Default: {ISTIO_DEFAULTS.client_facing}.",
+    )
+    name(
+        "--gate-secret",
+        dest="gate_facing",
+        default=ISTIO_DEFAULTS.gate_facing,
+        help=f"Secret that holds --gate-ca, --gate-cert and --gate-key. Default: {ISTIO_DEFAULTS.gate_facing}.",
+    )
+    name(
+        "--ca-config-map",
+        dest="trusted",
+        default=ISTIO_DEFAULTS.trusted,
+        help=f"ConfigMap that holds what the client trusts, in ca.crt. Default: {ISTIO_DEFAULTS.trusted}.",
+    )
+
+
+def _ip(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IP address") from error
+
+
+# Flags of ``extauthz render tls``.
+
+TLS_DEFAULTS = TlsOptions()
+
+
+TLS_EPILOG = """\
+issuers:
+  files         a kustomization that makes Secrets of files, and in its comment the openssl commands that make these
+  cert-manager  Certificates and Issuers; cert-manager (https://cert-manager.io) makes and renews the Secrets
+
+examples:
+  extauthz render tls > kustomization.yaml    # then as it says
+  extauthz render tls --issuer cert-manager --autoscaler hpa-controller | kubectl apply -f -
+  extauthz render tls --issuer cert-manager --as deployment --name 10.96.0.1 --name kubernetes.default.svc
+
+The Secrets are those that the chart names (charts/extauthz). See docs/render.md."""
+
+
+def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    text = "the certificates that Envoy and gate show"
+    parser = what.add_parser("tls", help=text, description=f"Prints {text}.", epilog=TLS_EPILOG)
+    add = parser.add_argument
+    add("--issuer", choices=certificates.ISSUERS, default="files", help="Who makes them, see below. Default: files.")
+    add(
+        "--as",
+        dest="form",
+        choices=("sidecar", "deployment"),
+        default="sidecar",
+        help="Where the gate runs. deployment: also what Envoy and gate show each other. Default: sidecar.",
+    )
+    add("--autoscaler", choices=certificates.NAMESPACES, default="keda", help="Whose Envoy. Default: keda.")
+    _places(parser)
+    add("--days", type=days, default=TLS_DEFAULTS.days, help=f"How long they are valid. Default: {TLS_DEFAULTS.days}.")
+    add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
+
+
+def _places(parser: argparse.ArgumentParser) -> None:
+    add, namespace = parser.add_argument, sidecar.namespace
+    add("--namespace", type=namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
+    add(
+        "--name",
+        dest="names",
+        action="append",
+        type=_name,
+        metavar="NAME",
+        help="What the autoscaler dials: a DNS name or an address. May be repeated. "
+        f"Default: {' and '.join(TLS_DEFAULTS.names)}.",
+    )
+    add(
+        "--tls-secret",
+        dest="client_facing",
+        type=sidecar.object_name,
+        default=TLS_DEFAULTS.client_facing,
+        metavar="NAME",
+        help=f"Secret with what Envoy shows to it. Default: {TLS_DEFAULTS.client_facing}.",
+    )
+    add(
+        "--gate-namespace",
+        type=namespace,
+        default=TLS_DEFAULTS.gate_namespace,
+        metavar="NAME",
+        help=f"Where the gate's Service is. Default: {TLS_DEFAULTS.gate_namespace}.",
+    )
+    add(
+        "--authority-namespace",
+        type=namespace,
+        default=TLS_DEFAULTS.authority_namespace,
+        metavar="NAME",
+        help="Where cert-manager looks for the Secret of a ClusterIssuer (its --cluster-resource-namespace). "
+        f"Default: {TLS_DEFAULTS.authority_namespace}.",
+    )
+
+
+def _name(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", text) is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is neither a DNS name nor an address") from None
+        return text
+
+
+def days(text: str) -> int:
+    """How long, as argparse wants a type."""
+    if not text.isdecimal() or not 0 < int(text) <= 825:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 1 to 825")
+    return int(text)
+
+
+# Flags of ``extauthz render webhook``.
+
+WEBHOOK_DEFAULTS = WebhookOptions()
+
+WEBHOOK_EPILOG = """\
+examples:
+  extauthz render webhook --ca ca.crt | kubectl apply -f -
+  extauthz render webhook --ca ca.crt --custom rollouts.argoproj.io --except-namespace monitoring
+  extauthz render webhook --ca ca.crt --namespace-selector workspace | kubectl apply -f -
+  extauthz render webhook --ca ca.crt --namespace-selector workspace --webhook-pods
+  extauthz render webhook --ca ca.crt --match-condition "not-by-ci=request.userInfo.username != 'ci'"
+  extauthz render webhook --ca ca.crt --url https://127.0.0.1:9443     # beside the API server
+
+The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
+
+
+def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    text = "the webhook configurations for `extauthz serve --webhook`"
+    parser = what.add_parser("webhook", help=text, description=f"Prints {text}.", epilog=WEBHOOK_EPILOG)
+    add = parser.add_argument
+    add(
+        "--ca",
+        metavar="FILE",
+        help="PEM of the authority of the webhook's certificate. Default: none; cert-manager or "
+        "`serve --webhook-self-signed` writes it.",
+    )
+    add("--service", type=service, metavar="NAME.NAMESPACE[:PORT]", help="Default: extauthz.extauthz-system:443.")
+    add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")
+    add(
+        "--except-namespace",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Ask about nothing in it. May be repeated. kube-system and the gate's own are always left out.",
+    )
+    add(
+        "--custom",
+        type=custom,
+        action="append",
+        default=[],
+        metavar="PLURAL.GROUP",
+        help="Ask about this custom resource and its scale too, such as rollouts.argoproj.io. May be repeated.",
+    )
+    _add_scope(parser)
+    add(
+        "--webhook-pods",
+        dest="pods",
+        action="store_true",
+        help="Ask about new Pods too, but those that controllers make for workloads. Needs --namespace-selector.",
+    )
+    add(
+        "--clamp",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="Also a MutatingWebhookConfiguration, which lowers counts where quotas have the mode Clamp. Default: yes.",
+    )
+    add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
+
+
+def _add_scope(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--namespace-selector",
+        type=selector,
+        default=LabelSelector(),
+        metavar="SELECTOR",
+        help="Ask only about namespaces with these labels, written as for `kubectl get -l`: workspace, or "
+        "'tier in (a,b)'. Default: all.",
+    )
+    add(
+        "--object-selector",
+        type=object_selector,
+        default=LabelSelector(),
+        metavar="SELECTOR",
+        help="Leave out workloads with a label: '!legacy', 'tier!=system'. Their scales are asked about all the same.",
+    )
+    add(
+        "--match-condition",
+        type=condition,
+        action="append",
+        default=[],
+        metavar="NAME=EXPRESSION",
+        help="Ask only where this holds too, in CEL. May be repeated.",
+    )
+    add(
+        "--workload-labels",
+        type=label_keys,
+        metavar="KEY[,KEY...]",
+        help="The labels that workloadSelectors of quotas look at: a change of another one is not asked about. Empty: "
+        "none. Default: any label may be one.",
+    )
+
+
+def service(text: str) -> tuple[str, str, int]:
+    """A Service by name, namespace and port."""
+    found = re.fullmatch(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc)?(?::(\d{1,5}))?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no Service; write for example extauthz.extauthz-system:443")
+    return found[1], found[2], int(found[3] or WEBHOOK_DEFAULTS.port)
+
+
+def url(text: str) -> str:
+    """Where a webhook is that is no Service."""
+    if not re.fullmatch(r"https://[^/?#\s]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: an API server asks https://HOST:PORT alone")
+    return text
+
+
+def custom(text: str) -> Custom:
+    """A custom resource by plural and group."""
+    plural, dot, group = text.partition(".")
+    if not plural or not dot or "." not in group:
+        raise argparse.ArgumentTypeError(f"{text!r} names no custom resource; write for example rollouts.argoproj.io")
+    return Custom(group, plural)
+
+
+def selector(text: str) -> LabelSelector:
+    """Labels, as kubectl has them."""
+    try:
+        found = selectors.parsed(text)
+    except ObjectError:
+        found = None
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} selects no labels; write for example workspace, or tier=paid")
+    return found
+
+
+def object_selector(text: str) -> LabelSelector:
+    """Labels that leave workloads out."""
+    found = selector(text)
+    if not found.matches({}):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a Scale has no labels, so that no autoscaler would be asked about; leave workloads out, "
+            "as with '!legacy' or 'tier!=system'"
+        )
+    return found
+
+
+def condition(text: str) -> webhook.Condition:
+    """A name and an expression."""
+    name, equals, expression = text.partition("=")
+    if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", name) or not equals or not expression.strip():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no condition; write for example not-by-ci=request.userInfo.username!='ci'"
+        )
+    if name in {one for one, _ in (*webhook.conditions(), *webhook.CLAMP_CONDITIONS)}:
+        raise argparse.ArgumentTypeError(f"{name!r} is the name of a condition that is always there; choose another")
+    return name, expression.strip()
+
+
+def label_keys(text: str) -> tuple[str, ...]:
+    """Keys of labels, with commas between them."""
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    for key in keys:
+        if not is_label_key(key):
+            raise argparse.ArgumentTypeError(f"{key!r} is no key of a label; write for example tier,example.com/team")
+    return keys
+
 
 DESCRIPTION = """\
 Prints configuration for others that ask the gate. Manifests of the gate itself are a Helm chart, charts/extauthz, and
@@ -62,9 +403,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     sidecar.add_behaviour(envoy.add_argument_group("behaviour"), DEFAULTS)
     envoy.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
-    render_istio.add_parsers(what)
-    render_tls.add_parser(what)
-    render_webhook.add_parser(what)
+    add_parsers(what)
+    add_tls(what)
+    add_webhook(what)
     parsers = dict(what.choices)
     for parser in parsers.values():
         _add_values(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from extauthz.core.times import seconds
+from extauthz.core.texts import seconds
 
 DESCRIPTION = """\
 Replays the record of gates (serve --record) against quotas: what they would have refused, whose growth, and for how

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from extauthz.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
-from extauthz.service import addresses
+from extauthz.service import setting_types
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -149,7 +149,7 @@ def adder_of_places(parser: argparse._ArgumentGroup) -> partial[argparse.Action]
 
 def shown(place: Endpoint | None) -> str:
     """An address as it is written on the command line."""
-    return "none" if place is None else str(addresses.Address(*place))
+    return "none" if place is None else str(setting_types.Address(*place))
 
 
 def namespace(text: str) -> str:
@@ -177,7 +177,7 @@ def object_name(text: str) -> str:
 
 def _endpoint(text: str) -> Endpoint:
     try:
-        return Endpoint(*addresses.parse(text))
+        return Endpoint(*setting_types.parse(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

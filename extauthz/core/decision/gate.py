@@ -23,7 +23,7 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger import record as pending_record
+from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
@@ -205,8 +205,13 @@ class Gate(ClusterState):
 def _largest(asked: Case, refused: Decision) -> int | None:
     """The largest count that quotas have room for, and leave to those who come first."""
     if refused.reason == NOT_ITS_TURN:
-        return turns.within(asked, _weighed(asked), refused.replicas)
+        proposal = _weighed(asked)
+        return turns.within(asked, proposal, refused.replicas, _rank(asked, proposal))
     return refused.evidence.fits
+
+
+def _rank(asked: Case, proposal: Proposal) -> int:
+    return asked.state.policies.rank(policing.growth(asked, proposal))
 
 
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
@@ -218,7 +223,7 @@ def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Ob
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     return (
         all(short.quota in clamping for short in refused.evidence.shortages)
-        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal))
+        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal, _rank(asked, proposal)))
         and asked.pending_write.replicas is not None
         and not asked.pending_write.changes(observed)
         and proposal.head is proposal.entry

@@ -21,12 +21,13 @@ from extauthz.core.quota.tree import QuotaNode
 
 def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether what it leaves of some quota is less than somebody needs who comes before it."""
-    everywhere = holding(asked, proposal)
+    rank = asked.state.policies.rank(grounds.growth)
+    everywhere = holding(asked, proposal, rank)
     if not everywhere:
         return grounds
     turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, everywhere[0].root
     nodes = [node for node in everywhere if node.root == tree]
-    place, may_stand = _waits_at(asked, proposal, tree, nodes)
+    place, may_stand = _waits_at(asked, proposal, tree, nodes, rank)
     before = max(turns.before(node, place, asked.ref, now_s) for node in nodes)
     turn = Turn(nodes[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
     evidence = Evidence(audit=proposal.growth.audit, places=(place,) if may_stand else (), turn=turn)
@@ -35,8 +36,8 @@ def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Ground
     return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
 
 
-def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[Place, ...]:
-    """Where a workload stands that quotas have refused for want of room: in the lines of their trees.
+def places(asked: Case, proposal: Proposal, short: Iterable[Shortage], rank: int) -> tuple[Place, ...]:
+    """Where a workload of this rank stands that quotas have refused for want of room: in the lines of their trees.
 
     Not for what never fits.
     """
@@ -44,20 +45,21 @@ def places(asked: Case, proposal: Proposal, short: Iterable[Shortage]) -> tuple[
     nodes = {node.quota.name: node for node in proposal.step.after.envelope_in}
     found: list[Place] = []
     for tree in dict.fromkeys(row.path[0] for row in rows if row.path[0] in lines):
-        place, may_stand = _waits_at(asked, proposal, tree, [nodes[row.quota] for row in rows if row.path[0] == tree])
+        refusing = [nodes[row.quota] for row in rows if row.path[0] == tree]
+        place, may_stand = _waits_at(asked, proposal, tree, refusing, rank)
         if may_stand:
             found.append(place)
     return tuple(found)
 
 
-def within(asked: Case, proposal: Proposal, fits: int | None) -> int | None:
-    """The largest count, of those up to ``fits``, that leaves what is kept for others who come first."""
+def within(asked: Case, proposal: Proposal, fits: int | None, rank: int) -> int | None:
+    """The largest count, of those up to ``fits``, that leaves what is kept for others who come before this rank."""
     before = proposal.step.before.envelope.replicas
     if fits is None or fits <= before:
         return fits
 
     def is_held(count: int) -> bool:
-        return bool(holding(asked, _with_count(asked, count)))
+        return bool(holding(asked, _with_count(asked, count), rank))
 
     if not is_held(fits):
         return fits
@@ -77,34 +79,39 @@ def answered(turns: Turns, decision: Decision, now_s: float) -> None:
         turns.leave(ref)
 
 
-def holding(asked: Case, proposal: Proposal) -> list[QuotaNode]:
-    """The quotas that keep for others what it would take, and bind who asks; those of one tree together."""
+def holding(asked: Case, proposal: Proposal, rank: int) -> list[QuotaNode]:
+    """The quotas that keep for others what it would take, and bind who asks; those of one tree together.
+
+    Args:
+        rank: of who asks.
+    """
     turns, requester = asked.state.ledger.turns, asked.question.requester
     tight = [one for one in turns.tight(proposal.step) if one[0].binds(requester)]
     found: list[QuotaNode] = []
     for tree in dict.fromkeys(node.root for node, *_ in tight):
-        found += turns.holding(tight, _place(asked, proposal, tree), asked.ref, asked.question.now_s)
+        found += turns.holding(tight, _place(asked, proposal, tree, rank), asked.ref, asked.question.now_s)
     return found
 
 
-def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode]) -> tuple[Place, bool]:
+def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode], rank: int) -> tuple[Place, bool]:
     """Its place for what it needs of quotas of a tree, and whether it may stand there. In quotas of mode Clamp one
     replica more is enough, so one is what it waits for."""
     quotas = {node.quota.name: node.quota.mode for node in nodes}
     alone = asked.has_count and all(mode is Mode.CLAMP for mode in quotas.values())
     needed = _one_more(asked, proposal) if alone else proposal
-    place = _place(asked, needed, tree, quotas)
+    place = _place(asked, needed, tree, rank, quotas)
     return place, _may_stand(asked, needed, place)
 
 
-def _place(asked: Case, proposal: Proposal, tree: str, quotas: Iterable[str] | None = None) -> Place:
+def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterable[str] | None = None) -> Place:
     """Its place in the line of a tree, with what it needs of some quotas, or of all."""
     step, needs = proposal.step, dict[str, Amounts]()
     for node, key, need in asked.state.ledger.usage.accounts.needs_of(step):
         if node.root == tree and (quotas is None or node.quota.name in quotas):
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0
-    return Place(tree, child_names(step.after.envelope_in, tree), needs, at_zero, asked.pending_write.replicas or 0)
+    children, replicas = child_names(step.after.envelope_in, tree), asked.pending_write.replicas or 0
+    return Place(tree, children, needs, at_zero, replicas, rank)
 
 
 def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences, turns
-from extauthz.core.decision.bounds import Bound, Freshness
+from extauthz.core.decision.cluster_state import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes
@@ -57,11 +57,12 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)
     has_turns = asked.state.ledger.coverage.tree.has_turns
-    fits = turns.within(asked, proposal, fits) if has_turns else fits
+    rank = asked.state.policies.rank(grounds.growth) if has_turns else 0
+    fits = turns.within(asked, proposal, fits, rank) if has_turns else fits
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
     replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
-    places = turns.places(asked, proposal, short) if has_turns else ()
+    places = turns.places(asked, proposal, short, rank) if has_turns else ()
     evidence = Evidence(short, proposal.growth.audit, fits, never and not places, places=places)
     return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
 

@@ -27,7 +27,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects import custom, jobs, metadata
+from extauthz.core.objects import custom, fields, workloads
 from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import described, described_pod, interned, pod_template
@@ -265,7 +265,7 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None)
     elif ref[:2] == PODS:
         found = described_pod(given)
     else:
-        found = jobs.described(given) if ref[:2] == JOBS else described(ref.resource, given)
+        found = workloads.described_job(given) if ref[:2] == JOBS else described(ref.resource, given)
     size = len(found.template.text) if found.template is not None else 0
     if size + len(found.labels) + len(found.selector or "") + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
         raise _too_much()
@@ -292,7 +292,7 @@ def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
 def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
     """A Pod that is resized. What it holds is in its status, which the request cannot change."""
     before, after = (mapping(request.get(key), f"request.{key}") for key in ("oldObject", "object"))
-    pod, observed = metadata.observed(*PODS, before)
+    pod, observed = fields.observed(*PODS, before)
     if pod != ref or not observed.resource_version:
         raise BodyError("not-an-object", "request.oldObject is not the stored Pod of request.name")
     held, wanted = (

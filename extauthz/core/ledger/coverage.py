@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 
 from extauthz.core.model import ANY_LABELS, Labels
-from extauthz.core.objects.metadata import labels_dict
+from extauthz.core.objects.fields import labels_dict
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]

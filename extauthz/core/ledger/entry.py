@@ -20,7 +20,7 @@ from extauthz.core.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, REVISIONS, STAT
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pod_costs import Claims
 from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
-from extauthz.core.objects.metadata import selects
+from extauthz.core.objects.fields import selects
 
 
 class State(StrEnum):

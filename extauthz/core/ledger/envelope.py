@@ -107,7 +107,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
         asked = _asked_of_pods(entry, entry.observed, costs)
         free = costs.pod_costs.surge(entry.observed)
         dearest = costs.highest(_running(entry)) if free else {}
-        dearer = _dearer(entry, costs) if entry.ref[:2] not in SHARE_TEMPLATES else {}
+        dearer = _dearer(entry, costs) if entry.ref[:2] not in SHARE_TEMPLATES else _sum_of_claims(groups, costs)
         for key, amount in _sum_of_pods(groups, costs).items():
             above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
             if above > 0:
@@ -163,8 +163,16 @@ def _is_as_its_owner_says(group: Entry, each: Amounts, costs: NamespaceCosts) ->
 
 def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:
     total: dict[str, int] = {}
-    for group, seen in groups:
+    for _, seen in groups:
         _add(total, costs.one(seen.template), seen.replicas)
+    _add(total, _sum_of_claims(groups, costs))
+    return total
+
+
+def _sum_of_claims(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:
+    """What claims of pods have beyond what the pods' templates say: whatever is free for a surge, they are there."""
+    total: dict[str, int] = {}
+    for group, seen in groups:
         _add(total, _of_claims(group, seen.replicas, (seen.template,), costs))
     return total
 

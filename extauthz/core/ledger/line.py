@@ -1,6 +1,7 @@
 """The lines of trees whose root has ``spec.turns: Share``: who is refused for want of room stands in one.
 
-One line a tree, in one order: who went to its end less often; who has no replicas; whose child of the root uses the
+One line a tree, in one order: who went to its end less often; whose rank is smaller (that of a policy; else all have
+0); who has no replicas; whose child of the root uses the
 smaller share; who asked first. Of every quota that refused somebody, what the first of them needs is kept. It is kept
 from those that come after it in the order, whether they stand in the line or not. So the first of all is held by
 nobody, and no two can hold each other.
@@ -44,7 +45,7 @@ SILENT_S: Final = 600.0
 SAID_AGAIN_S: Final = 300.0
 """How old the time of its last ask may be in the ledger object, so that other gates do not take it for silent."""
 
-Order: TypeAlias = tuple[int, bool, float, int, WorkloadRef]
+Order: TypeAlias = tuple[int, int, bool, float, int, WorkloadRef]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +65,8 @@ class Waiter:
     """When it asked last, as far as is known."""
     laps: int = 0
     """How often it went to the end."""
+    rank: int = 0
+    """As of its ``Place``."""
     is_here: bool = False
     """It asks this gate."""
     counted_ms: int = 0
@@ -87,14 +90,9 @@ class Waiter:
             self.counted_ms = now_ms
         self.is_here, self.asked_ms = True, now_ms
         needs = {**self.needs, **place.needs}
-        before = self.children, self.at_zero, self.replicas, self.needs
-        if before != (place.children, place.at_zero, place.replicas, needs):
-            self.children, self.at_zero, self.replicas, self.needs = (
-                place.children,
-                place.at_zero,
-                place.replicas,
-                needs,
-            )
+        asked = place.children, place.at_zero, place.replicas, needs, place.rank
+        if asked != (self.children, self.at_zero, self.replicas, self.needs, self.rank):
+            self.children, self.at_zero, self.replicas, self.needs, self.rank = asked
             self.news += 1
 
     def is_silent(self, now_ms: int) -> bool:
@@ -201,7 +199,8 @@ class Turns:
     # Who comes first.
 
     def _order_of(self, line: Line, one: Waiter) -> Order:
-        return one.laps, not one.at_zero, self._share(line, one.children, one.needs.values()), one.since_ms, one.ref
+        share = self._share(line, one.children, one.needs.values())
+        return one.laps, one.rank, not one.at_zero, share, one.since_ms, one.ref
 
     def _share(self, line: Line, children: Iterable[str], needs: Iterable[Amounts]) -> float:
         """The largest share of anything that it needs, of the children that it counts in, over their weights."""
@@ -263,7 +262,8 @@ class Turns:
         """The order of somebody who asks, as it would be in the line."""
         there = line.waiters.get(ref)
         laps, since_ms = (there.laps, there.since_ms) if there is not None else (_laps(line), self.clock(now_s))
-        return laps, not place.at_zero, self._share(line, place.children, place.needs.values()), since_ms, ref
+        share = self._share(line, place.children, place.needs.values())
+        return laps, place.rank, not place.at_zero, share, since_ms, ref
 
     def before(self, quota: QuotaNode, place: Place, ref: WorkloadRef, now_s: float) -> int:
         """How many wait for a quota before somebody who asks."""
@@ -472,7 +472,8 @@ def _learn(line: Line, told: Waiter) -> None:
     elif told.laps == one.laps:
         one.since_ms = min(one.since_ms, told.since_ms) if one.news > one.told else told.since_ms
     if one.news <= one.told:
-        one.children, one.at_zero, one.replicas, one.needs = told.children, told.at_zero, told.replicas, told.needs
+        one.children, one.at_zero, one.replicas = told.children, told.at_zero, told.replicas
+        one.needs, one.rank = told.needs, told.rank
 
 
 def _key(tree: str, ref: WorkloadRef) -> str:
@@ -481,7 +482,8 @@ def _key(tree: str, ref: WorkloadRef) -> str:
 
 def _text(one: Waiter) -> str:
     fields = [
-        one.children, one.at_zero, one.replicas, one.needs, one.since_ms, one.asked_ms, one.laps, round(one.interval_s)
+        one.children, one.at_zero, one.replicas, one.needs, one.since_ms, one.asked_ms, one.laps, round(one.interval_s),
+        one.rank,
     ]  # fmt: skip
     return json.dumps(fields, separators=(",", ":"))
 
@@ -490,7 +492,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
     """The tree and the place of a text. Raises ValueError."""
     try:
         tree, group, resource, namespace, name = key.split("/")
-        children, at_zero, replicas, needs, since_ms, asked_ms, laps, interval_s = json.loads(text)
+        children, at_zero, replicas, needs, since_ms, asked_ms, laps, interval_s, rank = json.loads(text)
         one = Waiter(
             WorkloadRef(group, resource, namespace, name),
             tuple(map(str, children)),
@@ -500,6 +502,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
             int(since_ms),
             int(asked_ms),
             int(laps),
+            int(rank),
             interval_s=float(interval_s),
             said_ms=int(asked_ms),
         )

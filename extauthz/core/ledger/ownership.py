@@ -26,7 +26,7 @@ from extauthz.core.kinds import (
 from extauthz.core.ledger.entry import Entry, PendingWrite, Workloads, is_named
 from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
 from extauthz.core.model import ANY_LABELS, Kind, Observed, OwnerRef, Template, WorkloadRef
-from extauthz.core.objects.metadata import selects
+from extauthz.core.objects.fields import selects
 
 _CLAIMS = (CLAIMS, DEVICE_CLAIMS)
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Kind, Observed, Template, Tree
-from extauthz.core.objects import groups, metadata
+from extauthz.core.objects import fields, groups
 from extauthz.core.objects.fields import at, mapping, replicas
 from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.workloads import intern, prune
@@ -63,9 +63,9 @@ def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
     return Observed(
         replicas=count(shape, root),
         template=template(shape, root),
-        labels=metadata.labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=metadata.controller(given.get("ownerReferences")),
-        annotations=metadata.annotations_text(given.get("annotations")),
+        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
+        owner=fields.controller(given.get("ownerReferences")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )
 
 

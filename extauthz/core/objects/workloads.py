@@ -11,9 +11,19 @@ from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
 from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import metadata
-from extauthz.core.objects.fields import amounts, items, mapping, replicas, text, wrong
-from extauthz.core.objects.metadata import controller, labels_text, plain_selector
+from extauthz.core.objects import fields
+from extauthz.core.objects.fields import (
+    amounts,
+    boolean,
+    controller,
+    items,
+    labels_text,
+    mapping,
+    plain_selector,
+    replicas,
+    text,
+    wrong,
+)
 
 # What a Pod holds while it is resized in place: the largest of what it asks for, was given, and runs with.
 #
@@ -139,7 +149,7 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     """
     root = mapping(obj, "(root)")
     group, resource = _gated(root).key
-    ref, observed = metadata.observed(group, resource, root)
+    ref, observed = fields.observed(group, resource, root)
     spec = mapping(root.get("spec"), "spec")
     observed.replicas = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
     observed.template = intern(prune(spec))
@@ -168,7 +178,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
         selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
-        annotations=metadata.annotations_text(given.get("annotations")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )
 
 
@@ -184,7 +194,7 @@ def described_pod(root: Mapping[str, Tree]) -> Observed:
         template=intern({"template": {"spec": _pod(root.get("spec"), "spec")}}),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")),
         owner=None if owner is not None and owner[:2] in BY_NAME else owner,
-        annotations=metadata.annotations_text(given.get("annotations")),
+        annotations=fields.annotations_text(given.get("annotations")),
     )
 
 
@@ -264,7 +274,7 @@ def _default_labels(resource: str, spec: Mapping[str, Tree]) -> Labels:
 
 
 def _gated(root: Mapping[str, Tree]) -> WorkloadKind:
-    group, name = metadata.kind_of(root)
+    group, name = fields.kind_of(root)
     kind = BY_NAME.get((group, name))
     if kind is None or not kind.is_gated:
         raise ObjectError("kind", f"{name} of group {group or '(core)'} has no replicas that the gate reads")
@@ -356,3 +366,46 @@ def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
     kept = {key: amounts(given.get(key), f"{path}.{key}") for key in ("limits", "requests")}
     kept = {key: listed for key, listed in kept.items() if listed}
     return {"resources": kept} if kept else {}
+
+
+# Jobs: how many pods each may have at once.
+
+_FINISHED: Final = frozenset({"Complete", "Failed"})
+"""Conditions of a Job that runs no pod any more: ``IsJobFinished`` in ``pkg/controller/job/utils.go``."""
+
+
+def is_finished(root: Mapping[str, Tree]) -> bool:
+    """Whether it runs no pod any more. Raises ObjectError."""
+    status = mapping(root.get("status"), "status")
+    conditions = [condition for condition, _ in items(status.get("conditions"), "status.conditions")]
+    return any(one.get("type") in _FINISHED and one.get("status") == "True" for one in conditions)
+
+
+def pods(root: Mapping[str, Tree]) -> int:
+    """The most that it may have at once: ``manageJob`` in ``pkg/controller/job/job_controller.go``.
+
+    Raises ObjectError.
+    """
+    spec, status = mapping(root.get("spec"), "spec"), mapping(root.get("status"), "status")
+    if boolean(spec.get("suspend"), "spec.suspend") or is_finished(root):
+        return 0
+    parallelism = replicas(spec.get("parallelism"), 1, "spec.parallelism")
+    succeeded = replicas(status.get("succeeded"), 0, "status.succeeded")
+    if spec.get("completions") is not None:
+        left = replicas(spec["completions"], 1, "spec.completions") - succeeded
+        return max(min(parallelism, left), 0)
+    if succeeded:  # a work queue that has run empty: no pod is started any more
+        return min(parallelism, replicas(status.get("active"), 0, "status.active"))
+    return parallelism
+
+
+def described_job(root: Mapping[str, Tree]) -> Observed:
+    """A whole Job, as an admission webhook is shown it. Raises ObjectError."""
+    given = mapping(root.get("metadata"), "metadata")
+    return Observed(
+        replicas=pods(root),
+        template=intern(prune(mapping(root.get("spec"), "spec"))),
+        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
+        owner=fields.controller(given.get("ownerReferences")),
+        annotations=fields.annotations_text(given.get("annotations")),
+    )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, Tree
 from extauthz.core.quota.problems import Path, Problems, shown
-from extauthz.core.times import seconds, stamp
+from extauthz.core.texts import seconds, stamp
 
 MAX_OVERRIDES: Final = 16
 MARGIN_S: Final = 5.0

@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import overrides, policies, requesters, selectors
+from extauthz.core.quota import overrides, policies, selectors
 from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.policies import Compile, QuotaPolicy
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
-from extauthz.core.quota.requesters import Requesters
-from extauthz.core.quota.selectors import LabelSelector
+from extauthz.core.quota.selectors import LabelSelector, Requesters, Requirement
+from extauthz.core.texts import stamp
 
 GROUP = "extauthz.dev"
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -183,7 +183,7 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
         weight=_whole(spec, "weight", MAX_WEIGHT, problems) or 1,
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
-        requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
+        requesters=selectors.parse_requesters(spec.get("requesters"), ("spec", "requesters"), problems),
         notify=_notify(spec.get("notify"), problems),
         policies=policies.parse(spec.get("policies"), ("spec", "policies"), problems, compiler),
         generation=generation,
@@ -340,3 +340,55 @@ def _amount(key: str, value: Tree, path: Path, problems: Problems) -> int | None
 
 def _counts_things(key: str) -> bool:
     return key == "pods" or key.startswith("count/") or key.endswith("persistentvolumeclaims")
+
+
+# A WorkspaceQuota as the object that a person would write: what limits whom, and nothing about persons.
+
+
+def written(name: str, spec: Tree) -> Tree:
+    """The object of that name and spec."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def dumped(quota: WorkspaceQuota) -> Tree:
+    """Its ``spec``: parent, selectors, limits, guarantees, overrides and mode. Fields that say nothing are left out.
+
+    Whom it binds, its policies, receivers of notices and reasons of overrides are left out too.
+    """
+    fields = {
+        "parent": quota.parent,
+        "namespaceSelector": _selector_dump(quota.namespace_selector),
+        "workloadSelector": _selector_dump(quota.workload_selector),
+        "hard": amounts(quota.hard),
+        "guaranteed": amounts(quota.guaranteed) or None,
+        "overrides": [_override(one) for one in quota.overrides] or None,
+        "mode": quota.mode.value,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def amounts(given: Amounts) -> dict[str, str]:
+    """Amounts as Kubernetes writes them."""
+    return {key: quantities.format(amount, key) for key, amount in given.items()}
+
+
+def _selector_dump(selector: LabelSelector | None) -> Tree:
+    if selector is None:
+        return None
+    found: dict[str, Tree] = {}
+    if selector.match_labels:
+        found["matchLabels"] = dict(selector.match_labels)
+    if selector.requirements:
+        found["matchExpressions"] = [_requirement(one) for one in selector.requirements]
+    return found
+
+
+def _requirement(one: Requirement) -> Tree:
+    values = {"values": sorted(one.values)} if one.values else {}
+    return {"key": one.key, "operator": one.operator, **values}
+
+
+def _override(one: Override) -> Tree:
+    found = {"name": one.name, "from": stamp(one.from_s), "until": stamp(one.until_s)}
+    given = {"hard": amounts(one.hard), "guaranteed": amounts(one.guaranteed)}
+    return found | {name: value for name, value in given.items() if value}

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from extauthz.core import quantities
+from extauthz.core.kinds import JOBS, PODS
 from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
+from extauthz.core.resources import is_device
 from extauthz.servers.api import questions, shown
 from extauthz.servers.api.history import History, Nothing, Remembers
-from extauthz.servers.api.kinds import Kinds
-from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.questions import Manifest
-from extauthz.servers.api.rights import ALL
+from extauthz.servers.api.rights import ALL, Problem
 from extauthz.servers.api.shown import Json
 
 MOST = 1_000
@@ -164,7 +166,15 @@ class Answers:
         fits_more = found.replicas is None or found.replicas > found.observed
         if fits_more and self._decide(questions.scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
             found = found._replace(is_certain=False)
-        return shown.headroom(ref, found, self._asks(ref))
+        return shown.headroom(ref, found, self._counts(ref), self._asks(ref))
+
+    def _counts(self, ref: WorkloadRef) -> str:
+        """What of it there may be more of."""
+        if ref[:2] == JOBS:
+            return shown.PARALLELISM
+        shapes = self.customs.shapes.get(ref[:2], {}).values()
+        is_whole = ref[:2] == PODS or any(not shape.replicas for shape in shapes)
+        return shown.OBJECTS if is_whole else shown.REPLICAS
 
     async def headrooms(
         self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL, take: Take = _at_once
@@ -198,7 +208,7 @@ class Answers:
         Raises:
             Problem: it would be refused at any size.
         """
-        there = self._queries.observed(manifest.ref)
+        there, counts = self._queries.observed(manifest.ref), self._counts(manifest.ref)
         observed, version = (there.replicas, there.resource_version) if there is not None else (0, "")
 
         def of(replicas: int) -> Decision:
@@ -206,13 +216,13 @@ class Answers:
 
         most = of(MAX_REPLICAS)
         if most.verdict is Verdict.ALLOW:
-            return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True))
+            return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True), counts)
         if most.evidence.fits is None:
             raise Refused(most)
         shortages = of(most.evidence.fits + 1).evidence.shortages
         is_certain = of(most.evidence.fits).verdict is Verdict.ALLOW
         bound = shortages[0] if shortages else None
-        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain))
+        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain), counts)
 
     # Decisions.
 
@@ -250,3 +260,58 @@ def _of(use: WorkloadUse, resource: str) -> int:
 
 def _unknown(ref: WorkloadRef) -> Problem:
     return Problem(404, f"{ref.group_resource} {ref.namespace}/{ref.name} is not known")
+
+
+if TYPE_CHECKING:
+    from extauthz.core.queries import WorkloadUse
+    from extauthz.servers.api.shown import Json
+
+
+# Use of a quota by the kind of who uses it: Deployments, Jobs, custom resources, pods by themselves.
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Of one kind, nano-units of one resource."""
+
+    workloads: int = 0
+    used: int = 0
+    reserved: int = 0
+
+
+class Kinds:
+    """Adds up what workloads use.
+
+    Args:
+        keys: resources that are added up.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._sums: dict[str, dict[str, _Sum]] = {key: {} for key in keys}
+
+    def add(self, use: WorkloadUse) -> None:
+        """Count one workload, in each resource of which it uses something."""
+        kind = use.ref.group_resource
+        for key, of in self._sums.items():
+            used, reserved = use.used.get(key, 0), use.reserved.get(key, 0)
+            if used or reserved:
+                found = of.setdefault(kind, _Sum())
+                found.workloads += 1
+                found.used += used
+                found.reserved += reserved
+
+    def shown(self) -> list[Json]:
+        """A row for each resource and kind: devices first, and of each what uses most."""
+        rows = [(key, kind, found) for key, of in self._sums.items() for kind, found in of.items()]
+        rows.sort(key=lambda row: (not is_device(row[0]), row[0], -row[2].used - row[2].reserved, row[1]))
+        return [
+            {
+                "resource": key,
+                "kind": kind,
+                "workloads": found.workloads,
+                "used": quantities.format(found.used, key),
+                "reserved": quantities.format(found.reserved, key),
+                "device": is_device(key),
+            }
+            for key, kind, found in rows
+        ]

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.core.times import stamp
+from extauthz.core.texts import stamp
 from extauthz.servers.api import shown
 from extauthz.servers.api.rights import ALL
 from extauthz.servers.api.shown import Json

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias
 
 from extauthz.core.model import Refusal
 from extauthz.servers.api.answers import MOST
-from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.questions import MOST_IN_BATCH
+from extauthz.servers.api.rights import CONTENT_TYPE
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -65,6 +65,11 @@ _POLICY: Final = _object(
 _TURN: Final = {"oneOf": [_object(quota=_HIDDEN, place=_NUMBER_OR_NULL, againSeconds=_NUMBER), {"type": "null"}]}
 _HEADROOM: Final = _object(
     **_NAMED,
+    counts=_TEXT
+    | {
+        "enum": ["replicas", "parallelism", "objects"],
+        "description": "What its replicas are: of a Job pods at once; of what has no scale, whole objects like it.",
+    },
     replicas=_REPLICAS_OR_NULL,
     observedReplicas=_NUMBER,
     resourceVersion=_TEXT,

@@ -13,16 +13,16 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
 from itertools import islice
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from aiohttp import web
 from cachetools import TTLCache
 
+from extauthz.core.texts import Tell
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Calls
 from extauthz.kube.reviews import Person, Target, may, person_of
-from extauthz.servers.api.problems import Problem
-from extauthz.servers.api.rights import ALL, Kind, Rights
+from extauthz.servers.api.rights import ALL, Kind, Problem, Rights
 
 KEPT_S: Final = 30.0
 """How long a good answer of the API server is used: so long a revoked right may last."""
@@ -53,13 +53,6 @@ BEARER: Final = "bearer "
 Found = TypeVar("Found")
 
 Covers: TypeAlias = Callable[[str], Iterable[str]]
-
-
-class Tell(Protocol):
-    """Takes a line for the log."""
-
-    def __call__(self, level: str, event: str, **fields: object) -> None:
-        """One line."""
 
 
 class Judgements(Generic[Found]):

@@ -12,7 +12,7 @@ from extauthz.core.kinds import ADMITTED, BY_NAME, BY_PATH, GATED
 from extauthz.core.model import Kind, Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS, at
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.api.shown import Json
 
 REPLICAS = ("spec", "replicas")

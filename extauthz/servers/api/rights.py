@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from enum import Enum
+from http import HTTPStatus
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import AMOUNTS, Json
 
 if TYPE_CHECKING:
@@ -163,3 +163,21 @@ def _covered(row: Json, seen: Container[str]) -> Json:
         return row
     hidden = {name: None for name in (*AMOUNTS, "place") if name in row and name != "requested"}
     return row | {"quota": None} | ({"path": []} if "path" in row else {}) | hidden
+
+
+# Errors of the API as RFC 9457 has them.
+
+CONTENT_TYPE = "application/problem+json"
+
+
+class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
+    """A question that cannot be answered. ``detail`` names the field and the cure."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+    def shown(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": self.detail}

@@ -21,11 +21,10 @@ from extauthz.servers import listener
 from extauthz.servers.api import openapi, questions, rights, shown
 from extauthz.servers.api.answers import MOST, Answers, Refused
 from extauthz.servers.api.history import Filter
-from extauthz.servers.api.problems import CONTENT_TYPE, Problem
 from extauthz.servers.api.questions import Manifest, reference
-from extauthz.servers.api.rights import ALL, Access, Kind, Rights
-from extauthz.servers.api.share import Result, Share
+from extauthz.servers.api.rights import ALL, CONTENT_TYPE, Access, Kind, Problem, Rights
 from extauthz.servers.api.shown import Json
+from extauthz.servers.bodies import Result, Share
 
 ROOT = "/api/v1"
 

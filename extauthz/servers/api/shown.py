@@ -77,13 +77,19 @@ def workload(use: WorkloadUse) -> Json:
     }
 
 
-def headroom(ref: WorkloadRef, found: Headroom, asks: int | None = None) -> Json:
+REPLICAS, PARALLELISM, OBJECTS = "replicas", "parallelism", "objects"
+"""What a headroom counts: of a Job pods at once; of what has no scale, whole objects like it."""
+
+
+def headroom(ref: WorkloadRef, found: Headroom, counts: str = REPLICAS, asks: int | None = None) -> Json:
     """How many replicas a workload may have, and what stands in the way of one more.
 
     Args:
+        counts: what ``replicas`` are.
         asks: the most that an autoscaler may ask for; ``None``: none is known.
     """
     return named(ref) | {
+        "counts": counts,
         "replicas": found.replicas,
         "observedReplicas": found.observed,
         "resourceVersion": found.version,
@@ -94,6 +100,29 @@ def headroom(ref: WorkloadRef, found: Headroom, asks: int | None = None) -> Json
         "auditReplicas": found.audited,
         "auditBound": shortage(found.audits) if found.audits is not None else None,
     }
+
+
+def has(found: Json) -> str:
+    """``has 2 replicas``, of a headroom. Gates of before do not say what they count."""
+    count, counts = found["observedReplicas"], found.get("counts", REPLICAS)
+    if counts == OBJECTS:
+        return "is one object" if count else "is not there"
+    number = f"{count:,} {'pod' if counts == PARALLELISM else 'replica'}{'' if count == 1 else 's'}"
+    return f"runs up to {number} at once" if counts == PARALLELISM else f"has {number}"
+
+
+def may(found: Json) -> str:
+    """``may have 4``, of a headroom with a bound."""
+    most, counts = found["replicas"], found.get("counts", REPLICAS)
+    if counts == OBJECTS:
+        more = most - found["observedReplicas"]
+        return f"{more:,} more like it fit{'' if more > 1 else 's'}" if more > 0 else "no more like it fits"
+    return f"may {'run' if counts == PARALLELISM else 'have'} {most:,}"
+
+
+def one_more(found: Json) -> str:
+    """``One more replica``, of a headroom."""
+    return {PARALLELISM: "One more pod", OBJECTS: "One more"}.get(found.get("counts", REPLICAS), "One more replica")
 
 
 def pending(write: Pending, now_s: float) -> Json:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from extauthz.core import quantities
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import rendering
-from extauthz.servers.page.views import Decided
+from extauthz.servers.page.rendering import Decided
 
 
 class Frame(NamedTuple):

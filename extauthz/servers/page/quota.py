@@ -12,8 +12,8 @@ from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import rendering
 from extauthz.servers.page.chart import bars, share
+from extauthz.servers.page.rendering import View, refused
 from extauthz.servers.page.tree import faults
-from extauthz.servers.page.views import View, refused
 
 MOST_WORKLOADS = 50
 """Those that use most, unless all are asked for."""

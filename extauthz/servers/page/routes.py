@@ -8,16 +8,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from extauthz.servers.api.problems import Problem
-from extauthz.servers.api.rights import Access, Rights
+from extauthz.servers.api.rights import Access, Problem, Rights
 from extauthz.servers.api.routes import Asked, Known
-from extauthz.servers.api.share import Share
-from extauthz.servers.page import knows, quota, rendering, tree, workload
+from extauthz.servers.bodies import Share
+from extauthz.servers.page import live, quota, rendering, tree, workload
 from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.knows import Knowledge
-from extauthz.servers.page.live import Client, Streams, digest
-from extauthz.servers.page.rendering import HEADERS, KEPT, Templates, files
-from extauthz.servers.page.views import Look
+from extauthz.servers.page.live import Client, Knowledge, Streams, digest
+from extauthz.servers.page.rendering import HEADERS, KEPT, Look, Templates, files
 from extauthz.servers.page.why import Why
 
 LOOKS: Final[dict[str, Look]] = {
@@ -133,7 +130,7 @@ class Page:
 
     async def _view(self, look: Look, request: web.Request, rights: Rights) -> tuple[str, Mapping[str, Any]]:
         view = await look(self._asked(request, rights), self._clock())
-        said = await knows.shown(self._knowledge(), rights)
+        said = await live.shown(self._knowledge(), rights)
         return view.template, {"title": view.title, "knows": said, **view.context}
 
     def _asked(self, request: web.Request, rights: Rights) -> Asked:

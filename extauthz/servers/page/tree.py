@@ -10,7 +10,7 @@ from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import rendering
 from extauthz.servers.page.chart import Bar, bars
-from extauthz.servers.page.views import View, in_turns, namespaces, refused
+from extauthz.servers.page.rendering import View, in_turns, namespaces, refused
 
 PER_PAGE = 50
 """Quotas of one page."""

@@ -21,12 +21,12 @@ from extauthz.explain.sentence import changes, sentence
 from extauthz.explain.specs import UnknownError
 from extauthz.kube.resource import Resource
 from extauthz.servers.api.people import Judgements
-from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Problem
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.page import rendering
 from extauthz.servers.page.cluster import EVENT, HPA, KEPT_S, MOST_LISTED, Cluster, Event, shown
 from extauthz.servers.page.live import REST
-from extauthz.servers.page.views import View
+from extauthz.servers.page.rendering import View
 from extauthz.servers.page.workload import explaining
 
 MOST_METRICS: Final = 4

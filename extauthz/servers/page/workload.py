@@ -6,12 +6,13 @@ import shlex
 from typing import NamedTuple
 
 from extauthz.core.model import WorkloadRef
+from extauthz.servers.api import shown
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import rendering
 from extauthz.servers.page.chart import chart
-from extauthz.servers.page.views import View, decided
+from extauthz.servers.page.rendering import View, decided
 
 MOST_DECISIONS = 200
 """Those of the chart."""
@@ -75,10 +76,11 @@ def _amounts(asked: Asked, use: Json, quotas: list[str]) -> list[tuple[str, str,
 
 def _room(room: Json) -> Room:
     most, there = room["replicas"], room["observedReplicas"]
-    has = f"It has {there:,} replica{'' if there == 1 else 's'}"
+    has = f"It {shown.has(room)}"
     if most is None:
         return Room(f"{has}, and no quota bounds it.{_audited(room)}", room["certain"], None)
-    may = f"and may have {most:,}" if most > there else "and may have no more"
+    is_full = most <= there and room.get("counts") != shown.OBJECTS
+    may = "and may have no more" if is_full else f"and {shown.may(room)}"
     asks = room["mayAskFor"]
     if asks is not None and asks > most:
         may += f"; its autoscaler may ask for {asks:,}"

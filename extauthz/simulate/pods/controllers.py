@@ -1,7 +1,7 @@
 """The controllers of a cluster: each takes one step at a time, in its own time, and sees what is stored.
 
-Sources: ``pkg/controller/{deployment,replicaset,statefulset,garbagecollector}`` of Kubernetes. Simplified: a pod that
-is deleted is gone at once, and every pod that is created comes to run.
+Sources: ``pkg/controller/{deployment,replicaset,statefulset,job,resourceclaim,garbagecollector}`` of Kubernetes.
+Simplified: a pod that is deleted is gone at once, and every pod that is created comes to run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from extauthz.simulate.server import ApiServer
 
 from . import objects
 from .objects import (
+    CLAIM,
+    CLAIM_TEMPLATE,
     CREW,
     DEPLOYMENT,
+    JOB,
     LEADER,
     POD,
     REPLICA_SET,
@@ -28,14 +31,17 @@ from .objects import (
     Kind,
     cpu_of,
     is_active,
+    names_own,
     owner_uid,
+    pods_of,
 )
 
 SLOWEST_S = 0.6
 """How long a controller may wait before its next step."""
 
-_MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM)
-_MADE = (REPLICA_SET, REVISION, POD)
+_MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD)
+_MADE = (REPLICA_SET, REVISION, POD, CLAIM)
+_LOOKED_AT = (*_MAKERS, REVISION, CLAIM, CLAIM_TEMPLATE)
 
 
 class Controllers:
@@ -51,6 +57,10 @@ class Controllers:
         """Crews to what the template of their operator asks for."""
         self.sides: set[str] = set()
         """Workloads whose pods get a sidecar from somebody."""
+        self.ask: Callable[[Tree], None] | None = None
+        """Sends a pod that an operator makes, where the gates are asked about pods."""
+        self.asking: set[Key] = set()
+        """Such pods, on their way."""
         server.wrote.append(self._wrote)
 
     @property
@@ -60,13 +70,17 @@ class Controllers:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         tree = after or before
-        kind = next((one for one in (*_MAKERS, *_MADE) if one.collection == collection), None)
+        kind = next((one for one in _LOOKED_AT if one.collection == collection), None)
         if kind is None:
             return
         self._later(kind, key)
         for owner in tree["metadata"].get("ownerReferences", ()):
-            maker = next(one for one in _MAKERS if one.kind == owner["kind"])
-            self._later(maker, (key[0], owner["name"]))
+            maker = next((one for one in _MAKERS if one.kind == owner["kind"]), None)
+            if maker is not None:
+                self._later(maker, (key[0], owner["name"]))
+        if kind is CLAIM_TEMPLATE and after is not None:
+            for pod in self._server.objects(POD.collection):
+                self._later(POD, pod)
         if kind is REPLICA_SET and owner_uid(tree) is None:  # somebody may adopt it
             self._later(DEPLOYMENT, (key[0], tree["metadata"]["labels"]["app"]))
         if after is None:
@@ -103,9 +117,11 @@ class Controllers:
             _STEPS[kind](self, key, tree)
 
     def _is_left(self, tree: Tree) -> bool:
-        """Whether the garbage collector takes it: its owner has gone."""
+        """Whether the garbage collector takes it: its owner has gone. Of strange kinds none goes."""
         uid = owner_uid(tree)
-        return uid is not None and not any(
+        if uid is None or tree["metadata"]["ownerReferences"][0]["kind"] not in _MAKER_NAMES:
+            return False
+        return not any(
             one["metadata"]["uid"] == uid for kind in _MAKERS for one in self._server.objects(kind.collection).values()
         )
 
@@ -135,9 +151,33 @@ class Controllers:
     # The kubelet.
 
     def _pod(self, key: Key, tree: Tree) -> None:
-        """It comes to run, and with what it asks for."""
-        if is_active(tree):
-            self._put(POD, objects.running(tree))
+        """It comes to run, and with what it asks for. It has its claim of devices while it may run."""
+        claims = self._owned(CLAIM, tree)
+        if not is_active(tree):
+            for one in claims:
+                self._delete(CLAIM, _key(one))
+            return
+        template = self._server.objects(CLAIM_TEMPLATE.collection).get((key[0], objects.OWN))
+        if names_own(tree) and not claims and template is not None:
+            self._create(CLAIM, objects.claim(tree, template, next(self._numbers)))
+        self._put(POD, objects.running(tree))
+
+    # Jobs.
+
+    def _job(self, key: Key, tree: Tree) -> None:
+        """``syncJob``: it makes pods one by one, and says afterwards how many have ended."""
+        owned = self._owned(POD, tree)
+        active, done = [one for one in owned if is_active(one)], sum(map(objects.has_ended, owned))
+        now = objects.with_status(tree, succeeded=done, active=len(active))
+        wanted = pods_of(now)
+        if len(active) < wanted:
+            self._make_pod(tree, cpu_of(tree))
+        elif len(active) > wanted:
+            self._delete(POD, _key(self._random.choice(active)))
+        else:
+            has_completed = done >= tree["spec"].get("completions", 1) and not active
+            complete = {"conditions": [{"type": "Complete", "status": "True"}]} if has_completed else {}
+            self._put(JOB, objects.with_status(now, **complete))
 
     # Deployments.
 
@@ -232,9 +272,13 @@ class Controllers:
         missing = sorted(wanted.keys() - there.keys())
         if gone:
             self._delete(POD, (key[0], self._random.choice(gone)))
-        elif missing:
+        elif missing and self.ask is None:
             name = self._random.choice(missing)
             self._make_pod(tree, wanted[name], name)
+        elif missing and self.ask is not None:
+            for name in missing:
+                if (key[0], name) not in self.asking:
+                    self.ask(objects.pod(tree, name, wanted[name], side=False))
         else:
             self._put(TEAM, objects.with_status(tree, replicas=tree["spec"]["replicas"]))
 
@@ -302,8 +346,12 @@ _STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
     REPLICA_SET: Controllers._replica_set,
     CREW: Controllers._crew,
     TEAM: Controllers._team,
+    JOB: Controllers._job,
     STATEFUL_SET: Controllers._stateful_set,
 }
+
+
+_MAKER_NAMES = frozenset(kind.kind for kind in _MAKERS)
 
 
 def surge_of(replicas: int) -> int:

@@ -19,8 +19,11 @@ from extauthz.simulate.views import UNSEEN_S
 from . import objects
 from .controllers import surge_of
 from .objects import (
+    CLAIM,
+    CLAIM_TEMPLATE,
     CREW,
     DEPLOYMENT,
+    JOB,
     POD,
     REPLICA_SET,
     REVISION,
@@ -30,23 +33,28 @@ from .objects import (
     cost_m,
     cpu_m,
     cpu_of,
+    devices_of,
     is_active,
     owner_uid,
     pods_of,
+    word_of,
 )
 
-COUNTED = frozenset(kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, POD))
+COUNTED = frozenset(
+    kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD, CLAIM, CLAIM_TEMPLATE)
+)
 
 
 class Amounts(NamedTuple):
-    """CPU in thousandths, and pods."""
+    """CPU in thousandths, pods, and devices."""
 
     cpu_m: int
     pods: int
+    devices: int = 0
 
     def plus(self, other: Amounts) -> Amounts:
         """Key by key."""
-        return Amounts(self.cpu_m + other.cpu_m, self.pods + other.pods)
+        return Amounts(*map(sum, zip(self, other, strict=True)))
 
 
 NOTHING = Amounts(0, 0)
@@ -117,6 +125,8 @@ class Judge:
         self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
         """Pods by UID to when they were made."""
+        self._made_anew: list[tuple[float, str, int]] = []
+        """When a template of claims was made anew, where, and for how many devices more a claim."""
         self.highest = NOTHING
         server.wrote.append(self._wrote)
 
@@ -126,6 +136,9 @@ class Judge:
         if collection == POD.collection and before is None:
             self._made_s[after["metadata"]["uid"]] = self._clock()
         app = key[0], (after or before)["metadata"]["labels"]["app"]
+        if app[1] in (objects.OWN, objects.SHARED):
+            self._look(self._pods())
+            return
         past, count = self._pasts[app], self._count(app)
         if collection == DEPLOYMENT.collection and after is not None:
             past.deployed = after["spec"]["replicas"]
@@ -137,6 +150,10 @@ class Judge:
     def grew(self, key: Key, per_pod_m: int) -> None:
         """An operator makes pods that cost so much more, past the gates."""
         self._pasts[key].by_operator.append((self._clock(), per_pod_m))
+
+    def made_anew(self, namespace: str, more: int) -> None:
+        """Each claim from a template takes so many more devices from now on, past the gates."""
+        self._made_anew.append((self._clock(), namespace, more))
 
     # What exists.
 
@@ -155,10 +172,11 @@ class Judge:
             for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items()
             if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) not in {None, *alive}
         ]
-        return sum(pods_of(tree) for tree in (*self._asking(app), *left))
+        alone = len(self._pods()[app]) if word_of(app[1]) == "pod" else 0
+        return alone + sum(pods_of(tree) for tree in (*self._asking(app), *left))
 
     def _asking(self, app: Key) -> Iterator[Tree]:
-        for kind in (DEPLOYMENT, STATEFUL_SET, CREW, TEAM):
+        for kind in (DEPLOYMENT, STATEFUL_SET, CREW, TEAM, JOB):
             if (tree := self._server.objects(kind.collection).get(app)) is not None:
                 yield tree
         for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items():
@@ -168,7 +186,9 @@ class Judge:
     def _look(self, pods: Mapping[Key, list[Tree]]) -> None:
         """All pods must fit, and all that specs ask for."""
         exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in pods.values()])
+        exist = exist._replace(devices=sum(map(devices_of, self._server.objects(CLAIM.collection).values())))
         asked = _sum([self._asked(app) for app in {*self._pasts, *pods}])
+        asked = asked._replace(devices=asked.devices + self._shared())
         self.highest = Amounts(*map(max, self.highest, exist))
         for what, amounts in (("pods", exist), ("specs", asked)):
             for name, amount, hard in zip(Amounts._fields, amounts, self._hard, strict=True):
@@ -180,17 +200,43 @@ class Judge:
         trees = list(self._asking(app))
         if app in self._server.objects(DEPLOYMENT.collection):
             trees = trees[:1]  # before it makes a ReplicaSet it adopts those that are left
-        return Amounts(sum(map(cost_m, trees)), sum(map(pods_of, trees)))
+        count = sum(map(pods_of, trees))
+        return Amounts(sum(map(cost_m, trees)), count, count * self._own_devices(app))
 
     def used(self) -> Amounts:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
-        total = NOTHING
+        total = Amounts(0, 0, self._shared())
         for app, some in self._pods().items():
-            asking = [tree for tree in self._asking(app) if tree["spec"]["replicas"]]
+            asking = [tree for tree in self._asking(app) if pods_of(tree)]
             each = [(tree, self._each(app, tree, some)) for tree in asking]
             dearest = [max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))]) for one in some]
-            total = total.plus(Amounts(sum(dearest), len(some)))
+            devices = sum(max(self._own_devices(app), self._devices(one)) for one in some)
+            total = total.plus(Amounts(sum(dearest), len(some), devices))
         return total
+
+    # Devices.
+
+    def _own_devices(self, app: Key) -> int:
+        """What each pod of a workload gets, by the template of its claim."""
+        template = self._server.objects(CLAIM_TEMPLATE.collection).get((app[0], objects.OWN))
+        return devices_of(template) if template is not None and word_of(app[1]) == "dra" else 0
+
+    def _devices(self, pod: Tree) -> int:
+        """What a pod has by claims that were made for it."""
+        uid = pod["metadata"]["uid"]
+        claims = self._server.objects(CLAIM.collection).values()
+        return sum(devices_of(one) for one in claims if owner_uid(one) == uid)
+
+    def _shared(self) -> int:
+        """What is claimed for no pod: once, however many name it."""
+        claims = self._server.objects(CLAIM.collection).values()
+        return sum(devices_of(one) for one in claims if owner_uid(one) is None)
+
+    def _left_behind(self, pods: Mapping[Key, list[Tree]]) -> int:
+        """What is claimed for pods that have ended, or have gone."""
+        there = {one["metadata"]["uid"] for some in pods.values() for one in some}
+        claims = self._server.objects(CLAIM.collection).values()
+        return sum(devices_of(one) for one in claims if owner_uid(one) not in {None, *there})
 
     def _each(self, app: Key, tree: Tree, pods: list[Tree]) -> int:
         if tree["kind"] == CREW.kind:
@@ -211,7 +257,24 @@ class Judge:
     # What is excused.
 
     def _excused(self, pods: Mapping[Key, list[Tree]]) -> Amounts:
-        return _sum([one for app, some in pods.items() for one in self._excuses(app, some)])
+        """Pods that are excused, and their claims."""
+        total = NOTHING
+        for app, some in pods.items():
+            each = _sum(list(self._excuses(app, some)))
+            dearest = max([self._own_devices(app), *map(self._devices, some)])
+            total = total.plus(each._replace(devices=each.pods * dearest))
+        # "A pod ends, or goes, before its claims of devices are deleted: they count beside those of the pod that comes
+        # in its place."
+        devices = self._left_behind(pods)
+        # "A ResourceClaimTemplate is made anew for more devices: each pod that comes takes more, of those too that were
+        # granted before it was seen."
+        for at_s, namespace, more in self._made_anew:
+            devices += more * sum(
+                past.counts.between(at_s, at_s + 2 * UNSEEN_S)
+                for (space, name), past in self._pasts.items()
+                if space == namespace and word_of(name) == "dra"
+            )
+        return total.plus(Amounts(0, 0, devices))
 
     def _excuses(self, app: Key, pods: list[Tree]) -> Iterator[Amounts]:
         now_s, past = self._clock(), self._pasts[app]
@@ -246,7 +309,10 @@ class Judge:
 
 
 def _sum(some: list[Amounts]) -> Amounts:
-    return Amounts(sum(one.cpu_m for one in some), sum(one.pods for one in some))
+    total = NOTHING
+    for one in some:
+        total = total.plus(one)
+    return total
 
 
 def _makes_anew(tree: Tree, pod: Tree) -> bool:

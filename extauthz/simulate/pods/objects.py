@@ -37,6 +37,17 @@ CREW = Kind("ops.example.com/v1", "Crew", "crews")
 TEAM = Kind("ops.example.com/v1", "Team", "teams")
 """A custom resource with two templates. Its operator makes a pod of each for every replica."""
 POD = Kind("v1", "Pod", "pods")
+JOB = Kind("batch/v1", "Job", "jobs")
+CLAIM = Kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
+CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+
+DEVICE_CLASS = "gpu.example.com"
+OWN, SHARED = "own", "shared"
+"""The claims of devices that each pod of a workload ``web-dra-2`` names: one that is made for it from the template of
+that name, and one that all pods of its namespace share."""
+
+SHARED_DEVICES = 2
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 
 POD_GROUPS = "{teams.ops.example.com: [{template: .spec.leader}, {template: .spec.template}]}"
 """The setting by which gates know a Team."""
@@ -44,8 +55,27 @@ POD_GROUPS = "{teams.ops.example.com: [{template: .spec.leader}, {template: .spe
 LEADER = "1"
 """What the leader of a Team asks for."""
 
-WORKLOADS: Mapping[str, Kind] = {"deploy": DEPLOYMENT, "sts": STATEFUL_SET, "crew": CREW, "team": TEAM}
-"""By the word in a name: ``web-sts-2``."""
+WORKLOADS: Mapping[str, Kind] = {
+    "deploy": DEPLOYMENT,
+    "sts": STATEFUL_SET,
+    "crew": CREW,
+    "team": TEAM,
+    "job": JOB,
+    "dra": DEPLOYMENT,
+    "pod": POD,
+}
+"""By the word in a name: ``web-sts-2``. Pods by themselves are many of one name."""
+
+MAKES: Mapping[str, tuple[Kind, ...]] = {
+    "deploy": (DEPLOYMENT, REPLICA_SET),
+    "sts": (STATEFUL_SET, REVISION),
+    "crew": (CREW,),
+    "team": (TEAM,),
+    "job": (JOB,),
+    "dra": (DEPLOYMENT, REPLICA_SET, CLAIM, CLAIM_TEMPLATE),
+    "pod": (),
+}
+"""What there is of each, besides pods."""
 
 SIDECAR = "side"
 """The name of the container that somebody puts into pods."""
@@ -53,15 +83,20 @@ SIDECAR = "side"
 SIDECAR_CPU = "250m"
 
 
+def word_of(name: str) -> str:
+    """The word in the name of a workload."""
+    return name.split("-")[1]
+
+
 def kind_of(name: str) -> Kind:
     """Of a workload."""
-    return WORKLOADS[name.split("-")[1]]
+    return WORKLOADS[word_of(name)]
 
 
 def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: ANN401 (any field of its spec)
     """One of ``WORKLOADS`` as the API server prints it."""
     kind, (namespace, name) = kind_of(key[1]), key
-    spec: dict[str, Any] = {"replicas": replicas, **more}
+    spec: dict[str, Any] = {"parallelism" if kind is JOB else "replicas": replicas, **more}
     if kind is not CREW:
         spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
     if kind is TEAM:
@@ -74,7 +109,12 @@ def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: A
 
 def template(app: str, cpu: str) -> Tree:
     """A pod template."""
-    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)]}}
+    claims = [
+        {"name": OWN, "resourceClaimTemplateName": OWN},
+        {"name": SHARED, "resourceClaimName": SHARED},
+    ]
+    more = {"resourceClaims": claims} if word_of(app) == "dra" else {}
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)], **more}}
 
 
 def cpu_of(tree: Tree) -> str:
@@ -84,17 +124,29 @@ def cpu_of(tree: Tree) -> str:
 
 
 def pods_of(tree: Tree) -> int:
-    """How many pods a workload asks for."""
+    """How many pods a workload asks for; of a Job as many as may run at once."""
+    if tree["kind"] == JOB.kind:
+        return _at_once(tree["spec"], tree["status"])
     count: int = tree["spec"]["replicas"]
     return 2 * count if tree["kind"] == TEAM.kind else count
+
+
+def _at_once(spec: Tree, status: Tree) -> int:
+    """``manageJob``: written without the product's own reader."""
+    if spec.get("suspend") or status.get("conditions"):
+        return 0
+    done, most = status.get("succeeded", 0), int(spec["parallelism"])
+    left = spec["completions"] - done if "completions" in spec else status["active"] if done else most
+    return max(min(most, left), 0)
 
 
 def cost_m(tree: Tree) -> int:
     """What all of them ask for by its templates, in thousandths of a CPU. A Crew does not say."""
     if tree["kind"] == CREW.kind:
         return 0
-    each = milli(cpu_of(tree)) + (milli(LEADER) if tree["kind"] == TEAM.kind else 0)
-    return int(tree["spec"]["replicas"]) * each
+    if tree["kind"] == TEAM.kind:
+        return int(tree["spec"]["replicas"]) * (milli(cpu_of(tree)) + milli(LEADER))
+    return pods_of(tree) * milli(cpu_of(tree))
 
 
 def replica_set(deployment: Tree, replicas: int) -> Tree:
@@ -129,13 +181,64 @@ def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> 
     labels = {**metadata["labels"], **({"controller-revision-hash": revision} if revision else {})}
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
     containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": own | {"generation": 1},
-        "spec": {"containers": containers},
-        "status": {"phase": "Pending"},
+    made = owner["spec"].get("template", {"spec": {}})["spec"]
+    claims = {"resourceClaims": made["resourceClaims"]} if "resourceClaims" in made else {}
+    return _pod(own, {"containers": containers, **claims})
+
+
+def pod_alone(app: Key, name: str, cpu: str, owner: str) -> Tree:
+    """One that somebody makes, for an owner of a kind that nobody knows, or for none (empty)."""
+    own: dict[str, Any] = {"name": name, "namespace": app[0], "labels": {"app": app[1]}}
+    if owner:
+        made_by = {"apiVersion": "train.example.com/v1", "kind": "Train", "name": owner, "uid": owner}
+        own["ownerReferences"] = [made_by | {"controller": True}]
+    return _pod(own, {"containers": [container(cpu)]})
+
+
+def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Tree:
+    own = {**metadata, "generation": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def claim_template(namespace: str, devices: int) -> Tree:
+    """From which each pod gets a claim of so many devices."""
+    metadata = {"name": OWN, "namespace": namespace, "labels": {"app": OWN}}
+    spec = {"spec": _devices(devices)}
+    return {"apiVersion": CLAIM_TEMPLATE.api, "kind": CLAIM_TEMPLATE.kind, "metadata": metadata, "spec": spec}
+
+
+def shared_claim(namespace: str) -> Tree:
+    """That many pods name."""
+    metadata = {"name": SHARED, "namespace": namespace, "labels": {"app": SHARED}}
+    return {"apiVersion": CLAIM.api, "kind": CLAIM.kind, "metadata": metadata, "spec": _devices(SHARED_DEVICES)}
+
+
+def claim(pod: Tree, template: Tree, number: int) -> Tree:
+    """That is made for a pod."""
+    metadata = {
+        "name": f"{pod['metadata']['name']}-{OWN}-{number}",
+        "namespace": pod["metadata"]["namespace"],
+        "labels": pod["metadata"]["labels"],
+        "annotations": {POD_CLAIM: OWN},
+        "ownerReferences": [reference(pod)],
     }
+    return {"apiVersion": CLAIM.api, "kind": CLAIM.kind, "metadata": metadata, "spec": template["spec"]["spec"]}
+
+
+def _devices(count: int) -> Tree:
+    exactly = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count}
+    return {"devices": {"requests": [{"name": "all", "exactly": exactly}]}}
+
+
+def devices_of(tree: Tree) -> int:
+    """How many a claim has, or each that is made from a template."""
+    spec = tree["spec"].get("spec", tree["spec"])
+    return sum(int(one["exactly"]["count"]) for one in spec["devices"]["requests"])
+
+
+def names_own(pod: Tree) -> bool:
+    """Whether a claim is made for a pod."""
+    return any("resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ()))
 
 
 def reference(owner: Tree) -> Tree:
@@ -154,6 +257,11 @@ def owner_uid(tree: Tree) -> str | None:
 def is_active(pod: Tree) -> bool:
     """Whether it runs or may come to run."""
     return pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+def has_ended(pod: Tree) -> bool:
+    """Whether it has done its work."""
+    return bool(pod["status"]["phase"] == "Succeeded")
 
 
 def cpu_m(pod: Tree, *, only: str = "") -> int:

@@ -11,7 +11,7 @@ from extauthz.simulate.objects import milli
 from extauthz.simulate.plan import Step
 
 from .judge import Amounts
-from .objects import LEADER
+from .objects import LEADER, MAKES, POD, SHARED_DEVICES, Kind, word_of
 
 CPUS: Final = ("500m", "1", "2", "3")
 
@@ -25,6 +25,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "sidecar": "somebody puts a sidecar into pods",
     "operator": "an operator makes dearer or cheaper pods than before",
     "evicted": "pods are evicted",
+    "reissued": "somebody makes the template of claims anew, for more or fewer devices",
 }
 
 
@@ -36,10 +37,21 @@ class Plan:
     gates: int
     ledger: str
     workloads: tuple[tuple[str, str, bool], ...]
-    """``namespace/app-word-number``, what its template asks for, and whether a StatefulSet's pods come in parallel."""
+    """``namespace/app-word-number``, what its template asks for, and whether a StatefulSet's pods come in parallel, or
+    a Job ends after some pods (else it makes none once one has ended)."""
     hard: Amounts
     steps: tuple[Step, ...]
     faults: frozenset[str]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Of all workloads."""
+        return frozenset(word_of(name) for name, _, _ in self.workloads)
+
+    @property
+    def watched(self) -> tuple[Kind, ...]:
+        """What is watched of which there is something."""
+        return tuple(dict.fromkeys((POD, *(kind for word in sorted(self.words) for kind in MAKES[word]))))
 
     def without(self, numbers: frozenset[int]) -> Plan:
         """The same world without some steps."""
@@ -73,15 +85,27 @@ def draw(
     teams = sum("-team-" in name for name, _, _ in workloads)
     start_m, pods = start_m + teams * milli(LEADER), len(workloads) + teams
     hard = Amounts(start_m + 1000 * random.randint(3, 10), pods + random.randint(4, 20))
+    if claims := sum("-dra-" in name for name, _, _ in workloads):
+        hard = hard._replace(devices=2 * SHARED_DEVICES + claims + random.randint(2, 12))
     weights = {one: (often or {}).get(one, weight) for one, (weight, fault, _) in DRAWN.items()}
-    able = [one for one, (_, fault, _) in DRAWN.items() if not fault or fault in faults]
+    able = [one for one, (_, fault, _) in DRAWN.items() if (not fault or fault in faults) and _those(one, workloads)]
     at_s, drawn = 1.0, []
     for number in range(steps):
         at_s += random.expovariate(1 / random.choice((0.05, 0.5, 2.0)))
         what = random.choices(able, [weights[one] for one in able])[0]
-        how = {"workload": random.choice(workloads)[0], "gate": random.randrange(gates), **DRAWN[what][2](random)}
+        how = {
+            "workload": random.choice(_those(what, workloads)),
+            "gate": random.randrange(gates),
+            **DRAWN[what][2](random),
+        }
         drawn.append(Step(number, round(at_s, 4), what, how))
     return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults)
+
+
+def _those(what: str, workloads: tuple[tuple[str, str, bool], ...]) -> list[str]:
+    """Workloads that a kind of step may be about."""
+    words = OF.get(what, MAKES.keys() - {"pod"})
+    return [name for name, _, _ in workloads if word_of(name) in words]
 
 
 def _fate(random: Random) -> dict[str, Any]:
@@ -99,9 +123,34 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "operator": (1.0, "operator", lambda r: {"cpu": r.choice(CPUS)}),
     "sidecar": (0.5, "sidecar", lambda r: {}),
     "evict": (1.0, "evicted", lambda r: {"pod": r.randrange(8)}),
-    "hold-watch": (2.0, "lag", lambda r: {"kind": r.randrange(7), "for_s": 4.0 * r.random()}),
-    "drop-watch": (1.0, "drop", lambda r: {"kind": r.randrange(7)}),
-    "relist": (1.0, "relist", lambda r: {"kind": r.randrange(7)}),
+    "suspend": (1.5, "", _fate),
+    "finish": (2.0, "", lambda r: {"pod": r.randrange(8)}),
+    "pod": (6.0, "", lambda r: {"cpu": r.choice(CPUS), "owner": r.choice(("", "", "a", "b")), **_fate(r)}),
+    "unpod": (2.0, "", lambda r: {"pod": r.randrange(8)}),
+    "reissue": (1.0, "reissued", lambda r: {"devices": r.randint(1, 4), "for_s": 2.0 * r.random()}),
+    "hold-watch": (2.0, "lag", lambda r: {"kind": r.randrange(420), "for_s": 4.0 * r.random()}),
+    "drop-watch": (1.0, "drop", lambda r: {"kind": r.randrange(420)}),
+    "relist": (1.0, "relist", lambda r: {"kind": r.randrange(420)}),
     "crash": (0.7, "crash", lambda r: {"after": r.randint(1, 60), "for_s": r.random()}),
 }
 """Every kind of step: how often, the fault without which it does not happen, and how it is drawn."""
+
+_TEMPLATED: Final = frozenset({"deploy", "sts", "dra"})
+
+OF: Final[Mapping[str, frozenset[str]]] = {
+    "apply": _TEMPLATED,
+    "undo": _TEMPLATED,
+    "orphan": frozenset({"deploy", "dra"}),
+    "partition": frozenset({"sts"}),
+    "operator": frozenset({"crew"}),
+    "suspend": frozenset({"job"}),
+    "finish": frozenset({"job"}),
+    "pod": frozenset({"pod"}),
+    "unpod": frozenset({"pod"}),
+    "reissue": frozenset({"dra"}),
+    "resize": frozenset(MAKES.keys() - {"crew", "team"}),
+    **dict.fromkeys(("evict", "hold-watch", "drop-watch", "relist", "crash"), frozenset(MAKES)),
+}
+"""What is about some workloads alone. A Job's template stays, as do those of custom resources. Pods by themselves are
+made and deleted one by one. A Crew's price would follow a resize (docs/guarantee.md), and a Team's pods count by their
+sum."""

@@ -27,13 +27,27 @@ from extauthz.simulate.objects import MERGE_PATCH, container, definition, milli,
 from extauthz.simulate.plan import Step
 from extauthz.simulate.reference import DEFINITIONS, NAMESPACES, QUOTAS
 from extauthz.simulate.restarts import LEDGER, LEDGERS
-from extauthz.simulate.server import ApiServer
+from extauthz.simulate.server import ApiServer, Prepared
 from extauthz.simulate.wire import Answer, Question
 
 from . import objects
 from .controllers import Controllers
 from .judge import Judge
-from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, TEAM, Kind, cpu_of, kind_of
+from .objects import (
+    CLAIM,
+    CLAIM_TEMPLATE,
+    CREW,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    REVISION,
+    STATEFUL_SET,
+    TEAM,
+    Kind,
+    cpu_of,
+    kind_of,
+)
 from .plan import Plan
 
 ANSWERS_WITHIN_S = 2.0
@@ -50,15 +64,12 @@ QUIET_S = 0.2
 READY_WITHIN_S = 90.0
 RESTS_WITHIN_S = 3 * W_S + 90.0
 
-WATCHED = (
-    *(one.collection for one in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REVISION, POD, CREW)),
-    "",
-    TEAM.collection,
-)
-"""Empty: all of them. That of Teams is held and dropped with all others alone."""
+ASKS_AGAIN_S = 0.5
+"""After this an operator asks again for a pod that it did not get."""
 
-CUSTOM = (CREW, TEAM)
-"""What operators make pods for. Nobody changes their templates."""
+COMPLETIONS = 6
+
+DEVICES = f"{objects.DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
 
 Change = Callable[[Tree], Tree | None]
 """What somebody makes of an object (``None``: there is none); ``None``: nothing."""
@@ -88,6 +99,9 @@ class World:
         self.trace: list[str] = []
         self.judge = Judge(self.server, self.loop.time, plan.hard, lambda what: self.broken("never over", what))
         self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
+        if "pod" in plan.words:
+            self.controllers.ask = self._ask_for_pod
+        self._shown = {kind.collection for kind in plan.watched}
         self.server.wrote.append(self._wrote)
         self.changed_s = 0.0
         self.under_way = 0
@@ -130,9 +144,8 @@ class World:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.changed_s = self.loop.time()
-        if collection in WATCHED and (before is None or after is None or before.get("spec") != after.get("spec")):
-            spec = (after or before).get("spec", {})
-            what = "gone" if after is None else f"{spec.get('replicas', '')} {_shown(after)}"
+        if collection in self._shown and (before is None or after is None or before.get("spec") != after.get("spec")):
+            what = "gone" if after is None else _shown(after)
             self.tell(f"api: {collection.rpartition('/')[2]} {key[1]}: {what}")
 
     def start(self, number: int, link: Link | None = None) -> Member:
@@ -226,6 +239,7 @@ class World:
             after = change(before)
             if after is None or (after == before):
                 return False
+            uid = ""
             if sub == "resize" or _may_grow(before, after, sub):
                 uid = f"review-{next(self._uids)}"
                 answer = await self.ask(review(kind, key, before, after, sub, uid), key, random, uid)
@@ -241,15 +255,33 @@ class World:
             if self.loop.time() > until_s:
                 return False
             if self.server.objects(kind.collection).get(key) is before:
-                self._store(kind, key, before, after)
+                self._store(kind, key, before, after, uid)
                 return True
         return False
 
-    def _store(self, kind: Kind, key: Key, before: Tree, after: Tree) -> None:
+    def _store(self, kind: Kind, key: Key, before: Tree, after: Tree, uid: str = "") -> None:
+        """Store what was reviewed as ``uid``: a new object is the very one that the webhook was shown."""
         if before is None:
-            self.server.request("POST", kind.path(key[0]), {}, after)
+            self.server.store(Prepared(kind.collection, key, "", None, _named(after, uid)))
         else:
             self.server.request("PUT", kind.path(*key), {}, after)
+
+    def _ask_for_pod(self, tree: Tree) -> None:
+        """An operator makes a pod, and asks again until it has it, or wants it no more."""
+        key = tree["metadata"]["namespace"], tree["metadata"]["name"]
+        owner = key[0], tree["metadata"]["ownerReferences"][0]["name"]
+        self.controllers.asking.add(key)
+
+        async def ask() -> None:
+            made = await self.write(
+                POD, key, lambda held: tree if held is None else None, {}, self.random(f"pod {next(self._uids)}")
+            )
+            if not made:
+                await asyncio.sleep(ASKS_AGAIN_S)
+            self.controllers.asking.discard(key)
+            self.controllers.look(TEAM, owner)
+
+        self.spawn(ask())
 
     @property
     def is_quiet(self) -> bool:
@@ -258,14 +290,25 @@ class World:
 
 
 def _shown(tree: Tree) -> str:
+    """What counts of an object, for the trace."""
     spec = tree.get("spec", {})
     pod = spec.get("template", tree).get("spec", {})
-    return " ".join(one["resources"]["requests"]["cpu"] for one in pod.get("containers", ()))
+    counts = [f"{key}={spec[key]}" for key in ("parallelism", "completions", "suspend") if key in spec]
+    if "devices" in spec.get("spec", spec):
+        counts = [f"devices={objects.devices_of(tree)}"]
+    cpus = [one["resources"]["requests"]["cpu"] for one in pod.get("containers", ())]
+    return " ".join([str(spec.get("replicas", "")), *counts, *cpus])
 
 
 def _may_grow(before: Tree, after: Tree, sub: str) -> bool:
     """What the ``matchConditions`` of the webhook's configuration ask about."""
-    if before is None or after["spec"]["replicas"] > before["spec"]["replicas"]:
+    if before is None:
+        return True
+    was, now = before["spec"], after["spec"]
+    if after["kind"] == JOB.kind:
+        more = any(now.get(key, 0) > was.get(key, 0) for key in ("parallelism", "completions"))
+        return more or bool(was.get("suspend") and not now.get("suspend"))
+    if now["replicas"] > was["replicas"]:
         return True
     return not sub and _costs(before) != _costs(after)
 
@@ -288,12 +331,17 @@ def review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) 
         "name": key[1],
         "operation": "CREATE" if before is None else "UPDATE",
         "userInfo": {"username": "somebody"},
-        "object": after if before is not None else {**after, "metadata": {**after["metadata"], "uid": f"new-{uid}"}},
+        "object": after if before is not None else _named(after, uid),
         "oldObject": before,
         "dryRun": False,
         **({"subResource": sub} if sub else {}),
     }
     return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def _named(tree: Tree, uid: str) -> Tree:
+    """A new object, with the uid that the API server gives to it."""
+    return {**tree, "metadata": {**tree["metadata"], "uid": f"new-{uid}"}}
 
 
 def _scale(tree: Tree) -> Tree:
@@ -306,7 +354,16 @@ def _scale(tree: Tree) -> Tree:
 
 
 def _scaled(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    world.spawn(world.scale(key, how["to"], how, random))
+    if kind_of(key[1]) is not JOB:
+        world.spawn(world.scale(key, how["to"], how, random))
+        return
+    both = how["to"] > 0 and random.random() < 0.5  # an Indexed Job may change both together
+
+    def change(held: Tree) -> Tree | None:
+        more = {"completions": how["to"]} if held and both and "completions" in held["spec"] else {}
+        return held and objects.with_spec(held, parallelism=how["to"], **more)
+
+    world.spawn(world.write(JOB, key, change, how, random))
 
 
 def _applied(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -314,9 +371,6 @@ def _applied(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
 
 
 def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, Any], random: Random) -> None:
-    if kind_of(key[1]) in CUSTOM:
-        return
-
     def change(held: Tree) -> Tree | None:
         if held is None:
             return None
@@ -329,7 +383,7 @@ def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, An
 def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     """An old ReplicaSet, or an old revision, is taken up again."""
     held = world.server.objects(kind_of(key[1]).collection).get(key)
-    if held is None or kind_of(key[1]) in CUSTOM:
+    if held is None:
         return
     if kind_of(key[1]) is DEPLOYMENT:
         sets = world.server.objects(REPLICA_SET.collection).values()
@@ -343,8 +397,6 @@ def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
 
 
 def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    if kind_of(key[1]) is not STATEFUL_SET:
-        return
     more: dict[str, Any] = {"updateStrategy": {"type": "RollingUpdate", "partition": how["at"]}}
     if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
         more["template"] = objects.template(key[1], how["cpu"])
@@ -362,9 +414,8 @@ def _pod_of(world: World, key: Key, number: int) -> Tree | None:
 
 
 def _resized(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    """Not of a Crew: its price would follow (docs/guarantee.md). Nor of a Team, whose pods count by their sum."""
     pod = _pod_of(world, key, how["pod"])
-    if pod is None or kind_of(key[1]) in CUSTOM:
+    if pod is None:
         return
     at = key[0], pod["metadata"]["name"]
 
@@ -389,7 +440,7 @@ def _deleted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
     if held is None:
         return
     world.server.request("DELETE", kind_of(key[1]).path(*key), {}, None)
-    more = {name: held["spec"][name] for name in ("podManagementPolicy",) if name in held["spec"]}
+    more = {name: held["spec"][name] for name in ("podManagementPolicy", "completions") if name in held["spec"]}
     is_crew = kind_of(key[1]) is CREW
     made = objects.workload(key, 0 if is_crew else how["to"], "" if is_crew else cpu_of(held), **more)
 
@@ -414,11 +465,55 @@ def _orphaned(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
 
 
 def _operated(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    if kind_of(key[1]) is CREW:
-        before = world.controllers.unseen.get(key, "1")
-        world.controllers.unseen[key] = how["cpu"]
-        world.judge.grew(key, max(milli(how["cpu"]) - milli(before), 0))
-        world.controllers.look(CREW, key)
+    before = world.controllers.unseen.get(key, "1")
+    world.controllers.unseen[key] = how["cpu"]
+    world.judge.grew(key, max(milli(how["cpu"]) - milli(before), 0))
+    world.controllers.look(CREW, key)
+
+
+def _suspended(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """As Kueue does: it goes on later."""
+
+    def change(held: Tree) -> Tree | None:
+        return held and objects.with_spec(held, suspend=not held["spec"].get("suspend", False))
+
+    world.spawn(world.write(JOB, key, change, how, random))
+
+
+def _finished(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        ended = objects.with_status(pod, phase="Succeeded")
+        world.server.request("PUT", POD.path(key[0], pod["metadata"]["name"]), {}, ended)
+
+
+def _made_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """A pod that no workload is charged for."""
+    tree = objects.pod_alone(key, f"{key[1]}-{next(world._uids)}", how["cpu"], how["owner"])
+    at = key[0], tree["metadata"]["name"]
+    world.spawn(world.write(POD, at, lambda held: tree if held is None else None, how, random))
+
+
+def _deleted_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        world.server.request("DELETE", POD.path(key[0], pod["metadata"]["name"]), {}, None)
+
+
+def _reissued(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """A template of claims cannot be changed: it is deleted, and made anew."""
+    there = world.server.objects(CLAIM_TEMPLATE.collection).get((key[0], objects.OWN))
+    if there is None:
+        return
+    world.server.request("DELETE", CLAIM_TEMPLATE.path(key[0], objects.OWN), {}, None)
+
+    async def again() -> None:
+        await asyncio.sleep(how["for_s"])
+        world.judge.made_anew(key[0], max(how["devices"] - objects.devices_of(there), 0))
+        made = objects.claim_template(key[0], how["devices"])
+        world.server.request("POST", CLAIM_TEMPLATE.path(key[0]), {}, made)
+
+    world.spawn(again())
 
 
 def _with_sidecar(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -427,13 +522,19 @@ def _with_sidecar(world: World, key: Key, how: Mapping[str, Any], random: Random
 
 def _held(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     until_s = world.loop.time() + how["for_s"]
-    collection = WATCHED[how["kind"]]
-    for one in [collection] if collection else filter(None, WATCHED):
+    collection = _watch_of(world, how["kind"])
+    for one in [collection] if collection else [kind.collection for kind in world.plan.watched]:
         world.links[how["gate"]].held_until_s[one] = until_s
 
 
+def _watch_of(world: World, number: int) -> str:
+    """Of one kind; empty: all of them."""
+    watched = ["", *(kind.collection for kind in world.plan.watched)]
+    return watched[number % len(watched)]
+
+
 def _dropped(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    world.links[how["gate"]].drop(WATCHED[how["kind"]])
+    world.links[how["gate"]].drop(_watch_of(world, how["kind"]))
 
 
 def _relisted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -460,6 +561,11 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "operator": _operated,
     "sidecar": _with_sidecar,
     "evict": _evicted,
+    "suspend": _suspended,
+    "finish": _finished,
+    "pod": _made_alone,
+    "unpod": _deleted_alone,
+    "reissue": _reissued,
     "hold-watch": _held,
     "drop-watch": _dropped,
     "relist": _relisted,
@@ -510,11 +616,19 @@ def furnish(world: World) -> None:
     for name in ("shop", "lab"):
         world.server.request("POST", NAMESPACES, {}, namespace(name))
     hard = {"requests.cpu": f"{world.plan.hard.cpu_m}m", "pods": str(world.plan.hard.pods)}
+    if world.plan.hard.devices:
+        hard[DEVICES] = str(world.plan.hard.devices)
+        for name in ("shop", "lab"):
+            world.server.request("POST", CLAIM_TEMPLATE.path(name), {}, objects.claim_template(name, 1))
+            world.server.request("POST", CLAIM.path(name), {}, objects.shared_claim(name))
     world.server.request("POST", QUOTAS, {}, quota("acme", hard, {"namespaces": {"workspace": "acme"}}))
     for place, cpu, parallel in world.plan.workloads:
         space, name = place.split("/")
         kind = kind_of(name)
-        more = {"podManagementPolicy": "Parallel"} if kind is STATEFUL_SET and parallel else {}
+        if kind is POD:
+            continue
+        more: dict[str, Any] = {"podManagementPolicy": "Parallel"} if kind is STATEFUL_SET and parallel else {}
+        more |= {"completions": COMPLETIONS} if kind is JOB and parallel else {}
         world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
     if world.plan.ledger != "memory":
         spec = {"payload": encode(Payload(holds=False)), "intents": 0}
@@ -567,7 +681,7 @@ def _wrong(world: World, member: Member) -> list[str]:
 def miscounts(world: World, member: Member) -> list[str]:
     """Where a gate counts another amount than there is."""
     used = world.judge.used()
-    there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9}
+    there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}
     found = [
         f"counts {row.used} of {row.resource}, and there is {there[row.resource]}"
         for row in member.gate.usage()

@@ -11,10 +11,9 @@ from typing import Any, cast
 import pytest
 
 from extauthz.cluster import live
-from extauthz.cluster import reads as cluster_reads
+from extauthz.cluster import live as cluster_reads
 from extauthz.cluster.event_handlers import InvalidObjects, Seen
-from extauthz.cluster.live import PHASES, LiveCluster
-from extauthz.cluster.reads import Reader
+from extauthz.cluster.live import PHASES, LiveCluster, Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PODS, REVISIONS

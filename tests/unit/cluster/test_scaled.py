@@ -25,9 +25,8 @@ from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Connection
-from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import Resource
+from extauthz.kube.resource import Resource, ScaledKind
 from extauthz.testing.builders import Asker, patch, pod, quota, scale, workload
 
 Tree = Any

@@ -249,6 +249,18 @@ def test_a_pod_of_a_job_is_counted_with_it(tmp_path):
     assert pods(snapshot) == pods(state(tmp_path, job())) + 1
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"parallelism": 1, "completions": 1, "completionMode": "Indexed"}, id="indexed-and-shrunk"),
+        pytest.param({"parallelism": 3, "suspend": True}, id="suspended"),
+    ],
+)
+def test_a_job_that_may_have_fewer_pods_counts_those_that_are_there(tmp_path, spec):
+    there = [pod(f"sum-{number}", **owner("Job", "sum", "u9", "batch/v1")) for number in range(3)]
+    assert pods(state(tmp_path, job(**spec), *there)) == 3
+
+
 def test_a_pod_that_is_being_deleted_counts_beside_the_one_in_its_place(tmp_path):
     going = pod("web-1", **owner("ReplicaSet", "web", "u1"), deletionTimestamp="2026-01-01T00:00:00Z")
     assert pods(state(tmp_path, workload("ReplicaSet", uid="u1"), going)) == 3 + 1

@@ -11,7 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, Write
-from extauthz.core.objects.metadata import labels_text
+from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune
 from extauthz.testing import builders, reviews
 from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.decision import known
-from extauthz.core.decision.bounds import Bounds
+from extauthz.core.decision.cluster_state import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Fetch, Lower, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.core.quota.requesters import Names, Requesters, by_name
+from extauthz.core.quota.selectors import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (

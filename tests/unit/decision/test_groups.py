@@ -14,7 +14,7 @@ from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
-from extauthz.kube.discovery import scaled
+from extauthz.kube.resource import scaled
 from extauthz.observe.episodes import outlook
 from extauthz.service.pod_groups import parse
 from extauthz.testing import builders

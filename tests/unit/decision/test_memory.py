@@ -21,7 +21,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects.metadata import labels_text
+from extauthz.core.objects.fields import labels_text
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, quota, scale, snapshot, workload
 

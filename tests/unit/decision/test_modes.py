@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Growth, Request, Unknown, Verdict
+from extauthz.core.model import Growth, Request, Requester, Unknown, Unreadable, Verdict, WorkloadRef
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
+from extauthz.core.queries import Queries
+from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, path, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
 
 AUDIT = Policy(window_s=90.0, mode="audit", max_intents_per_workload=1)
 CPU = {"requests.cpu": "4"}
@@ -199,3 +202,212 @@ def test_before_the_cluster_is_known_quotas_have_a_say_once_the_namespace_is():
     assert ask(scale("web", 2)).verdict is Verdict.UNAVAILABLE
     made.observe_namespace("team-a", {"workspace": "acme"})
     assert (ask(scale("web", 2)).verdict, ask(scale("web", 2)).reason) == (Verdict.ALLOW, "unsynced")
+
+
+# A quota that binds some: others are not refused by it, and what they write counts all the same.
+
+
+HPA = Requester("system:serviceaccount:kube-system:horizontal-pod-autoscaler", ("system:serviceaccounts",))
+ADMIN = Requester("kubernetes-admin", ("system:masters",))
+ONLY_AUTOSCALERS = {"include": {"groups": ["system:serviceaccounts"]}}
+
+
+def asking(*quotas, **kwargs) -> Asker:
+    acme = quota("acme", {"requests.cpu": "4"}, requesters=ONLY_AUTOSCALERS)
+    return Asker(gate(quotas or [acme], workload("web", 3), **kwargs))
+
+
+def used_and_reserved(ask: Asker, name: str = "acme") -> tuple[int, int]:
+    use = Queries(ask.gate.ledger).quota(name)
+    assert use is not None
+    (row,) = use.rows
+    return row.used // 10**9, row.reserved // 10**9
+
+
+@pytest.mark.parametrize(("by", "verdict"), [(HPA, Verdict.DENY), (ADMIN, Verdict.ALLOW), (None, Verdict.DENY)])
+def test_who_is_bound_is_refused_and_so_is_who_is_not_known(by: Requester | None, verdict: Verdict):
+    assert asking()(scale("web", 9), by=by).verdict is verdict
+
+
+def test_what_passes_is_charged_and_followed_and_acts_like_a_cut():
+    ask = asking()
+    decision = ask(scale("web", 9), by=ADMIN)
+    assert (decision.reason, decision.pending_write, decision.evidence.grows) == ("not-bound", decision.id, True)
+    assert decision.sentence == "fits every quota that binds who asks; acme does not"
+    assert (decision.evidence.shortages, decision.evidence.audit, decision.would) == ((), (), None), (
+        "and is told as no refusal"
+    )
+    assert used_and_reserved(ask) == (3, 6)
+    assert ask(scale("web", 4), by=HPA).verdict is Verdict.DENY, "for who is bound there is no room"
+    assert ask(scale("web", 2), by=HPA).verdict is Verdict.ALLOW
+
+
+def test_what_fits_is_granted_as_always():
+    decision = asking()(scale("web", 4), by=ADMIN)
+    assert (decision.reason, decision.sentence) == ("fits", "fits every quota")
+
+
+def test_a_question_of_an_unbound_one_charges_nothing():
+    ask = asking()
+    assert ask(scale("web", 9), by=ADMIN, charge=False).verdict is Verdict.ALLOW
+    assert used_and_reserved(ask) == (3, 0)
+
+
+@pytest.mark.parametrize(("charges_surge", "fits"), [(False, 6), (True, 5)], ids=["reckoned", "by-bisection"])
+def test_other_quotas_refuse_as_always_and_say_what_fits_them(charges_surge: bool, fits: int):
+    corp = quota("corp", {"requests.cpu": "6"}, namespaces={})
+    acme = quota("acme", {"requests.cpu": "3"}, parent="corp", requesters=ONLY_AUTOSCALERS)
+    ask = asking(corp, acme)
+    ask.gate.ledger.pod_costs.charge_surge = charges_surge
+    decision = ask(scale("web", 9), by=ADMIN)
+    assert decision.verdict is Verdict.DENY
+    assert ([row.quota for row in decision.evidence.shortages], decision.evidence.fits) == (["corp"], fits)
+    assert "acme" not in decision.sentence
+    for replicas, verdict in ((fits, Verdict.ALLOW), (fits + 1, Verdict.DENY)):
+        assert ask(scale("web", replicas), by=ADMIN, charge=False).verdict is verdict
+        assert ask(scale("web", replicas), by=HPA, charge=False).verdict is Verdict.DENY
+
+
+def test_what_is_not_known_refuses_nothing_of_an_unbound_one():
+    ask = asking()
+    ask.gate.stale("the watch is stalled")
+    assert ask(scale("web", 4), by=HPA).reason == "stale"
+    assert ask(scale("web", 4), by=ADMIN).verdict is Verdict.ALLOW
+    assert ask(scale("nobody", 4), by=HPA).reason == "unknown-workload"
+    assert ask(scale("nobody", 4), by=ADMIN).verdict is Verdict.ALLOW
+
+
+def test_what_cannot_be_read_neither():
+    ask = asking()
+    broken = Unreadable("json-syntax", "broken", WorkloadRef("apps", "deployments", "team-a", "web"))
+    for by, verdict in ((HPA, Verdict.UNAVAILABLE), (ADMIN, Verdict.ALLOW)):
+        assert ask.gate.decide(broken, "d", 0.0, requester=by).verdict is verdict
+
+
+def test_what_its_pods_do_not_state_neither():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, requesters=ONLY_AUTOSCALERS)], workload("web", 1, {})))
+    assert ask(scale("web", 2), by=HPA).reason == "must-specify"
+    assert ask(scale("web", 2), by=ADMIN).verdict is Verdict.ALLOW
+
+
+def test_a_patch_that_cannot_be_applied_neither():
+    ask = asking()
+    odd = patch(path("web"), {"spec": {"replicas": "many"}})
+    assert ask(odd, by=HPA).verdict is Verdict.UNAVAILABLE
+    assert ask(odd, by=ADMIN).verdict is Verdict.ALLOW
+
+
+def test_mode_audit_of_the_gate_says_what_would_be_by_who_asks():
+    ask = asking()
+    ask.gate.policy = Policy(mode="audit")
+    assert ask(scale("web", 9), by=HPA).would is Verdict.DENY
+    assert ask(scale("web", 9), by=ADMIN).would is None
+
+
+TEN = [quota("acme", {"requests.cpu": "10"})]
+
+
+@pytest.mark.parametrize(("now_s", "left"), [(9.5, "about 1 s"), (10.0, "a little longer"), (11.0, "a little longer")])
+def test_a_hold_says_how_long_it_still_lasts_and_does_not_end_by_the_clock(now_s: float, left: str):
+    ask = Asker(gate(TEN, workload("web", 1)))
+    ask.gate.hold(10.0)
+    ask.now_s = now_s
+    refused = ask(scale("web", 2))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "hold")
+    assert f"grants no growth for {left}:" in refused.sentence
+
+
+# Overrides in force: a gate takes other amounts when their time has come, without being told of any change.
+
+
+NANO = 10**9
+LAUNCH = Override("launch", 1000.0, 2000.0, {"pods": 6 * NANO}, {})
+
+
+def asker(hard: str = "4") -> Asker:
+    ask = Asker(gate([], workload("web", 1)))
+    ask.gate.load_quotas(QuotaTree.build([replace(quota("acme", {"pods": hard}), overrides=(LAUNCH,))]), 0.0)
+    return ask
+
+
+def largest(ask: Asker, now_s: float) -> int | None:
+    ask.now_s = now_s
+    said = ask(scale("web", 99), charge=False)
+    assert said.verdict is Verdict.DENY
+    return said.evidence.fits
+
+
+def test_a_decision_is_made_by_the_amounts_of_its_moment():
+    ask = asker()
+    assert [largest(ask, at_s) for at_s in (10.0, 1004.0, 1005.0, 1994.0, 1996.0, 2100.0)] == [4, 4, 6, 6, 4, 4]
+
+
+def test_a_clock_that_goes_back_takes_them_back():
+    ask = asker()
+    assert (largest(ask, 1500.0), largest(ask, 900.0)) == (6, 4)
+
+
+def test_what_was_granted_stays_when_the_override_ends_and_nothing_is_counted_anew():
+    ask = asker()
+    ask.now_s = 1500.0
+    assert ask(scale("web", 6)).verdict is Verdict.ALLOW
+    ask.now_s = 1999.0
+    assert ask(scale("web", 7)).verdict is Verdict.DENY
+    assert ask.gate.ledger.drift() == {}
+    (row,) = ask.gate.usage()
+    assert (row.used // NANO, row.reserved // NANO, row.hard // NANO) == (1, 5, 4)
+
+
+FAR = "its clock is at least 6.0 s ahead of the API server's"
+
+
+def with_clock_off(*quotas: Any, setting: str = "deny") -> Asker:
+    ask = Asker(gate([], workload("web", 1), policy=Policy(window_s=90.0, on_stale=setting)))
+    ask.gate.load_quotas(QuotaTree.build(quotas), 0.0)
+    ask.gate.clock_why = FAR
+    return ask
+
+
+def test_while_the_clock_is_too_far_off_growth_under_overrides_is_unknown():
+    timed = replace(quota("acme", {"pods": "4"}), overrides=(LAUNCH,))
+    ask = with_clock_off(timed)
+    said = ask(scale("web", 2))
+    assert (said.verdict, said.reason) == (Verdict.UNAVAILABLE, "stale")
+    assert said.sentence.endswith(f"cannot tell which amounts hold now: {FAR}")
+    assert ask(scale("web", 1)).verdict is Verdict.ALLOW, "no growth"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    allowed = with_clock_off(timed, setting="allow")(scale("web", 2))
+    assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "stale")
+    assert with_clock_off(timed, setting="allow")(scale("web", 5)).verdict is Verdict.DENY
+    own = replace(timed, on_unknown={Unknown.STALE: "allow"})
+    assert with_clock_off(own)(scale("web", 2)).verdict is Verdict.ALLOW
+    plain = quota("plain", {"requests.cpu": "9"}, namespaces={"workspace": "acme"})
+    both = with_clock_off(own, plain)(scale("web", 2))
+    assert both.verdict is Verdict.ALLOW, "what the others say about it is no matter"
+    ask.gate.clock_why = None
+    assert ask(scale("web", 2)).reason == "fits"
+
+
+def test_quotas_whose_amounts_do_not_change_with_the_time_go_on():
+    ask = with_clock_off(quota("acme", {"pods": "4"}), replace(quota("other", {"pods": "4"}), overrides=(LAUNCH,)))
+    assert ask(scale("web", 2)).reason == "fits"
+
+
+def test_what_is_kept_for_a_sibling_changes_with_the_time_of_its_override():
+    """However deep it is."""
+    root = quota("root", {"pods": "9"}, namespaces={"workspace": "nobody"})
+    acme = quota("acme", {"pods": "9"}, parent="root")
+    middle = replace(quota("middle", {"pods": "9"}, parent="root"), overrides=(LAUNCH,))
+    low = replace(quota("low", {"pods": "9"}, parent="middle"), overrides=(LAUNCH._replace(guaranteed={"pods": NANO}),))
+    plain = quota("low", {"pods": "9"}, parent="middle")
+    assert with_clock_off(root, acme, middle, low)(scale("web", 2)).reason == "stale"
+    assert with_clock_off(root, acme, middle, plain)(scale("web", 2)).reason == "fits"
+
+
+def test_housekeeping_shows_them_where_nobody_asks():
+    ask = asker()
+    ask.gate.turn(1500.0)
+    assert [row.hard // NANO for row in ask.gate.usage()] == [6]
+    tree = ask.gate.ledger.coverage.tree
+    ask.gate.turn(1501.0)
+    assert ask.gate.ledger.coverage.tree is tree, "nothing has changed"

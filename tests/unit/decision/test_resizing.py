@@ -138,6 +138,14 @@ def test_what_does_not_fit_is_refused_with_the_sentence_and_charges_nothing():
     assert (denied.verdict, denied.refusal) == (Verdict.DENY, Refusal.EXCEEDS_HARD)
 
 
+def test_in_a_line_a_pod_takes_no_place_and_no_count_of_it_fits():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    limits = quota("acme", {"requests.cpu": "5"}, workloads={"tier": "front"}, turn_s=300)
+    ask.gate.load_quotas(QuotaTree.build([limits]), 0.0)
+    decision = ask(pod("5"), pod("1"))
+    assert (decision.reason, decision.evidence.fits, decision.evidence.places) == ("exceeded-quota", None, ())
+
+
 def test_two_at_once_have_no_more_room_than_there_is():
     ask = Resizer(gate(*PODS_OF_WEB))
     assert ask(pod("3"), pod("1")).verdict is Verdict.ALLOW

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.doctor import bypass, cluster, table
+from extauthz.doctor import client_path, cluster, table
 from extauthz.doctor.cluster import RIGHTS, Right
 from extauthz.doctor.table import Verdict
 
@@ -56,7 +56,7 @@ def test_a_server_older_than_what_the_docs_say_fails(minor: str, verdict: str):
 
 
 def test_definitions_of_this_version_that_are_established_are_well():
-    assert cluster.definitions(THERE).verdict is Verdict.OK
+    assert cluster.definitions_row(THERE).verdict is Verdict.OK
 
 
 WRONG = {
@@ -71,31 +71,31 @@ WRONG = {
 
 @pytest.mark.parametrize(("other", "sentence"), WRONG.values(), ids=WRONG)
 def test_a_definition_that_is_not_ours_or_not_in_force_fails(other, sentence: str):
-    row = cluster.definitions({"workspacequotas.extauthz.dev": THERE["workspacequotas.extauthz.dev"]} | other)
+    row = cluster.definitions_row({"workspacequotas.extauthz.dev": THERE["workspacequotas.extauthz.dev"]} | other)
     assert row.verdict is Verdict.FAIL
     assert sentence in row.found
 
 
 @pytest.mark.parametrize("missing", RIGHTS, ids=str)
 def test_each_right_that_is_missing_is_named(missing: Right):
-    row = cluster.rights("it", {right: right != missing for right in RIGHTS}, whole=True)
+    row = cluster.rights_row("it", {right: right != missing for right in RIGHTS}, whole=True)
     assert row.verdict is Verdict.FAIL
     assert str(missing) in row.found
 
 
 def test_rights_of_the_one_who_asks_are_not_taken_for_the_gates():
     everything = dict.fromkeys(RIGHTS, True)
-    assert cluster.rights("the account", everything, whole=True).verdict is Verdict.OK
-    assert cluster.rights("the user", everything, whole=False).verdict is Verdict.WARN
+    assert cluster.rights_row("the account", everything, whole=True).verdict is Verdict.OK
+    assert cluster.rights_row("the user", everything, whole=False).verdict is Verdict.WARN
 
 
 def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
     other = {"metadata": {"name": "other"}}
-    assert bypass.backstop([other], [other]).found == "none"
+    assert client_path.backstop([other], [other]).found == "none"
     ours = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-scale"}}
-    assert bypass.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
+    assert client_path.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
     labelled = {"kind": "W", "metadata": {"name": "w", "labels": {"app.kubernetes.io/name": "extauthz"}}}
-    assert bypass.backstop([], [labelled], works=True).verdict is Verdict.OK
+    assert client_path.backstop([], [labelled], works=True).verdict is Verdict.OK
 
 
 Tree = Any

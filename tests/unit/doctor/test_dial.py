@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from extauthz.doctor import dial, table
-from extauthz.doctor.bypass import AT_MOST, Found, State
 from extauthz.doctor.canary import BODIES, Canary
+from extauthz.doctor.client_path import AT_MOST, Found, State
 from extauthz.doctor.dial import Probe
 from extauthz.kube.session import Trust
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.stack import unused_port
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from extauthz.doctor import canary, chain, paths, table, trust, upstream_health, webhook
+from extauthz.doctor import canary, chain, table, trust, upstream_health, webhook
 from extauthz.doctor.table import Row, all_skipped, fail, ok, skipped, warn
 
 WELL, ODD, ILL, NOT = ok("a", "fine"), warn("b", "odd", "mend"), fail("c", "broken", "mend"), skipped("d", "why", "--x")
@@ -89,5 +89,5 @@ def test_they_stay_where_an_envoy_may_be_or_was_looked_at(rows: list[Row]):
 
 def test_the_names_of_these_checks_are_those_that_they_have():
     of_trust = (trust.trusted(None).name, trust.validity(None, None, NOW).name, trust.token(None, None).name)
-    found = (*chain.NAMES, *paths.NAMES, *of_trust, canary.NAME, *upstream_health.NAMES)
+    found = (*chain.NAMES, *chain.PATH_NAMES, *of_trust, canary.NAME, *upstream_health.UPSTREAM_NAMES)
     assert (found, webhook.NAMES[0]) == (table.ENVOYS, table.WEBHOOKS_ROW)

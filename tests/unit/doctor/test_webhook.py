@@ -13,9 +13,9 @@ import pytest
 
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
-from extauthz.doctor import bypass, webhook
-from extauthz.doctor.bypass import Found, State, Tried
+from extauthz.doctor import client_path, webhook
 from extauthz.doctor.canary import Answer
+from extauthz.doctor.client_path import Found, State, Tried
 from extauthz.doctor.cluster import Rights
 from extauthz.doctor.table import Verdict
 from extauthz.doctor.trust import Handshake
@@ -24,7 +24,7 @@ from extauthz.kube import webhooks
 from extauthz.kube.webhooks import Webhooks
 from extauthz.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
 from extauthz.selfsigned import issuing
-from extauthz.service.addresses import Address
+from extauthz.service.setting_types import Address
 from extauthz.testing.certs import Authority
 
 Tree = Any
@@ -256,20 +256,20 @@ def test_a_certificate_that_gates_may_make_is_well_and_another_is_not_looked_at(
 def test_a_bypass_is_none_where_the_api_server_itself_asks():
     address = Address("10.0.0.1", 443)
     opened = Tried("here", "a/b", [Found(address, State.OPEN, "taken undecided (200)")])
-    assert bypass.row(opened, None).verdict is Verdict.WARN
-    row = bypass.row(opened, None, covered=True)
+    assert client_path.row(opened, None).verdict is Verdict.WARN
+    row = client_path.row(opened, None, covered=True)
     assert row.verdict is Verdict.OK
     assert row.found.endswith("10.0.0.1:443; what gets there the API server asks the webhook about")
-    assert bypass.classify(address, DENIED) == Found(address, State.ASKS, "decided by the webhook (403)")
+    assert client_path.classify(address, DENIED) == Found(address, State.ASKS, "decided by the webhook (403)")
 
 
 def test_only_a_webhook_that_was_seen_to_work_is_a_backstop():
     ours = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "extauthz"}}
     policy = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-most"}}
-    dead = bypass.backstop([], [ours])
+    dead = client_path.backstop([], [ours])
     assert (dead.verdict, "was not seen to work" in dead.found) == (Verdict.WARN, True)
-    assert bypass.backstop([], [ours], works=True).found == "ValidatingWebhookConfiguration extauthz"
-    assert bypass.backstop([policy], [ours]).verdict is Verdict.OK
+    assert client_path.backstop([], [ours], works=True).found == "ValidatingWebhookConfiguration extauthz"
+    assert client_path.backstop([policy], [ours]).verdict is Verdict.OK
 
 
 def test_it_works_if_it_asks_and_answers():

@@ -27,8 +27,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects.fields import mapping
-from extauthz.core.objects.metadata import controller, labels_dict, labels_text
+from extauthz.core.objects.fields import controller, labels_dict, labels_text, mapping
 from extauthz.core.objects.workloads import claim_template, intern, observe, pod_template, prune
 from extauthz.core.wire.gojson import Number
 from extauthz.testing.builders import admission, gate, pod, quota

@@ -14,7 +14,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.intake.counts import read
 from extauthz.core.model import NotACount, Observed, Reading, Request, WorkloadRef
-from extauthz.core.objects import metadata
+from extauthz.core.objects import fields
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
@@ -158,7 +158,7 @@ class Cluster:
         for name, size, team in self.claims:
             own = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "resourceVersion": "1"}
             tree = {"metadata": {**own, "labels": {"team": team}}, "spec": _of_size(size)}
-            yield metadata.observed("", "persistentvolumeclaims", tree, 1, claim_template(tree))
+            yield fields.observed("", "persistentvolumeclaims", tree, 1, claim_template(tree))
 
     def gate(self) -> Gate:
         """One that starts on what is there."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extauthz.core.ledger.line import Seen
-from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.model import Decision, Growth, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.policies import GrowthPolicy
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -73,3 +74,21 @@ class House:
 def full(turn_s: int | None = 300) -> House:
     """Ten of ten are in use, by three teams; b has the smallest share."""
     return House([root(10, turn_s), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
+
+
+class Ranked(GrowthPolicy):
+    """Gives ranks by name. It finds them where its filter has noted them; an error is raised."""
+
+    def __init__(self, ranks: Mapping[str, Any]) -> None:
+        self._ranks = ranks
+        self._key = f"ranked/{id(self)}"
+
+    def filter(self, growth: Growth) -> None:
+        growth.cycle[self._key] = self._ranks.get(growth.ref.name, 0)
+
+    def rank(self, growth: Growth) -> int:
+        found = growth.cycle.get(self._key, self._ranks.get(growth.ref.name, 0))
+        if isinstance(found, Exception):
+            raise found
+        rank: int = found
+        return rank

@@ -13,7 +13,7 @@ from extauthz.core.footprint import UNKNOWN_DEVICES, DeviceTerms, per_pod, unspe
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.objects.workloads import pod_template, prune
-from extauthz.testing.builders import gate, pod, quota, snapshot, workload
+from extauthz.testing.builders import gate, owned_by, pod, quota, snapshot, workload
 
 GPU = "gpu.deviceclass.resource.k8s.io/devices"
 NAME, IMPLICIT = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
@@ -220,6 +220,36 @@ def test_a_claim_of_a_template_that_was_made_anew_counts_the_larger():
     assert used(asked) == 3
     asked.observe_claim_templates(TEAM, takes(5))
     assert used(asked) == 5
+
+
+def rolling(replicas: int, *counts: int) -> Any:
+    """A Deployment whose rollouts may add a pod for a while, its ReplicaSet, and a pod for each claim of so many."""
+    own = claiming(replicas=replicas)
+    own["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
+    made = claiming("train-1", replicas) | {"kind": "ReplicaSet"}
+    made["metadata"] |= {"labels": {"app": "train"}, "ownerReferences": owned_by("train")}
+    made["spec"]["selector"] = own["spec"]["selector"]
+    asked = a_gate(own, made)
+    asked.observe_claim_templates(TEAM, takes(2))
+    for number, count in enumerate(counts):
+        asked.observe(*pods(f"p{number}", OwnerRef("apps", "ReplicaSet", "train-1", "uid-train-1")))
+        asked.observe(*of_pod(f"p{number}", count))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("replicas", "counts", "devices"),
+    [
+        pytest.param(1, (3,), 3, id="of-the-only-pod"),
+        pytest.param(2, (3, 2), 5, id="of-one"),
+        pytest.param(3, (4, 1, 7), 13, id="of-two, and a smaller one"),
+        pytest.param(1, (2, 2), 2, id="a-pod-of-a-rollout-is-free"),
+        pytest.param(1, (5, 2), 5, id="a-pod-of-a-rollout-is-free, and one has more"),
+    ],
+)
+def test_what_pods_of_a_deployment_have_beyond_their_template_is_no_surge(replicas, counts, devices):
+    """A simulated world has found this: up to maxSurge times the template it was free."""
+    assert used(rolling(replicas, *counts)) == devices
 
 
 def test_claims_that_only_say_that_they_are_a_pods_are_not_free():

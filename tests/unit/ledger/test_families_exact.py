@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
-from extauthz.core.objects import metadata, workloads
+from extauthz.core.objects import fields, workloads
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.testing.builders import Asker, gate, pod, quota, scale
 
@@ -53,7 +53,7 @@ class Thing:
         return Observed(
             replicas=MAX_REPLICAS if self.kind == "ControllerRevision" else self.replicas,
             template=self.template(),
-            labels=metadata.labels_text(labels),
+            labels=fields.labels_text(labels),
             uid=self.uid,
             resource_version=str(version),
             owner=OwnerRef(GROUPS[self.owner[0]], *self.owner) if self.owner else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given, settings
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.line import MAX_IN_ALL, MAX_IN_CHILD, MAX_IN_TREE
-from extauthz.core.model import Lower, Place, Refusal, Requester, Verdict
+from extauthz.core.model import Lower, Place, Refusal, Requester, Turn, Verdict
+from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import create, gate, put_scale, quota, scale, workload
-from tests.unit.ledger.houses import GPU, NANO, House, child, full, root
+from tests.unit.ledger.houses import GPU, NANO, House, Ranked, child, full, root
 
 
 def test_what_the_first_needs_is_kept_for_it():
@@ -93,6 +95,84 @@ def test_the_order(weights: dict[str, int], has: dict[str, int], wants: dict[str
     assert order_of(*quotas, has=has, wants=wants) == order
 
 
+def ranked(house: House, **ranks: Any) -> list[tuple[str, str]]:
+    """The policy and step of each call that failed, from now on."""
+    failed: list[tuple[str, str]] = []
+    house.gate.enlist(Policies([Enlisted("ranked", Ranked(ranks))], lambda *what: failed.append(what)))
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("ranks", "line"),
+    [
+        ({}, ["b", "a", "c"]),
+        ({"c": -1}, ["c", "b", "a"]),
+        ({"b": 1_000, "a": 1_000, "c": -1_000}, ["c", "b", "a"]),
+        ({"b": 2, "c": 1}, ["a", "c", "b"]),
+    ],
+)
+def test_a_rank_comes_before_the_share(ranks: dict[str, int], line: list[str]):
+    house = full()
+    failed = ranked(house, **ranks)
+    for name, wanted in (("a", 5), ("b", 2), ("c", 6)):
+        house.wants(name, wanted)
+    assert (house.line(), failed) == (line, [])
+
+
+def test_who_comes_first_by_its_rank_has_what_it_needs_kept():
+    house = full()
+    house.wants("b", 2)
+    ranked(house, c=-1, a=-2)
+    house.has("c", 4)
+    assert house.wants("c", 5, question=True).verdict is Verdict.ALLOW, "it comes before b"
+    house.wants("c", 6)
+    assert house.wants("b", 2).reason == "not-its-turn"
+    assert house.wants("a", 5).verdict is Verdict.ALLOW
+
+
+def test_a_rank_is_no_way_to_be_first_for_ever():
+    house = full()
+    ranked(house, c=-1_000)
+    house.wants("c", 6)
+    house.wants("b", 2)
+    for _ in range(32):
+        house.passes(10)
+        house.wants("c", 6)
+        house.wants("b", 2)
+    assert house.line() == ["b", "c"]
+
+
+@pytest.mark.parametrize("rank", [RuntimeError("odd"), "first", 1.0, True, 1_001, -1_001, None])
+def test_a_rank_that_is_none_is_nought_and_counted(rank: Any):
+    house = full()
+    failed = ranked(house, a=rank)
+    for name, wanted in (("b", 2), ("a", 5)):
+        assert house.wants(name, wanted).verdict is Verdict.DENY
+    assert house.line() == ["b", "a"]
+    assert set(failed) == {("ranked", "rank")}
+
+
+def test_one_policy_gives_ranks_and_none_that_only_audits():
+    both = [Enlisted("one", Ranked({"c": -1})), Enlisted("other", Ranked({"a": -1}))]
+    with pytest.raises(TwoOrdersError, match=r"^one, other: each gives ranks, and a line has one order; keep one"):
+        Policies(both)
+    house = full()
+    house.gate.enlist(Policies([both[0], both[1]._replace(audits=True)]))
+    for name, wanted in (("a", 5), ("b", 2), ("c", 6)):
+        house.wants(name, wanted)
+    assert house.line() == ["c", "b", "a"]
+
+
+def test_a_changed_rank_is_news():
+    house = full()
+    ranked(house, b=1)
+    house.wants("b", 2)
+    _, said = house.gate.ledger.turns.sent()
+    ranked(house, b=2)
+    house.wants("b", 2)
+    assert house.gate.ledger.turns.sent()[1] != said
+
+
 def test_a_child_without_that_limit_has_the_share_of_the_root():
     open_child = quota("b", {"pods": "99"}, parent="root", namespaces={"team": "b"})
     assert order_of(child("a", 100), open_child, has={"a": 6, "b": 4}, wants={"b": 9, "a": 9}) == ["a", "b"]
@@ -126,6 +206,38 @@ def test_what_is_within_its_own_guarantee_is_not_kept_twice():
     house.has("b", 3)  # four are free; two are kept for the guarantee and one for a's turn
     assert house.wants("b", 4).verdict is Verdict.ALLOW
     assert house.wants("b", 5).reason == "not-its-turn"
+
+
+def test_who_is_held_by_two_quotas_reads_the_first_of_them_and_the_last_of_its_places():
+    quotas = [root(9), child("m", 4), child("a", parent="m"), child("b", parent="m"), child("c"), child("d")]
+    house = House(quotas, {"a": 1, "b": 2, "c": 0, "d": 5})
+    house.wants("a", 3)
+    house.wants("c", 2)
+    house.has("d", 4)
+    found = house.wants("b", 3)
+    assert found.reason == "not-its-turn"
+    assert found.evidence.turn == Turn("root", 3, 30.0), "a waits for both, c for the root alone"
+
+
+def test_the_largest_count_may_be_far_below_what_fits():
+    house = full()
+    house.wants("b", 5)
+    house.has("c", 0)
+    house.has("a", 3)
+    assert house.wants("c", 9).evidence.fits == 6, "c is at zero, and comes first"
+    house.has("c", 1)
+    house.has("a", 4)
+    assert house.wants("a", 11).evidence.fits == 4, "four are free, and b needs four"
+    house.has("a", 1)
+    house.has("c", 2)
+    assert house.wants("c", 11).evidence.fits == 4, "six are free"
+
+
+@pytest.mark.parametrize("turn_s", [300, None])
+def test_where_a_limit_was_cut_what_is_there_may_stay(turn_s: int | None):
+    house = full(turn_s)
+    house.gate.load_quotas(QuotaTree.build([root(8, turn_s), child("a"), child("b"), child("c")]), 0.0)
+    assert house.wants("c", 6).evidence.fits == 5
 
 
 def test_who_waits_for_its_own_quota_holds_nobody_elsewhere():
@@ -199,6 +311,20 @@ def test_it_leaves_when_it_wants_no_more(asked: Any):
     house.has("b", 2)
     house.wants("b", 5)
     asked(house)
+    assert house.line() == []
+
+
+def test_what_is_at_zero_leaves_when_it_wants_none():
+    house = House([root(4), child("a"), child("b")], {"a": 4, "b": 0})
+    house.wants("b", 1)
+    assert house.line() == ["b"]
+    house.wants("b", 0)
+    assert house.line() == []
+
+
+def test_what_one_of_its_quotas_can_never_hold_does_not_wait_for_the_others():
+    house = House([root(8), child("a"), child("c", 6)], {"a": 3, "c": 5})
+    assert house.wants("c", 7).verdict is Verdict.DENY
     assert house.line() == []
 
 
@@ -351,6 +477,23 @@ def test_where_there_is_room_for_all_of_it_a_count_is_lowered_to_what_the_line_l
     assert lowered(house, "c", 5) is None, "nothing is left to it"
 
 
+def test_where_one_quota_refuses_for_all_of_it_all_of_it_is_waited_for():
+    house = House([root(12), child("a"), child("c", 8, mode="Clamp")], {"a": 4, "c": 5, "c-2": 3})
+    house.wants("c", 8)
+    assert [one.needs for one in house.shown()] == [{"root": {GPU: 3 * NANO}, "c": {GPU: 3 * NANO}}]
+
+
+def test_a_rank_counts_where_a_count_is_lowered():
+    house = House([root(10, mode="Clamp"), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 9)
+    house.has("c", 2)
+    ranked(house, c=-1)
+    assert lowered(house, "c", 5) is None, "all of it is granted"
+    assert lowered(house, "c", 6) == (5, ANY)
+    ranked(house, c=1)
+    assert lowered(house, "c", 5) == (4, ANY)
+
+
 @pytest.mark.parametrize(
     ("mode", "own", "asked", "count"),
     [
@@ -404,7 +547,7 @@ def test_a_line_stays_as_long_as_its_tree_has_turns():
 
 
 def place(tree: str):
-    return Place(tree, ("b",), {tree: {GPU: NANO}}, False, 2)
+    return Place(tree, ("b",), {tree: {GPU: NANO}}, False, 2, 0)
 
 
 # The next start, and other gates.
@@ -469,6 +612,64 @@ def test_places_and_their_ends_reach_other_gates():
     other.wants("c", 0)
     told(other, one)
     assert one.line() == []
+
+
+def test_how_many_wait_is_known_of_each_quota_at_once():
+    house = House([root(9), child("a"), child("b"), child("c", 5)], {"a": 4, "b": 0, "c": 5})
+    turns, nodes = house.gate.ledger.turns, {node.quota.name: node for node in house.gate.ledger.coverage.tree.nodes}
+    house.wants("b", 1)
+    house.has("c-2", 0)
+    house.wants("c-2", 1)
+    house.has("c-3", 0)
+    house.wants("c-3", 1)
+    assert [turns.number(nodes[name]) for name in ("c", "a", "root")] == [2, 0, 3]
+    assert turns.waiting("root", -5.0)[0].waits_s == 0.0
+
+
+def test_to_go_to_the_end_is_news():
+    one, other = full(), full()
+    one.wants("b", 9)
+    told(one, other)
+    one.gate.ledger.turns.tick(1.0)
+    for _ in range(31):
+        one.wants("b", 9)
+        one.passes(10)
+    assert one.gate.ledger.turns.lines["root"].waiters[one.ref("b")].laps == 1
+    one.gate.ledger.turns.taken(one.gate.ledger.turns.texts(), one.ask.now_s)
+    assert one.gate.ledger.turns.has_news, "it was not written yet"
+
+
+def test_the_time_of_the_last_ask_is_said_again_after_five_minutes_by_the_gate_that_is_asked():
+    one, other = full(3600), full(3600)
+    one.wants("b", 5)
+    told(one, other)
+    for _ in range(29):
+        one.passes(10)
+        one.wants("b", 5)
+        other.passes(10)
+    assert (one.gate.ledger.turns.has_news, other.gate.ledger.turns.has_news) == (False, False)
+    for house in (one, other):
+        house.passes(10)
+        house.passes(1)
+    assert (one.gate.ledger.turns.has_news, other.gate.ledger.turns.has_news) == (True, False)
+
+
+def test_a_place_that_came_from_another_gate_may_end_here():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.leave(other.ref("b"))
+    assert other.gate.ledger.turns.has_news
+
+
+def test_a_place_that_is_told_anew_is_taken_anew():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.untold()
+    other.gate.ledger.turns.leave(other.ref("b"))
+    told(one, other)
+    assert other.line() == ["b"]
 
 
 def test_what_was_not_written_is_written_again():

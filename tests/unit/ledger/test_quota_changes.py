@@ -14,8 +14,8 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
+from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import WorkspaceQuota
-from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.quota_status import Facts, status_of
 from extauthz.testing.builders import Asker, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload

@@ -8,9 +8,8 @@ from typing import Any
 
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Request
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.replica import Replica
-from extauthz.ledger_store.store import Conflict, Follower, Refused, Stored, Unclear
+from extauthz.ledger_store.store import Conflict, Follower, MemoryStore, Refused, Stored, Unclear
 from extauthz.testing.builders import Asker, gate, quota, workload
 from tests.unit.ledger_store.gates import Sight
 

@@ -13,17 +13,19 @@ import pytest
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Precondition, Template
 from extauthz.ledger_store import committing, kubernetes
-from extauthz.ledger_store.lines import Line, pack, unpack
 from extauthz.ledger_store.payload import (
     BEFORE,
     FORMAT,
     MAX_TEXT_BYTES,
+    Line,
     OtherFormatError,
     Payload,
     PayloadError,
     TooLargeError,
     decode,
     encode,
+    pack,
+    unpack,
 )
 from extauthz.render.options import SidecarOptions
 

@@ -12,8 +12,8 @@ from extauthz.core.ledger.entry import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
 from extauthz.ledger_store import payload
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
+from extauthz.ledger_store.store import MemoryStore
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Barred, Odd, Seat, W

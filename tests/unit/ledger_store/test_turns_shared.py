@@ -10,12 +10,13 @@ import zlib
 from dataclasses import replace
 
 from extauthz.core.model import WorkloadRef
+from extauthz.core.policies import Enlisted, Policies
 from extauthz.ledger_store import payload
-from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode, encode
 from extauthz.ledger_store.replica import LINE_S
-from extauthz.ledger_store.store import Conflict, Stored
+from extauthz.ledger_store.store import Conflict, MemoryStore, Stored
 from extauthz.testing.builders import quota, scale, workload
+from tests.unit.ledger.houses import Ranked
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import TEN, Seat
 from tests.waiting import until
@@ -68,6 +69,20 @@ def test_all_gates_have_one_order_whatever_their_clocks_say():
     other.replica.take(one.write(3))
     assert one.line() == other.line() == [WEB, API]
     assert other.ledger.turns.waiting("acme", other.now_s)[0].waits_s == 5.0
+
+
+def test_all_gates_have_one_order_though_their_policies_give_other_ranks():
+    one, other = Place("a"), Place("b", 7.0)
+    other.replica.take(one.write(1))
+    for seat, ranks in ((one, {"web": 1, "api": -1}), (other, {"web": -1, "api": 1})):
+        seat.gate.enlist(Policies([Enlisted("ranked", Ranked(ranks))]))
+    one.wants("web", 10)
+    other.wants("api", 10)
+    other.now_s += LINE_S
+    other.replica.take(one.write(2))
+    one.replica.take(other.write(3))
+    assert one.line() == other.line()
+    assert {seat.ledger.turns.lines["acme"].waiters[WEB].rank for seat in (one, other)} == {1}
 
 
 def test_a_place_is_not_lost_with_a_race():

@@ -10,12 +10,11 @@ import pytest
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
 from extauthz.ledger_store import committing, payload
-from extauthz.ledger_store.memory import MemoryStore
-from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import Refused, Stored
+from extauthz.ledger_store.payload import Payload, decode, encode
+from extauthz.ledger_store.store import MemoryStore, Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
-from tests.unit.ledger_store.gates import members, tree
-from tests.unit.ledger_store.stores import Deaf, Odd
+from tests.unit.ledger_store.gates import Member, members, tree
+from tests.unit.ledger_store.stores import Barred, Deaf, Odd
 from tests.waiting import until
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
@@ -189,3 +188,36 @@ async def test_what_is_refused_at_its_turn_writes_nothing():
         gate.writes.clear()
         assert [(await gate.ask(scale("web", count))).reason for count in (2, 3)] == ["hold"] * 2
         assert gate.writes == []
+
+
+# A hold ends by a list of the very object that held.
+
+
+OVER = encode(Payload(clock_ms=10**6, holds=True, hold_ends_ms=0))
+"""Of another hold, whose time has passed as well."""
+
+
+@pytest.mark.parametrize("what", ["made-anew", "deleted"])
+async def test_a_list_that_was_begun_for_another_object_ends_no_hold(what: str, monkeypatch: pytest.MonkeyPatch):
+    store = Barred()
+
+    async def list_anew(self: Member) -> None:
+        self.lists += 1
+        if self.lists > 1:
+            return
+        lists_end = store.bar()
+        if what == "deleted":
+            store.delete()
+        else:
+            assert store._object is not None
+            store._object = Stored(OVER, str(int(store._object.version) + 1), "another")
+            store._tell(store._object)
+        await until(lambda: self.committer.replica.base == store._object)
+        store.lift()
+        asyncio.get_running_loop().call_later(0.3, lists_end)
+
+    monkeypatch.setattr(Member, "_list_anew", list_anew)
+    async with members(1, TEN, WEB, store=store, window_s=0.2, released=False) as (gate,):
+        await until(lambda: gate.lists and not gate.committer.notes())
+        assert gate.lists == 2
+        assert (await gate.ask(scale("web", 5))).verdict is Verdict.ALLOW

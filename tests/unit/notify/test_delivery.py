@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.notify.notice import Kind, Notice
-from extauthz.notify.receivers import Receiver
+from extauthz.notify.receivers import Kind, Notice, Receiver
 from extauthz.notify.sending import (
     GIVE_UP_S,
     LEAVE_S,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.notify.notice import Kind, Notice
-from extauthz.notify.receivers import parse
+from extauthz.notify.receivers import Kind, Notice, parse
 from extauthz.notify.sending import Answer, Sender, retry_after
 from extauthz.testing.certs import Authority
 from extauthz.testing.receiver import Receiver

@@ -16,10 +16,9 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import COMMIT, Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
 from extauthz.core.queries import Ceiling, Queries
-from extauthz.core.quota.standing import Standing, compact
+from extauthz.core.quota.problems import Standing, compact
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.notify.notice import Notice
-from extauthz.notify.receivers import Receiver
+from extauthz.notify.receivers import Notice, Receiver
 from extauthz.observe import notices as module
 from extauthz.observe.autoscalers import NeverFits, Subject
 from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S

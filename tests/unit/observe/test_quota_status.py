@@ -10,9 +10,9 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Ceiling
 from extauthz.core.quota.overrides import Override
+from extauthz.core.quota.problems import Fault, Standing, compact
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode
-from extauthz.core.quota.standing import Fault, Standing, compact
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.autoscalers import NeverFits, Subject
 from extauthz.observe.observers import Serving

@@ -13,8 +13,8 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Ceiling
+from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
-from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import NeverFits, Subject

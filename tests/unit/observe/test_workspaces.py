@@ -12,10 +12,10 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
 from extauthz.observe import quota_facts
+from extauthz.observe.episodes import Recent
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Told
 from extauthz.observe.quota_facts import Waiting
-from extauthz.observe.recent import Recent
 from extauthz.observe.table import BY_NAME
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 

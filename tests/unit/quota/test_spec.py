@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from extauthz.core.model import Unknown
-from extauthz.core.quota.problems import Problem, shown
-from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse, salvage
-from extauthz.core.quota.standing import Fault, compact, standing
+from extauthz.core.model import Requester, Unknown
+from extauthz.core.quota.problems import Fault, Problem, compact, shown, standing
+from extauthz.core.quota.selectors import LabelSelector, Requesters, by_name
+from extauthz.core.quota.spec import (
+    API_VERSION,
+    KIND,
+    Mode,
+    QuotaSpecError,
+    WorkspaceQuota,
+    dumped,
+    parse,
+    salvage,
+    written,
+)
 
 CPU = 10**9
 
@@ -239,3 +250,138 @@ def test_equal_statuses_are_equal_bytes_in_whatever_order_they_came():
 
 def test_an_object_just_created_has_an_empty_status():
     assert standing({"metadata": {"name": "acme"}}, None).status == b"{}"
+
+
+# A quota as an object again.
+
+
+SPEC = {
+    "parent": "big",
+    "namespaceSelector": {"matchLabels": {"a": "1"}},
+    "workloadSelector": {
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["x", "y"]},
+            {"key": "old", "operator": "DoesNotExist"},
+        ]
+    },
+    "hard": {"requests.cpu": "1500m", "pods": "4"},
+    "guaranteed": {"pods": "2"},
+    "overrides": [
+        {
+            "name": "sale",
+            "from": "2027-02-01T12:00:00.000Z",
+            "until": "2027-02-02T12:00:00.000Z",
+            "hard": {"pods": "9"},
+        }
+    ],
+    "mode": "Clamp",
+}
+
+
+def test_what_is_written_reads_as_the_same_quota():
+    quota = parse(written("acme", SPEC))
+    assert dumped(quota) == SPEC
+    assert parse(written("acme", dumped(quota))) == quota
+
+
+def test_what_says_nothing_is_left_out():
+    assert dumped(parse(written("acme", {"hard": {"pods": "4"}}))) == {"hard": {"pods": "4"}, "mode": "Enforce"}
+
+
+# Whom a quota binds: the field of a WorkspaceQuota, and who asks.
+
+
+HPA = Requester(
+    "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+    ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
+    ("kube-controller-manager-1",),
+)
+ADMIN = Requester("kubernetes-admin", ("system:masters", "system:authenticated"))
+
+
+def quota(requesters: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "acme"},
+        "spec": {"hard": {"pods": "1"}, "requesters": requesters},
+    }
+
+
+def read(requesters: Any) -> Requesters:
+    found = parse(quota(requesters)).requesters
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requesters", "hpa", "admin"),
+    [
+        ({"include": {"users": [HPA.user]}}, True, False),
+        ({"include": {"users": ["system:serviceaccount:*"]}}, True, False),
+        ({"include": {"users": ["*"]}}, True, True),
+        ({"include": {"users": [f"{HPA.user}*"]}}, True, False),
+        ({"include": {"users": ["system:serviceaccount:kube-system:horizontal"]}}, False, False),
+        ({"include": {"groups": ["system:serviceaccounts"]}}, True, False),
+        ({"include": {"serviceAccounts": ["kube-system/horizontal-pod-autoscaler"]}}, True, False),
+        ({"include": {"serviceAccounts": ["kube-system/*"]}}, True, False),
+        ({"include": {"serviceAccounts": ["kube/*"]}}, False, False),
+        ({"include": {"podNames": ["kube-controller-manager-*"]}}, True, False),
+        ({"include": {"podNames": ["kube-system/kube-controller-manager-*"]}}, True, False),
+        ({"include": {"podNames": ["kube-system/*"]}}, True, False),
+        ({"include": {"podNames": ["shop/kube-controller-manager-1"]}}, False, False),
+        ({"include": {"podNames": ["kube-system*"]}}, False, False),
+        ({"include": {"users": ["nobody"], "groups": ["system:masters"]}}, False, True),
+        ({"except": {"groups": ["system:masters"]}}, True, False),
+        ({"except": {"users": [ADMIN.user]}}, True, False),
+        ({"include": {"groups": ["system:authenticated"]}, "except": {"podNames": ["*"]}}, False, True),
+        (None, True, True),
+    ],
+)
+def test_whom_a_quota_binds(requesters: Any, hpa: bool, admin: bool):
+    found = parse(quota(requesters)).requesters
+    binds = (lambda who: found.bind(who)) if found is not None else (lambda who: True)
+    assert (binds(HPA), binds(ADMIN)) == (hpa, admin)
+
+
+@pytest.mark.parametrize(
+    ("requesters", "complaint"),
+    [
+        ([], "spec.requesters: [] is not a mapping"),
+        ({}, "spec.requesters: it names nobody"),
+        ({"exept": {}}, "did you mean except?"),
+        ({"include": {}}, "spec.requesters.include: it names nobody"),
+        ({"include": {"user": ["a"]}}, "did you mean users?"),
+        ({"include": {"users": []}}, "spec.requesters.include.users: it names nobody"),
+        ({"include": {"users": "a"}}, "spec.requesters.include.users: 'a' is not a list"),
+        ({"include": {"users": [1]}}, "spec.requesters.include.users[0]: 1 is not a string"),
+        ({"include": {"users": [""]}}, "'' is no name"),
+        ({"except": {"groups": ["a*b"]}}, "spec.requesters.except.groups[0]: 'a*b' is no name"),
+        ({"except": {"podNames": ["**"]}}, "'**' is no name"),
+        ({"except": {"serviceAccounts": ["hpa"]}}, "write NAMESPACE/NAME, or NAMESPACE/* for all"),
+        ({"except": {"serviceAccounts": ["*/hpa"]}}, "'*/hpa' is no service account"),
+        ({"except": {"serviceAccounts": ["a/b/c"]}}, "'a/b/c' is no service account"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_and_a_cure(requesters: Any, complaint: str):
+    with pytest.raises(QuotaSpecError) as error:
+        parse(quota(requesters))
+    assert complaint in str(error.value)
+
+
+def test_a_quota_that_cannot_be_read_binds_everybody():
+    assert salvage(quota({"except": {"users": ["*"], "groups": 3}})).requesters is None
+
+
+@pytest.mark.parametrize(
+    ("user", "groups"),
+    [
+        (HPA.user, HPA.groups),
+        ("kubernetes-admin", ("system:authenticated",)),
+        ("system:serviceaccount:", ("system:authenticated",)),
+        ("system:serviceaccount:ns:", ("system:authenticated",)),
+        ("a:b", ("system:authenticated",)),
+    ],
+)
+def test_the_groups_of_a_service_account_follow_from_its_name(user: str, groups: tuple[str, ...]):
+    assert by_name(user) == Requester(user, groups)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.quota.standing import Fault
+from extauthz.core.quota.problems import Fault
 from extauthz.files.content import FilesError
 from extauthz.kube.connection import ApiError
 from extauthz.policies import cel
