@@ -15,7 +15,7 @@ from extauthz.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Recor
 from extauthz.replay.demand import Demand
 from extauthz.replay.hours import Hours
 from extauthz.replay.measures import Clock, Course, Level, Row
-from extauthz.replay.play import Play, Waiting, Workload
+from extauthz.replay.play import DECIDED, Play, Waiting, Workload
 
 EVERY: Final = 10_000
 """Events between two tellings of how far it is."""
@@ -255,7 +255,7 @@ class Replay:
     def _ask(self, ask: Ask) -> None:
         self._ends_s = max(self._ends_s, ask.last_s)
         answer = self._play.ask(ask)
-        self._demand.ask(ask, is_refused=answer.is_taken and not answer.is_allowed)
+        self._demand.ask(ask, is_refused=not ask.is_allowed and ask.reason not in DECIDED)
         if not self._clock.counts(ask.at_s):
             return
         result, n = self._result, ask.n

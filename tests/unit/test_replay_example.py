@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,23 @@ def test_the_peak_denies_nothing_and_less_does(tmp_path: Path, capsys: pytest.Ca
         one["spec"]["hard"]["requests.cpu"] = "1"
     smaller.write_text(yaml.safe_dump_all(quotas))
     assert replay("--quotas", str(smaller), "--max-denied-minutes", "0") == 1
+
+
+def test_what_was_wanted_does_not_depend_on_the_quotas_of_the_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def wanted(*words: str) -> dict[tuple[str, str], tuple[str, str]]:
+        assert replay("-o", "json", *words) == 0
+        rows = json.loads(capsys.readouterr().out)["quotas"]
+        return {(row["quota"], row["resource"]): (row["p50"], row["peak"]) for row in rows}
+
+    assert replay("--suggest", "100") == 0
+    quotas = list(yaml.safe_load_all(capsys.readouterr().out))
+    for one in quotas:
+        one["spec"]["hard"]["requests.cpu"] = "5"
+    smaller = tmp_path / "smaller.yaml"
+    smaller.write_text(yaml.safe_dump_all(quotas))
+    assert wanted("--quotas", str(smaller)) == wanted()
 
 
 def test_cut_it_reads_with_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
