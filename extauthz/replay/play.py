@@ -639,7 +639,15 @@ def _template(pod: Amounts) -> Template:
     return intern({"resize": dict(pod)})
 
 
-_HIGHEST: dict[tuple[int, int], Amounts] = {}
+_DEARER: dict[tuple[int, int], tuple[Amounts, Amounts, Amounts]] = {}
+
+
+def dearer(one: Amounts, other: Amounts) -> Amounts:
+    """The highest of both by key: one object for the same two, so that it has one template."""
+    known = _DEARER.get((id(one), id(other)))
+    if known is None:  # it holds both, so nothing else has their ids
+        known = _DEARER[id(one), id(other)] = (one, other, highest((one, other)))
+    return known[2]
 
 
 def _brought(one: Workload, ask: Ask) -> Amounts:
@@ -649,8 +657,4 @@ def _brought(one: Workload, ask: Ask) -> Amounts:
     is_left = ask.ref[:2] == STATEFUL_SETS or (ask.ref[:2] in SHARE_TEMPLATES and one.had)
     if one.shown is None or not is_left:
         return pod
-    old = one.shown[1]
-    found = _HIGHEST.get((id(pod), id(old)))  # those of a record are kept
-    if found is None:
-        found = _HIGHEST[id(pod), id(old)] = highest((pod, old))
-    return found
+    return dearer(pod, one.shown[1])

@@ -18,7 +18,7 @@ from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.record.reading import Ask, Load, Record
 from extauthz.replay.measures import Clock
-from extauthz.replay.play import NeverOverError, Play
+from extauthz.replay.play import NeverOverError, Play, dearer
 from extauthz.replay.run import Replay, Result
 from extauthz.testing.builders import create, owned_by, patch, path, pod, quota, scale, workload
 from extauthz.testing.recording import BEGINS_S, Recorded
@@ -486,6 +486,18 @@ def drawn(folder: Path, seed: int, hard: int = 12) -> list[WorkspaceQuota]:
     gate.ask(scale("w0", counts["w0"]))
     gate.close()
     return quotas
+
+
+def test_amounts_are_not_taken_for_those_of_a_record_that_is_gone():
+    """Python gives the place of what is gone to what comes next."""
+    found = [dearer({"cpu": cpu}, {"cpu": 1}) for cpu in range(1, 6)]
+    assert found == [{"cpu": cpu} for cpu in range(1, 6)]
+
+
+def test_the_same_amounts_give_one_object():
+    one, other = {"cpu": 1}, {"memory": 2}
+    assert dearer(one, other) is dearer(one, other)
+    assert dearer(one, other) == {"cpu": 1, "memory": 2}
 
 
 @pytest.mark.parametrize("seed", range(40))
