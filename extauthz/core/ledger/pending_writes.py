@@ -209,10 +209,7 @@ class PendingWrites:
                     self.on_end(pending_write.id, fate if pending_write.answered_s is None else Fate.LANDED)
             self._ownership.find_claims(entry)
 
-        head = entry.root
-        self._usage.change(head, remove)
-        for one in (entry, head):
-            self._ownership.forget_gone(one)
+        self._change(entry, remove)
         for ended in pending_writes:
             if ended.id in self._followed_on:
                 self._leave(*self._followed_on.pop(ended.id))
@@ -220,9 +217,20 @@ class PendingWrites:
     def _leave(self, owner: WorkloadRef, template: PendingWrite) -> None:
         entry = self._workloads.get(owner)
         assert entry is not None, "it has a pending write"
-        self._usage.change(entry.root, lambda: entry.remove(template))
-        for one in (entry, entry.root):
-            self._ownership.forget_gone(one)
+        self._change(entry, lambda: entry.remove(template))
+
+    def _change(self, entry: Entry, remove: Callable[[], None]) -> None:
+        """Take pending writes off an entry, and forget it if nothing is left. What is forgotten is no part of the
+        position any more: a family counts otherwise with it than without."""
+        head = entry.root
+
+        def change() -> None:
+            remove()
+            if entry is not head:
+                self._ownership.forget_gone(entry)
+
+        self._usage.change(head, change)
+        self._ownership.forget_gone(head)
 
     def _end_by_read(self, entry: Entry, pending_writes: Iterable[PendingWrite], started_s: float) -> int:
         ended = [pending_write for pending_write in pending_writes if pending_write.on_read(started_s)]

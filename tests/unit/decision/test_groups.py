@@ -208,6 +208,19 @@ def test_pods_of_its_operator_cost_nothing_beside_it_and_more_than_it_asks_for_i
     assert (world.used(), world.used("pods")) == (7, 4)
 
 
+def test_a_pod_that_was_asked_about_and_is_more_than_is_observed_counts_the_same_once_it_is_there():
+    """Its owner may grow, and has not been seen to."""
+    world = World({"requests.cpu": "20"})
+    before, after = leader_worker_set(1, 1), leader_worker_set(3, 1, version="8")
+    world.see(before)
+    world.see(made_pod("lws-0", before, {"cpu": "1"}))
+    assert world.ask(after, before).verdict is Verdict.ALLOW
+    made = made_pod("lws-1", before, {"cpu": "1"})
+    assert world.ask(made).verdict is Verdict.ALLOW
+    world.see(made)
+    assert world.used() == 2
+
+
 def test_pods_are_known_by_the_uid_of_their_owner():
     world = World({"requests.cpu": "20"})
     ray = raycluster(worker("a", 2, {"cpu": "2"}))
