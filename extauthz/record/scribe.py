@@ -182,7 +182,7 @@ class Scribe:
 
     def take(self, notes: deque[Noted | Count], most: int) -> None:
         """Take some notes, the first ones, and what another thread may add meanwhile."""
-        lines = self._lines
+        lines, names = self._lines, self._names
         for _ in range(min(most, len(notes))):
             noted = notes.popleft()
             at_s = noted[0]
@@ -201,11 +201,9 @@ class Scribe:
             # Nearly all of them: the shortest way to a line.
             if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
                 self._begins_s, self._begins = self._at_s, f'{{"k":"ask","t":{self._at_s:.3f},"id":"'
-            group, resource, namespace, workload = ref  # it is known, so these are names of objects
-            kind = f"{resource}.{group}" if group else resource
             from_ = f'"from":{before},' if before is not None else ""
             lines.append(
-                f'{self._begins}{decision.id}","workload":"{kind}/{namespace}/{workload}",'
+                f'{self._begins}{decision.id}","workload":{names.get(ref) or self._name(ref)},'
                 f'"operation":"{_OPERATIONS[decision.operation]}",{from_}"to":{to}{tail}'
             )
         if lines:

@@ -24,7 +24,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import EVERYTHING
 from extauthz.simulate.pods import objects
-from extauthz.simulate.pods.judge import Past
+from extauthz.simulate.pods.judge import Past, not_deleted
 from extauthz.simulate.pods.objects import DEVICE_CLASS, MAKES, SHARED_DEVICES
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
@@ -87,6 +87,30 @@ def test_a_sidecar_that_went_long_ago_excuses_no_template():
     past.costs(1.0, 2000, pods[:1])
     past.costs(1.0 + UNSEEN_S + 1.0, 2500, pods[:1])
     assert past.replaced_m == 0
+
+
+def _rollout(asked: tuple[int, ...], made: tuple[int, ...]):
+    sets, pods = [], []
+    for number, (count, there) in enumerate(zip(asked, made, strict=True)):
+        owner = objects.workload(("lab", "web-deploy-0"), count, f"{number + 1}")
+        owner["metadata"]["uid"] = f"u{number}"
+        sets.append(owner)
+        pods += [objects.pod(owner, f"web-{number}-{n}", "1", side=False) for n in range(there)]
+    return sets, pods
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "excused"),
+    [
+        ((2, 5), (4, 4), 2),  # two of the old one are to be deleted
+        ((0, 0, 2), (1, 1, 1), 2),
+        ((0, 3), (5, 1), 1),  # one has come in the place of five
+        ((5,), (8,), 0),  # no rollout: nothing came in the place of the three
+        ((2, 5), (2, 5), 0),
+    ],
+)
+def test_pods_that_a_rollout_has_yet_to_delete_are_excused(asked, made, excused):
+    assert not_deleted(*_rollout(asked, made)) == excused
 
 
 def test_a_seed_is_the_same_world_every_time():

@@ -6,7 +6,7 @@ What is above a limit must be a cut of docs/guarantee.md. Each excuse has the se
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,9 +77,9 @@ class _Course:
         return max([*older[-1:], *(value for at_s, value in self._values if since_s < at_s <= until_s)], default=0)
 
     def lowered_s(self) -> float:
-        """When it last became lower."""
+        """When it last became lower; infinity: never."""
         times = [at_s for (_, before), (at_s, now) in pairwise(self._values) if now < before]
-        return times[-1] if times else float("-inf")
+        return times[-1] if times else float("inf")
 
 
 class Past:
@@ -174,6 +174,13 @@ class Judge:
         ]
         alone = len(self._pods()[app]) if word_of(app[1]) == "pod" else 0
         return alone + sum(pods_of(tree) for tree in (*self._asking(app), *left))
+
+    def _rolled_out(self) -> Iterator[Tree]:
+        """ReplicaSets of Deployments that are there."""
+        alive = {tree["metadata"]["uid"] for tree in self._server.objects(DEPLOYMENT.collection).values()}
+        for tree in self._server.objects(REPLICA_SET.collection).values():
+            if owner_uid(tree) in alive:
+                yield tree
 
     def _asking(self, app: Key) -> Iterator[Tree]:
         for kind in (DEPLOYMENT, STATEFUL_SET, CREW, TEAM, JOB):
@@ -289,10 +296,13 @@ class Judge:
             surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), max(beside, 0))
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
+        # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."
+        stay = min(not_deleted(self._rolled_out(), pods), max(extra - surge, 0))
+        yield Amounts(stay * dearest_m, stay)
         # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
         seen_s = past.counts.lowered_s() - UNSEEN_S
         new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]
-        late = min(max(extra - surge, 0), len(new))
+        late = min(max(extra - surge - stay, 0), len(new))
         yield Amounts(late * dearest_m, late)
         # "Templates say what pods cost: nobody changes requests between the template and the pod [...] Pods are
         # observed, and dearer ones count, after the fact." "Until used and reserved are within the limit [...], no
@@ -306,6 +316,15 @@ class Judge:
             until_s = min(made_s, default=now_s) + UNSEEN_S
             most = past.counts.between(at_s, until_s)
             yield Amounts(per_pod_m * min(most, len(pods)), 0)
+
+
+def not_deleted(sets: Iterable[Tree], pods: list[Tree]) -> int:
+    """How many pods of one rollout their ReplicaSets do not ask for any more; no more of each than others have."""
+    stay = 0
+    for tree in sets:
+        own = sum(owner_uid(one) == tree["metadata"]["uid"] for one in pods)
+        stay += min(max(own - pods_of(tree), 0), len(pods) - own)
+    return stay
 
 
 def _sum(some: list[Amounts]) -> Amounts:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, Requester, Verdict
+from extauthz.core.model import Decision, Operation, Requester, Verdict, WorkloadRef, Write
 from extauthz.record import files as record_files
 from extauthz.record import recorder as recorders
 from extauthz.record.files import Files
@@ -65,6 +65,15 @@ def test_a_grant_its_landing_and_an_end_are_a_line_each(gate: Recorded, tmp_path
         ("load", "deployments.apps/team-a/web", None, 4),
         ("gone", "deployments.apps/team-a/batch", None, None),
     ]
+
+
+def test_a_name_that_only_a_state_file_may_have_breaks_no_line(tmp_path: Path):
+    gate = Recorded(tmp_path, [FIVE], workload('w"eb', 2))
+    write = Write(WorkloadRef("apps", "deployments", "team-a", 'w"eb'), Operation.PATCH, True, False, 3)
+    gate.recorder.decided(gate.gate.decide(write, "d1", gate.now_s), write)
+    gate.close()
+    (ask,) = of_kind(tmp_path, "ask")
+    assert (ask["workload"], ask["to"]) == ('deployments.apps/team-a/w"eb', 3)
 
 
 def test_what_ends_without_landing_is_a_line_too(gate: Recorded, tmp_path: Path):
