@@ -34,7 +34,6 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Load
-from extauthz.replay.demand import left_of
 from extauthz.replay.measures import Clock, Row
 
 RETRY_S: Final = 15.0
@@ -84,6 +83,8 @@ class Workload:
     key: WorkloadRef
     """By which the gate of this run knows it: one of no kind whose family counts, with the same key ``count/…``."""
     beside_key: WorkloadRef
+    load: Load | None = None
+    """What the record has said of it last."""
     replicas: int = 0
     pod: Amounts = field(default_factory=dict)
     beside: Amounts = field(default_factory=dict)
@@ -151,9 +152,11 @@ class Play:
     Args:
         clock: what counts.
         follows: each answer of the record holds here too, whatever this gate says.
+        is_free: its quotas have no limits, so a count needs no decision.
     """
 
-    def __init__(self, clock: Clock, *, follows: bool) -> None:
+    def __init__(self, clock: Clock, *, follows: bool, is_free: bool = False) -> None:
+        self._is_free = is_free
         most = 2**62  # what pends was bounded when it was recorded
         bounds = Policy(window_s=1e12, max_intents=most, max_intents_per_tree=most, max_intents_per_workload=most)
         self.gate = Gate(bounds)
@@ -169,20 +172,19 @@ class Play:
         self._numbers = count()
         self._levels: dict[Row, int] = {}
         self._tree = self.gate.ledger.coverage.tree
+        self._is_all_touched = False
         self.denied: Callable[[Workload, Waiting], None] = lambda *_: None
         """Told of a workload, and what it has waited for."""
         self.regranted: Callable[[Workload, int], None] = lambda *_: None
         """Told of a workload, and how many of its retries would have been granted that the record has refused."""
-        self.passed: Callable[[WorkloadRef], None] = lambda *_: None
-        """Told of a workload that was refused, is not there, and is not asked for any more."""
         self.moved: Callable[[QuotaNode, str, int], None] = lambda *_: None
         """Told of a quota and key, and what is used and reserved of it now."""
 
     # Time.
 
-    def next_s(self) -> float | None:
-        """When something is due next; ``None``: nothing is."""
-        return self._due[0][0] if self._due else None
+    def next_s(self) -> float:
+        """When something is due next; infinity: nothing is."""
+        return self._due[0][0] if self._due else inf
 
     def until(self, at_s: float) -> None:
         """Let happen what is due up to then."""
@@ -201,7 +203,7 @@ class Play:
         self.now_s = max(self.now_s, at_s)
         self.gate.turn(self.now_s)
         if self.gate.ledger.coverage.tree is not self._tree:
-            self._all_touched()
+            self._touch_all()
 
     def end(self) -> None:
         """The record is over: what waits has waited until now."""
@@ -213,14 +215,20 @@ class Play:
     def limit(self, tree: QuotaTree) -> None:
         """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
-        self._all_touched()
+        self._is_all_touched = True
 
     def label(self, namespace: str, labels: Mapping[str, str] | None) -> None:
         """A namespace has these labels; ``None``: it is gone."""
         self.gate.observe_namespace(namespace, labels)
-        self._all_touched()
+        self._is_all_touched = True
 
-    def _all_touched(self) -> None:
+    def settle(self) -> None:
+        """Tell of levels that other quotas and labels have moved, before time goes on."""
+        if self._is_all_touched:
+            self._touch_all()
+
+    def _touch_all(self) -> None:
+        self._is_all_touched = False
         self._tree = self.gate.ledger.coverage.tree
         self._touch(self._tree.nodes)
         for workloads in list(self._waiting_on.values()):
@@ -245,7 +253,10 @@ class Play:
         one = self.workload(load.ref)
         if one.is_there and is_newer(one.version, load.version):
             return  # another gate's watch is behind
-        is_less = one.is_there and load.replicas < one.replicas
+        if self._repeats(one, load):
+            return
+        one.load = load
+        is_new, is_less = not one.is_there, one.is_there and load.replicas < one.replicas
         if one.asked_s is not None and load.replicas == one.asked_to:
             one.delay_s, one.asked_s = load.at_s - one.asked_s, None
         one.replicas, one.pod, one.beside, one.covers = load.replicas, load.pod, load.beside, load.covers
@@ -255,12 +266,20 @@ class Play:
         if one.cap is not None and not one.cap < load.replicas <= one.top:
             one.cap = one.kept = None  # it is as recorded again; or it has grown past the gate, which counts
         before = self._nodes(one)
+        if is_new:
+            one.own.clear()
         self._show(one)
         self._settle(one, load.most if load.most > load.replicas else -1)
         self._adopt(one, load)
         self._show_beside(one, one.had)
         self._has_now(one)
         self._touched(one, before)
+
+    def _repeats(self, one: Workload, load: Load) -> bool:
+        """Nothing has come since the same was said: each file begins with all that is there."""
+        if one.load is None or one.pending or one.waiting is not None or one.cap is not None or one.above is not None:
+            return False
+        return load[1:] == one.load[1:]
 
     def gone(self, ref: WorkloadRef) -> None:
         """A workload is gone."""
@@ -355,6 +374,10 @@ class Play:
             return _ALLOWED
         if ask.n > 1:
             one.interval_s = max((ask.last_s - ask.at_s) / (ask.n - 1), 0.001)
+        for name in list(one.own) if one.is_there else ():
+            self._land(one, name)  # who asks again has had the answer to what it asked before
+        if ask.labels is not None and not one.is_there:
+            one.labels = ask.labels
         one.missing = None
         if not (ask.is_allowed or one.is_there):
             one.missing = ask
@@ -394,6 +417,11 @@ class Play:
             if self._still_waits(one, ask):
                 assert one.waiting is not None
                 return Answer(is_allowed=False, rows=one.waiting.rows)
+            if self._is_free and ask.labels is None and one.shown is not None:
+                self._show_beside(one, max(ask.to, one.had))
+                pending = self._force(one, ask.to)
+                self._touch(self._nodes(one))
+                return Answer(is_allowed=True, id=pending)
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
@@ -438,13 +466,15 @@ class Play:
             write = Write(one.key, operation, False, False, to, brought)
         decision = self.gate.decide(write, name, self.now_s, charge=self.charges)
         if decision.verdict is Verdict.ALLOW and decision.evidence.grows:
-            self._check(one)
+            entry, usage = self.gate.ledger.get(one.key), self.gate.ledger.usage
+            nodes = usage.position(entry.root).envelope_in if entry is not None else ()
+            self._check(one, nodes)
+            self._touch(nodes)
         return decision
 
-    def _check(self, one: Workload) -> None:
+    def _check(self, one: Workload, nodes: Nodes) -> None:
         """No grant takes a quota above its limit."""
-        entry, usage = self.gate.ledger.get(one.key), self.gate.ledger.usage
-        nodes = usage.position(entry.root).envelope_in if entry is not None else ()
+        usage = self.gate.ledger.usage
         for row in (row for node in nodes if not node.audits for row in usage.accounts.rows_of(node)):
             level = row.used + row.reserved
             if level > row.hard and level > self._levels.get((row.quota, row.resource), 0):
@@ -461,7 +491,7 @@ class Play:
     def _allowed(self, one: Workload, ask: Ask, answer: Answer) -> None:
         self._stop_waiting(one)
         for name in list(one.own):
-            self._forget(one, name)  # what this run alone has granted ends with the next question
+            self._forget(one, name)  # what was to be made, and is asked for again
         one.want, to = ask.to, ask.to if ask.to is not None else 0
         one.asked_s, one.asked_to = self.now_s, to
         if ask.labels is not None:
@@ -473,7 +503,9 @@ class Play:
             one.pending[answer.id] = to
             if ask.labels is not None:
                 one.brought.add(answer.id)
-            if not ask.is_allowed or one.cap is not None:
+            if not one.is_there and not ask.is_allowed:
+                one.own.add(answer.id)  # the record does not have it: it holds its room until nobody asks for it
+            elif not ask.is_allowed or one.cap is not None:
                 self._land_later(one, answer.id)
         elif not ask.is_allowed:
             one.above = to
@@ -566,9 +598,8 @@ class Play:
 
     def _pass(self, one: Workload, ask: Ask) -> None:
         """Nobody has asked again for what is not there: nobody wants it any more."""
-        if one.missing is ask and not (one.is_there or one.pending):
+        if one.missing is ask and not one.is_there:
             self.gone(one.ref)
-            self.passed(one.ref)
 
     def _schedule(self, one: Workload) -> None:
         """Something has become free: ask again at its next turn."""
@@ -648,6 +679,13 @@ def dearer(one: Amounts, other: Amounts) -> Amounts:
     if known is None:  # it holds both, so nothing else has their ids
         known = _DEARER[id(one), id(other)] = (one, other, highest((one, other)))
     return known[2]
+
+
+def left_of(beside: Amounts, covers: Amounts, pod: Amounts, more: int) -> Amounts:
+    """What is beside a workload that has so many more replicas, where these take up ``covers``."""
+    if not covers or more <= 0:
+        return beside
+    return {key: amount - min(covers.get(key, 0), more * pod.get(key, 0)) for key, amount in beside.items()}
 
 
 def _brought(one: Workload, ask: Ask) -> Amounts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -12,10 +12,12 @@ from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
-from extauthz.replay.demand import Demand
 from extauthz.replay.hours import Hours
 from extauthz.replay.measures import Clock, Course, Level, Row
-from extauthz.replay.play import DECIDED, Play, Waiting, Workload
+from extauthz.replay.play import Play, Waiting, Workload
+
+_ENDLESS: Final = 10**40
+"""More than anybody asks for, nano-units."""
 
 EVERY: Final = 10_000
 """Events between two tellings of how far it is."""
@@ -112,7 +114,8 @@ class Replay:
         self._tell = tell
         self._clock = Clock(max(since_s, record.begins_s), until_s)
         self._play = Play(self._clock, follows=quotas is None)
-        self._demand = Demand(self._play.gate.ledger.coverage, self._wanted)
+        self._free = Play(self._clock, follows=False, is_free=True)
+        """The same without limits. So what it comes to is what is wanted, and a limit of that refuses nothing."""
         self._specs: dict[str, tuple[Any, bool]] = {}
         self._is_new_tree = quotas is not None
         self._namespaces: set[str] = set()
@@ -121,7 +124,7 @@ class Replay:
         self._result = Result(quotas is None, self._play.gate.ledger.coverage.tree)
         self._result.hours = Hours(self._play.gate.ledger.coverage) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
-        self._play.passed = self._demand.gone
+        self._free.moved = self._wanted
 
     def run(self) -> Result:
         """Replay all of it.
@@ -150,13 +153,17 @@ class Replay:
 
     def _reach(self, at_s: float) -> None:
         """What is due happens before; time passes up to each of it."""
-        due_s = self._play.next_s()
-        while due_s is not None and due_s <= at_s:
-            self._clock.advance(due_s)
-            self._play.until(due_s)
-            due_s = self._play.next_s()
+        if at_s > self._play.now_s:
+            self._play.settle()
+            self._free.settle()
+        while (due_s := min(self._play.next_s(), self._free.next_s())) <= at_s:
+            self._pass(due_s)
+        self._pass(at_s)
+
+    def _pass(self, at_s: float) -> None:
         self._clock.advance(at_s)
         self._play.until(at_s)
+        self._free.until(at_s)
 
     def _finished(self) -> Result:
         if self._is_new_tree:
@@ -207,6 +214,7 @@ class Replay:
         if tree is None:
             tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
         self._play.limit(tree)
+        self._free.limit(without_limits(tree))
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
         self._recount()
 
@@ -219,17 +227,17 @@ class Replay:
         if self._play.gate.ledger.coverage.labels(name) == labelled.labels:
             return
         self._play.label(name, labelled.labels)
+        self._free.label(name, labelled.labels)
         self._recount()
 
     def _recount(self) -> None:
         """Quotas or labels of namespaces are others."""
-        self._demand.recount()
         if self._result.hours is not None:
             self._result.hours.recount(self._clock.counted_s)
 
     def _load(self, load: Load) -> None:
         self._play.load(load)
-        self._demand.load(load)
+        self._free.load(load)
         if self._result.hours is not None:
             self._result.hours.load(load, self._clock.counted_s)
         self._note_dearest(load)
@@ -244,7 +252,7 @@ class Replay:
 
     def _gone(self, gone: Gone) -> None:
         self._play.gone(gone.ref)
-        self._demand.gone(gone.ref)
+        self._free.gone(gone.ref)
         if self._result.hours is not None:
             self._result.hours.gone(gone.ref, self._clock.counted_s)
 
@@ -255,7 +263,7 @@ class Replay:
     def _ask(self, ask: Ask) -> None:
         self._ends_s = max(self._ends_s, ask.last_s)
         answer = self._play.ask(ask)
-        self._demand.ask(ask, is_refused=not ask.is_allowed and ask.reason not in DECIDED)
+        self._free.ask(ask)
         if not self._clock.counts(ask.at_s):
             return
         result, n = self._result, ask.n
@@ -327,6 +335,15 @@ class Replay:
         self._result.granted_now += asks
         for row in one.waiting.rows:
             self._result.refused[row].asks -= asks
+
+
+def without_limits(tree: QuotaTree) -> QuotaTree:
+    """The same quotas, of which each has room for everything."""
+    free = [
+        replace(node.quota, hard=dict.fromkeys(node.hard, _ENDLESS), guaranteed={}, overrides=(), turn_s=None)
+        for node in tree.nodes
+    ]
+    return QuotaTree.salvage(free)[0]
 
 
 def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa: ANN401 (JSON)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from extauthz.cli import main, simulate
 from extauthz.core.ledger.line import Turns
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.record.reading import Record
-from extauthz.replay.run import Replay
+from extauthz.replay.run import Replay, Result
 from extauthz.simulate import sharing
 from extauthz.simulate.plan import FAULTS, draw
 from extauthz.simulate.running import run
@@ -138,3 +141,29 @@ def test_records_replay_to_the_same_answers(
     assert asks > 500
     assert differ <= exceptions * asks, names
     assert names.keys() <= set(named)
+
+
+def test_a_limit_of_the_peak_refuses_nothing(tmp_path: Path):
+    """Of whatever was asked without faults: what a run without limits comes to is enough."""
+    first, asks, tight = random.SystemRandom().randrange(10**6, 10**9), 0, 0
+    print(f"records from seed {first}")
+    for seed in range(first, first + 30):
+        folder = tmp_path / str(seed)
+        run(draw(seed, 30, frozenset(), "memory", 1), folder)
+        found = Replay(Record(folder), None).run()
+        tree = _at_the_peak(found)
+        at_peak = Replay(Record(folder), tree).run()
+        assert [row for row, refused in at_peak.refused.items() if refused.asks] == [], seed
+        below = [replace(node.quota, hard={key: most - 1 for key, most in node.hard.items()}) for node in tree.nodes]
+        tight += bool(Replay(Record(folder), QuotaTree.build(below)).run().refused)
+        asks += at_peak.asks
+    assert asks > 300
+    assert tight > 20, "less is too little, where growth was asked for"
+
+
+def _at_the_peak(found: Result) -> QuotaTree:
+    def peak(quota: str, key: str) -> int:
+        return found.wanted[quota, key].peak if (quota, key) in found.wanted else 0
+
+    quotas = [node.quota for node in found.tree.nodes]
+    return QuotaTree.build(replace(one, hard={key: peak(one.name, key) for key in one.hard}) for one in quotas)
