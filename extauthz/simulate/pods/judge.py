@@ -175,13 +175,6 @@ class Judge:
         alone = len(self._pods()[app]) if word_of(app[1]) == "pod" else 0
         return alone + sum(pods_of(tree) for tree in (*self._asking(app), *left))
 
-    def _rolled_out(self) -> Iterator[Tree]:
-        """ReplicaSets of Deployments that are there."""
-        alive = {tree["metadata"]["uid"] for tree in self._server.objects(DEPLOYMENT.collection).values()}
-        for tree in self._server.objects(REPLICA_SET.collection).values():
-            if owner_uid(tree) in alive:
-                yield tree
-
     def _asking(self, app: Key) -> Iterator[Tree]:
         for kind in (DEPLOYMENT, STATEFUL_SET, CREW, TEAM, JOB):
             if (tree := self._server.objects(kind.collection).get(app)) is not None:
@@ -297,7 +290,8 @@ class Judge:
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."
-        stay = min(not_deleted(self._rolled_out(), pods), max(extra - surge, 0))
+        sets = self._server.objects(REPLICA_SET.collection).values()
+        stay = min(not_deleted(sets, pods), max(extra - surge, 0))
         yield Amounts(stay * dearest_m, stay)
         # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
         seen_s = past.counts.lowered_s() - UNSEEN_S

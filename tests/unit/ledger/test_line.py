@@ -764,6 +764,122 @@ def test_what_another_gate_has_granted_leaves(replicas: int, line: list[str]):
     assert house.line() == line
 
 
+def news(house: House) -> bool:
+    """Whether there is something to be told, once another gate has written what this one had said last."""
+    turns = house.gate.ledger.turns
+    turns.taken(turns.texts(), house.ask.now_s)
+    return turns.has_news
+
+
+def test_that_a_turn_has_passed_is_told():
+    one, other = full(turn_s=60), full(turn_s=60)
+    one.wants("b", 9)
+    told(one, other)
+    for _ in range(8):
+        one.passes(10)
+        one.wants("b", 9)
+    assert one.gate.ledger.turns.lines["root"].waiters[one.ref("b")].laps == 1
+    assert news(one)
+
+
+def test_a_turn_goes_on_though_another_gate_tells_of_its_asks():
+    one, other = full(turn_s=60), full(turn_s=3600)
+    one.wants("b", 9)
+    told(one, other)
+    for number in range(8):
+        one.passes(10)
+        other.passes(10)
+        other.wants("b", 8 - number % 2)
+        told(other, one)
+    assert one.gate.ledger.turns.lines["root"].waiters[one.ref("b")].laps == 1
+
+
+def test_what_another_gate_was_asked_for_last_is_known_here_unless_this_one_was_asked_since():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    one.wants("b", 3)
+    told(one, other)
+    assert other.shown()[0].replicas == 3
+    other.wants("b", 4)
+    one.wants("b", 6)
+    told(one, other)
+    assert other.shown()[0].replicas == 4
+
+
+def test_who_asked_two_gates_waits_since_the_first():
+    one, other = full(), full()
+    one.wants("b", 5)
+    one.passes(10)
+    other.passes(10)
+    other.wants("b", 5)
+    told(one, other)
+    assert other.shown()[0].waits_s == 10.0
+
+
+def test_who_left_another_gate_and_came_again_waits_since_then():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.wants("b", 0)
+    other.passes(20)
+    one.passes(20)
+    other.wants("b", 5)
+    told(other, one)
+    assert one.shown()[0].waits_s == 0.0
+
+
+def test_what_ended_here_does_not_come_back_when_it_is_told_once_more():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.leave(other.ref("b"))
+    one.wants("b", 6)
+    told(one, other)
+    assert (other.line(), other.gate.ledger.turns.has_news) == ([], True)
+
+
+@pytest.mark.parametrize("wants", [5, 0])
+def test_a_gate_without_turns_has_nothing_to_tell(wants: int):
+    assert not gate([]).ledger.turns.has_news
+    house = full()
+    house.wants("b", 5)
+    told(house, full())
+    house.wants("c", 9)
+    house.wants("b", wants)
+    house.gate.load_quotas(QuotaTree.build([root(10, None), child("a"), child("b"), child("c")]), 1.0)
+    assert not house.gate.ledger.turns.has_news
+
+
+def test_the_time_of_the_last_ask_is_news_until_it_is_written():
+    one, other = full(3600), full(3600)
+    one.wants("b", 5)
+    told(one, other)
+    for _ in range(31):
+        one.passes(10)
+        one.wants("b", 5)
+    assert news(one)
+
+
+def test_a_place_that_a_lost_object_had_is_told_by_whoever_knows_it():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    other.gate.ledger.turns.untold()
+    other.gate.ledger.turns.taken({}, other.ask.now_s)
+    assert (other.line(), other.gate.ledger.turns.has_news) == (["b"], True)
+
+
+def test_an_end_that_another_gate_has_told_is_no_news():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    one.wants("b", 0)
+    assert one.gate.ledger.turns.has_news
+    one.gate.ledger.turns.taken({}, one.ask.now_s)
+    assert not one.gate.ledger.turns.has_news
+
+
 def test_where_nobody_knows_the_line_it_is_told_anew():
     one, other = full(), full()
     one.wants("b", 5)
