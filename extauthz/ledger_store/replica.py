@@ -90,7 +90,7 @@ class Replica:
         self._text: str | None = None
         self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
-        self._places: tuple[int, Mapping[str, int]] | None = None
+        self._places: Mapping[str, int] | None = None
         """Who waits in line, as in that; ``None``: nobody can."""
         self._places_s = -LINE_S
         """When news of that was written last, or tried to."""

@@ -177,10 +177,8 @@ class Turns:
         """The places as all gates know them, as text."""
         self._sent: frozenset[str] = frozenset()
         """Those that this gate has written last."""
-        self._left: dict[str, int] = {}
-        """Those that have ended here, of which other gates do not know; with the number of the text that says so."""
-        self._number = 0
-        """Of the text that was written last."""
+        self._left: set[str] = set()
+        """Those that have ended here, of which other gates do not know."""
 
     def under(self, tree: QuotaTree) -> None:
         """Take another quota tree. Who stands in line stays there, where there still is one."""
@@ -193,7 +191,7 @@ class Turns:
                 nodes = {node.quota.name: node for node in tree.below(root)}
                 self.lines[root.quota.name] = Line(root, nodes, old.waiters if old is not None else {})
         self._learn(key for key in self._said if key.partition("/")[0] not in before)
-        self._left = self._left if self.lines else {}
+        self._left = self._left if self.lines else set()
         self._look_for_news()
 
     # Who comes first.
@@ -285,9 +283,10 @@ class Turns:
         if there is None:
             if self._is_full(line, place):
                 return
-            there = Waiter(ref, place.children, place.at_zero, place.replicas, {}, now_ms, now_ms, _laps(line), news=1)
+            asked = place.children, place.at_zero, place.replicas
+            there = Waiter(ref, *asked, {}, now_ms, now_ms, _laps(line), said_ms=now_ms, news=1)
             line.waiters[ref] = there
-            self._left.pop(_key(place.tree, ref), None)
+            self._left.discard(_key(place.tree, ref))
         news = there.news
         there.asks(place, now_ms)
         if there.news != news:
@@ -307,7 +306,7 @@ class Turns:
                 continue
             key = _key(tree, ref)
             if key in self._said or key in self._sent:
-                self._left[key] = self._number + 1
+                self._left.add(key)
                 self.has_news = True
             line.changed()
 
@@ -378,14 +377,13 @@ class Turns:
         """Each place as text, by tree and workload. Other gates know it once ``taken``."""
         return {_key(tree, ref): _text(one) for tree, line in self.lines.items() for ref, one in line.waiters.items()}
 
-    def sent(self) -> tuple[int, Mapping[str, int]]:
+    def sent(self) -> Mapping[str, int]:
         """What ``texts`` says now: given back to ``taken`` once it is written."""
-        self._number += 1
         news = {_key(tree, ref): one.news for tree, line in self.lines.items() for ref, one in line.waiters.items()}
         self._sent = frozenset(news)
-        return self._number, news
+        return news
 
-    def taken(self, texts: Mapping[str, str], now_s: float, sent: tuple[int, Mapping[str, int]] | None = None) -> None:
+    def taken(self, texts: Mapping[str, str], now_s: float, sent: Mapping[str, int] | None = None) -> None:
         """Take the places as they are for all gates. What is new here stays, until it was written. So does what still
         asks this gate: another one may only not have heard of it for a while.
 
@@ -398,13 +396,13 @@ class Turns:
         changed = [key for key, text in texts.items() if self._said.get(key) != text]
         for key in changed:
             _parsed(key, texts[key])  # all or nothing
-        number, news = sent if sent is not None else (0, {})
         self._said, now_ms = texts, self.clock(now_s)
-        self._left = {key: at for key, at in self._left.items() if key in texts and at > number}
+        self._left &= texts.keys()
         for tree, line in self.lines.items():
             for ref, one in list(line.waiters.items()):
                 key = _key(tree, ref)
-                one.told = max(one.told, news.get(key, 0))
+                if sent is not None and key in sent:
+                    one.told = sent[key]
                 if key in texts or one.news > one.told:
                     continue
                 if one.is_here and not one.is_silent(now_ms):

@@ -283,15 +283,15 @@ class Judge:
         extra = max(len(pods) - count, 0)
         # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
         # counted." "A Deployment leaves its ReplicaSets in a rollout [...] pods beyond its own count [...] count once".
-        surge = 0
+        surge, beside = 0, extra
         if past.deployed is not None:
-            beside = max(len(pods), count) - past.deployed
-            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), max(beside, 0))
+            beside = max(len(pods), count, past.deployed) - past.deployed
+            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside)
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."
         sets = self._server.objects(REPLICA_SET.collection).values()
-        stay = min(not_deleted(sets, pods), max(extra - surge, 0))
+        stay = min(not_deleted(sets, pods), beside - surge)
         yield Amounts(stay * dearest_m, stay)
         # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
         seen_s = past.counts.lowered_s() - UNSEEN_S

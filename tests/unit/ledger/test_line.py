@@ -167,10 +167,10 @@ def test_a_changed_rank_is_news():
     house = full()
     ranked(house, b=1)
     house.wants("b", 2)
-    _, said = house.gate.ledger.turns.sent()
+    said = house.gate.ledger.turns.sent()
     ranked(house, b=2)
     house.wants("b", 2)
-    assert house.gate.ledger.turns.sent()[1] != said
+    assert house.gate.ledger.turns.sent() != said
 
 
 def test_a_child_without_that_limit_has_the_share_of_the_root():
@@ -562,6 +562,7 @@ def test_a_line_is_handed_over():
     heir = full()
     heir.gate.ledger.turns.load(record, 500.0)
     heir.ask.now_s = 500.0
+    heir.passes(0)
     assert [(one.ref.name, one.waits_s) for one in heir.shown()] == [("b", 0.0), ("c", 10.0)]
 
 
@@ -778,8 +779,115 @@ def test_that_a_turn_has_passed_is_told():
     for _ in range(8):
         one.passes(10)
         one.wants("b", 9)
+        assert one.gate.ledger.turns.has_news == (one.ask.now_s == 80)
     assert one.gate.ledger.turns.lines["root"].waiters[one.ref("b")].laps == 1
     assert news(one)
+
+
+def test_the_turn_of_who_came_later_passes_too():
+    house = full(turn_s=60)
+    house.wants("c", 6)
+    for _ in range(8):
+        house.wants("b", 9)
+        house.wants("c", 6)
+        house.passes(10)
+    assert house.line() == ["c", "b"]
+
+
+def test_what_another_gate_has_said_of_an_ask_is_not_said_again_here():
+    one, other = full(3600), full(3600)
+    one.wants("b", 5)
+    told(one, other)
+    for number in range(31):
+        one.ask.now_s += 10
+        if number == 20:
+            other.ask.now_s = one.ask.now_s
+            other.wants("b", 6)
+            told(other, one)
+        one.wants("b", 6 if number >= 20 else 5)
+        one.passes(0)
+    assert not one.gate.ledger.turns.has_news
+
+
+def test_a_tree_without_turns_holds_nobody():
+    plain = quota("plain", {GPU: "11"}, namespaces={})
+    house = House([root(10), child("a"), child("b"), child("c"), plain], {"a": 4, "b": 1, "c": 5})
+    house.wants("b", 5)
+    house.has("c", 0)
+    assert house.wants("c", 1).verdict is Verdict.ALLOW
+    nodes = {node.quota.name: node for node in house.gate.ledger.coverage.tree.nodes}
+    assert house.gate.ledger.turns.number(nodes["plain"]) == 0
+
+
+def test_an_end_is_told_though_quotas_changed_meanwhile():
+    house = full()
+    house.wants("b", 5)
+    told(house, full())
+    house.wants("b", 0)
+    house.gate.load_quotas(QuotaTree.build([root(11), child("a"), child("b"), child("c")]), 1.0)
+    assert house.gate.ledger.turns.has_news
+
+
+def test_of_texts_with_a_bad_one_none_is_taken():
+    one, other = full(), full()
+    one.wants("b", 5)
+    texts = {**one.gate.ledger.turns.texts(), "root/apps/deployments/c/c": "[]"}
+    with pytest.raises(ValueError, match="not as gates write it"):
+        other.gate.ledger.turns.taken(texts, 0.0)
+    assert other.line() == []
+
+
+def test_nothing_is_said_again_before_five_minutes():
+    one, other = full(3600), full(3600)
+    one.passes(1000)
+    other.passes(1000)
+    one.wants("b", 5)
+    told(one, other)
+    one.passes(10)
+    one.wants("b", 5)
+    one.passes(1)
+    assert not one.gate.ledger.turns.has_news
+
+
+def test_who_comes_again_before_its_end_was_told_has_not_ended():
+    one, other = full(), full()
+    one.wants("b", 5)
+    told(one, other)
+    one.wants("b", 0)
+    one.wants("b", 5)
+    told(one, other)
+    assert (one.line(), other.line(), one.gate.ledger.turns.has_news) == (["b"], ["b"], False)
+
+
+TWO_TREES = [root(10), child("a"), quota("second", {GPU: "10"}, namespaces={"team": "a"}, turn_s=60)]
+
+
+@pytest.mark.parametrize("ends", ["leave", "granted"])
+def test_of_two_trees_it_leaves_the_one_that_it_waits_in(ends: str):
+    house = House(TWO_TREES, {"a": 2})
+    turns, ref = house.gate.ledger.turns, House.ref("a")
+    turns.stand(ref, place("second"), 0.0)
+    assert (house.line(), house.line("second")) == ([], ["a"])
+    turns.leave(ref) if ends == "leave" else turns.granted(ref, 2)
+    assert house.line("second") == []
+
+
+def test_who_counts_in_two_children_stands_where_both_have_a_place():
+    turns = full().gate.ledger.turns
+    for number in range(MAX_IN_CHILD):
+        turns.stand(House.ref(f"a-{number}"), place("root")._replace(children=("a",)), 0.0)
+    turns.stand(House.ref("c"), place("root")._replace(children=("a", "c")), 0.0)
+    assert House.ref("c") not in turns.lines["root"].waiters
+    turns.stand(House.ref("c"), place("root")._replace(children=("c",)), 0.0)
+    assert House.ref("c") in turns.lines["root"].waiters
+
+
+def test_all_lines_together_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("extauthz.core.ledger.line.MAX_IN_ALL", 2)
+    house = full()
+    for name in ("a", "b", "c"):
+        house.wants(name, 9)
+    assert len(house.line()) == 2
 
 
 def test_a_turn_goes_on_though_another_gate_tells_of_its_asks():
@@ -800,7 +908,7 @@ def test_what_another_gate_was_asked_for_last_is_known_here_unless_this_one_was_
     told(one, other)
     one.wants("b", 3)
     told(one, other)
-    assert other.shown()[0].replicas == 3
+    assert (other.shown()[0].replicas, other.shown()[0].needs) == (3, {"root": {GPU: 2 * NANO}})
     other.wants("b", 4)
     one.wants("b", 6)
     told(one, other)

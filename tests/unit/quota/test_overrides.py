@@ -86,10 +86,29 @@ def test_what_is_wrong_is_told_with_place_and_cure(overrides: Any, problem: str)
     assert problem.replace(".[", "[") in "\n".join(refused(*overrides))
 
 
+def test_as_many_as_are_allowed_are_read():
+    hours = [f"2027-02-01T{hour:02}:00:00Z" for hour in range(17)]
+    many = [override(name=str(n), **{"from": hours[n], "until": hours[n + 1]}) for n in range(16)]
+    assert len(parse(tree(*many)).overrides) == 16
+
+
+def test_all_of_a_limit_may_be_guaranteed():
+    (one,) = parse(tree(override(guaranteed={"pods": 12}))).overrides
+    assert one.guaranteed == one.hard
+
+
+def test_it_says_when_it_ends_or_begins():
+    (one,) = parse(tree(override())).overrides
+    named = {"name": "launch", "reason": "a launch"}
+    assert one.told(ends=True) == {**named, "until": END}
+    assert one.told(ends=False) == {**named, "from": BEGIN}
+
+
 def test_two_may_follow_each_other_or_differ_in_keys():
     after = override(name="after", **{"from": END, "until": "2027-02-01T02:00:00Z"})
     beside = override(name="beside", hard={"requests.cpu": "1"})
     assert len(parse(tree(override(), after, beside)).overrides) == 3
+    assert len(parse(tree(after, override())).overrides) == 2
 
 
 def test_of_a_bad_spec_none_is_left():
