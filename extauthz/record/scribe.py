@@ -12,7 +12,7 @@ import orjson
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_one
-from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Operation, Verdict, WorkloadRef
+from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Verdict, WorkloadRef
 from extauthz.core.objects.fields import labels_dict
 from extauthz.core.quota.spec import amounts as written
 from extauthz.core.quota.spec import dumped
@@ -204,7 +204,7 @@ class Scribe:
             from_ = f'"from":{before},' if before is not None else ""
             lines.append(
                 f'{self._begins}{decision.id}","workload":{names.get(ref) or self._name(ref)},'
-                f'"operation":"{_OPERATIONS[decision.operation]}",{from_}"to":{to}{tail}'
+                f'"operation":"{decision.operation or ""}",{from_}"to":{to}{tail}'
             )
         if lines:
             self._put_all()
@@ -468,7 +468,6 @@ class Scribe:
             self._files.put(self._at_s, line, 1)
 
 
-_OPERATIONS: dict[Operation | None, str] = {one: one.value for one in Operation} | {None: ""}
 _TAILS: dict[tuple[Verdict, str, Verdict | None], str] = {}
 
 
