@@ -563,7 +563,9 @@ class Accounts:
         above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
         unknown, some_unknown = after.unknown and step.multiplies_unknown, self._unknown
         stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
-        kept = self._kept_beyond(step, risen, above, stays=stays) if self._keeps and risen else _NOTHING_KEPT
+        kept = _NOTHING_KEPT
+        if self._keeps and (risen or not stays):  # what only moves grows the quotas that it moves to
+            kept = self._kept_beyond(step, risen, above, stays=stays)
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above

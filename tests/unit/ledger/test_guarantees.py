@@ -148,6 +148,26 @@ def test_growth_takes_nothing_that_is_kept_for_the_quota_that_it_leaves(to, coun
     assert said.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
 
 
+@pytest.mark.parametrize(("count", "allowed"), [(4, True), (5, False)])
+def test_what_moves_into_a_tree_takes_nothing_that_is_kept(count: int, allowed: bool):
+    kept, free = (
+        quota(tier, {GPU: "8"}, parent="root", namespaces={}, workloads={"tier": tier}, **promised)
+        for tier, promised in [("kept", {"guaranteed": {GPU: "4"}}), ("free", {})]
+    )
+    there = workload("web", count, {"nvidia.com/gpu": "1"}, labels={"tier": "none"})
+    said = Asker(gate([root(8), kept, free], there))(patch(path(), {"metadata": {"labels": {"tier": "free"}}}))
+    assert said.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
+
+
+def test_what_was_granted_is_borrowed_too():
+    ask = asker(FIRST, {"a": 3, "b": 0})
+    more(ask, "a", 3)
+    rows = {row.quota: row for row in ask.gate.ledger.usage.rows()}
+    assert (rows["a"].borrowed, rows["b"].guaranteed, rows["b"].borrowed) == (2 * NANO, 0, 0)
+    idle = asker(FIRST, {"a": 3, "b": 4})
+    assert [row.borrowed for row in idle.gate.ledger.usage.rows()] == [0, 0, 0]
+
+
 def test_a_create_takes_nothing_that_is_kept():
     ask = asker(FIRST, {"a": 0, "b": 4})
     made = workload("more", 1, {"nvidia.com/gpu": "1"}, namespace="b")
@@ -188,6 +208,10 @@ def test_headroom_says_how_much_is_within_the_guarantee():
     plain = without.headroom(WorkloadRef("apps", "deployments", "a", "a"))
     assert plain is not None
     assert (plain.replicas, plain.guaranteed) == (8, None)
+    all_of_it = Queries(asker([root(8), child("a", 4, 4)], {"a": 3}).gate.ledger)
+    whole = all_of_it.headroom(WorkloadRef("apps", "deployments", "a", "a"))
+    assert whole is not None
+    assert (whole.replicas, whole.guaranteed) == (4, 4)
 
 
 def test_a_wrong_number_of_what_is_kept_is_found_and_repaired():
