@@ -299,3 +299,29 @@ def test_whatever_is_asked_guarantees_only_lower_grants_and_are_kept(world: Any)
             assert ask(scale(name, said.evidence.fits + 1, namespace=name), charge=False).verdict is Verdict.DENY
         assert {row.quota: row.kept for row in ask.gate.usage()} == kept_of(ask)
         assert ask.gate.ledger.drift() == {}
+
+
+TIERS = ("none", "a", "b", "c")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.tuples(*[st.integers(0, 5)] * 3),
+    st.lists(st.tuples(st.sampled_from(["x", "y", "z"]), st.sampled_from(TIERS), st.integers(0, 6)), max_size=8),
+)
+def test_wherever_workloads_move_nothing_that_is_kept_is_taken(promised: tuple[int, ...], writes: list[Any]):
+    """By the rule: what grows leaves what is kept, or takes no more of it than was taken before."""
+    quotas = [
+        quota(tier, {GPU: "9"}, parent="root", namespaces={}, workloads={"tier": tier}, guaranteed={GPU: str(kept)})
+        for tier, kept in zip(TIERS[1:], promised, strict=True)
+    ]
+    one, labels = {"nvidia.com/gpu": "1"}, {"tier": "none"}
+    ask = Asker(gate([root(8), *quotas], *(workload(name, 1, one, labels=labels) for name in "xyz")))
+    for name, tier, count in writes:
+        before = {row.quota: row for row in ask.gate.usage()}
+        body = {"metadata": {"labels": {"tier": tier}}, "spec": {"replicas": count}}
+        allowed = ask(patch(path(name), body)).verdict is Verdict.ALLOW
+        for row in ask.gate.usage():
+            was, now = (each.used + each.reserved for each in (before[row.quota], row))
+            grew = allowed and now > was
+            assert not grew or now + row.kept <= max(row.hard, was + before[row.quota].kept), (row, before[row.quota])
