@@ -641,8 +641,7 @@ class Accounts:
         before, after, observed_only, this_write_only, _ = step
         risen = rise(before.envelope, after.envelope)
         stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
-        above = _NO_CHANGE if stays else rise(observed_only.envelope, this_write_only.envelope)
-        growths = _risen(step, risen, above, stays=stays)
+        growths = _risen(step, risen, _NO_CHANGE, stays=stays)
         return growths, kept_beyond(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
