@@ -59,33 +59,32 @@ def test_no_world_of_another_kind_is_over(words: tuple[str, ...]):
     assert sum(one.grants for one in results) > 60, "there is something to be over by"
 
 
-def _with_sidecar():
-    owner = objects.workload(("lab", "web-deploy-0"), 4, "500m")
-    owner["metadata"]["uid"] = "u1"
-    past, pods = Past(), [objects.pod(owner, f"web-{n}", "500m", side=True) for n in range(4)]
-    past.costs(0.0, 2000, [])
-    past.costs(0.0, 2000, pods)
-    return past, pods
+def _with_sidecars(number: int = 4) -> Past:
+    """Pods of half a CPU, with sidecars of a quarter."""
+    past = Past()
+    past.costs(0.0, 2000, 0, 0)
+    past.costs(0.0, 2000, number * 750, number * 250)
+    return past
 
 
 def test_a_template_in_the_place_of_a_sidecar_is_excused_until_it_shrinks():
-    past, pods = _with_sidecar()
-    past.costs(1.0, 3000, pods)
+    past = _with_sidecars()
+    past.costs(1.0, 3000, 4000, 1000)
     assert past.replaced_m == 1000
-    past.costs(2.0, 2400, pods)
+    past.costs(2.0, 2400, 4000, 1000)
     assert past.replaced_m == 400
 
 
 def test_a_template_above_what_was_observed_is_not_excused():
-    past, pods = _with_sidecar()
-    past.costs(1.0, 3001, pods)
+    past = _with_sidecars()
+    past.costs(1.0, 3001, 4001, 1000)
     assert past.replaced_m == 0
 
 
 def test_a_sidecar_that_went_long_ago_excuses_no_template():
-    past, pods = _with_sidecar()
-    past.costs(1.0, 2000, pods[:1])
-    past.costs(1.0 + UNSEEN_S + 1.0, 2500, pods[:1])
+    past = _with_sidecars()
+    past.costs(1.0, 2000, 500, 0)
+    past.costs(1.0 + UNSEEN_S + 1.0, 2500, 500, 0)
     assert past.replaced_m == 0
 
 

@@ -96,15 +96,16 @@ class Past:
         self._asked_m = 0
         self._held_m, self._sidecars_m = _Course(), _Course()
 
-    def costs(self, at_s: float, asked_m: int, pods: list[Tree]) -> None:
-        """Its templates ask for ``asked_m``, and it has ``pods``."""
-        self._held_m.add(at_s, sum(map(cpu_m, pods)))
-        self._sidecars_m.add(at_s, sum(cpu_m(one, only=SIDECAR) for one in pods))
+    def costs(self, at_s: float, asked_m: int, held_m: int, sidecars_m: int) -> None:
+        """Its templates ask for ``asked_m``. Its pods count for ``held_m``; that much of it are sidecars."""
+        since_s = at_s - UNSEEN_S
         more_m, self._asked_m = asked_m - self._asked_m, asked_m
         if more_m < 0:
             self.replaced_m = max(self.replaced_m + more_m, 0)
-        elif asked_m <= self._held_m.between(at_s - UNSEEN_S):
-            self.replaced_m += min(more_m, self._sidecars_m.between(at_s - UNSEEN_S))
+        elif asked_m <= self._held_m.between(since_s):
+            self.replaced_m += min(more_m, self._sidecars_m.between(since_s))
+        self._held_m.add(at_s, held_m)
+        self._sidecars_m.add(at_s, sidecars_m)
 
 
 class Judge:
@@ -144,7 +145,8 @@ class Judge:
             past.deployed = after["spec"]["replicas"]
         past.counts.add(self._clock(), count)
         pods = self._pods()
-        past.costs(self._clock(), self._asked(app).cpu_m, pods[app])
+        sidecars_m = sum(cpu_m(one, only=SIDECAR) for one in pods[app])
+        past.costs(self._clock(), self._asked(app).cpu_m, sum(self._counted_m(app, pods[app])), sidecars_m)
         self._look(pods)
 
     def grew(self, key: Key, per_pod_m: int) -> None:
@@ -207,12 +209,15 @@ class Judge:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
         total = Amounts(0, 0, self._shared())
         for app, some in self._pods().items():
-            asking = [tree for tree in self._asking(app) if pods_of(tree)]
-            each = [(tree, self._each(app, tree, some)) for tree in asking]
-            dearest = [max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))]) for one in some]
             devices = sum(max(self._own_devices(app), self._devices(one)) for one in some)
-            total = total.plus(Amounts(sum(dearest), len(some), devices))
+            total = total.plus(Amounts(sum(self._counted_m(app, some)), len(some), devices))
         return total
+
+    def _counted_m(self, app: Key, pods: list[Tree]) -> Iterator[int]:
+        """What each pod counts for: what it says, or what it may be made anew from."""
+        each = [(tree, self._each(app, tree, pods)) for tree in self._asking(app) if pods_of(tree)]
+        for one in pods:
+            yield max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))])
 
     # Devices.
 
