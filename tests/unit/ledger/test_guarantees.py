@@ -54,8 +54,9 @@ SECOND = (root(10), child("above", 10, 6), child("a1", 10, 3, "above"), child("a
         (FIRST, {"a": 0, "b": 4}, [("b", 1, "kept", 4), ("a", 4, "", None), ("a", 1, "hard", 4)]),
         (FIRST, {"a": 0, "b": 6}, [("b", 1, "kept", 6), ("a", 2, "", None), ("a", 1, "hard", 2)]),
         (SECOND, {"a1": 5, "a2": 0, "b": 0}, [("b", 3, "kept", 2), ("b", 2, "", None), ("a2", 3, "", None)]),
+        (SECOND, {"a1": 0, "a2": 0, "b": 4}, [("a2", 4, "kept", 3), ("a2", 3, "", None)]),
     ],
-    ids=["idle", "lent", "two-levels"],
+    ids=["idle", "lent", "two-levels", "beyond its own, below another"],
 )
 def test_the_worked_examples(quotas: Any, has: dict[str, int], asked: list[tuple[str, int, str, int | None]]):
     ask = asker(quotas, has)
@@ -82,6 +83,17 @@ def test_what_counts_in_two_children_uses_both():
     assert more(ask, "a", 2).verdict is Verdict.ALLOW
     assert more(ask, "b", 2).verdict is Verdict.ALLOW, "4 used, 2 kept"
     assert more(ask, "b", 1).evidence.fits == 4
+
+
+def test_each_resource_is_kept_by_itself():
+    both, half = {"requests.cpu": "8", GPU: "8"}, {"requests.cpu": "4", GPU: "4"}
+    quotas = [
+        quota("root", both, namespaces=NOBODY),
+        quota("a", both, parent="root", namespaces={"team": "a"}, guaranteed=half),
+        quota("b", both, parent="root", namespaces={"team": "b"}),
+    ]
+    ask = asker(quotas, {"a": 0, "b": 4})  # its pods ask for no CPU
+    assert more(ask, "b", 1).verdict is Verdict.DENY
 
 
 def test_mode_audit_neither_gives_nor_takes():
