@@ -86,14 +86,15 @@ def test_what_counts_in_two_children_uses_both():
 
 
 def test_each_resource_is_kept_by_itself():
-    both, half = {"requests.cpu": "8", GPU: "8"}, {"requests.cpu": "4", GPU: "4"}
+    objects = "count/deployments.apps"
+    both, half = {objects: "8", GPU: "8"}, {objects: "4", GPU: "4"}
     quotas = [
         quota("root", both, namespaces=NOBODY),
         quota("a", both, parent="root", namespaces={"team": "a"}, guaranteed=half),
         quota("b", both, parent="root", namespaces={"team": "b"}),
     ]
-    ask = asker(quotas, {"a": 0, "b": 4})  # its pods ask for no CPU
-    assert more(ask, "b", 1).verdict is Verdict.DENY
+    said = more(asker(quotas, {"a": 0, "b": 4}), "b", 1)
+    assert [(row.resource, row.kept) for row in said.evidence.shortages] == [(GPU, 4 * NANO)]
 
 
 def test_mode_audit_neither_gives_nor_takes():
