@@ -225,6 +225,10 @@ def test_headroom_says_how_much_is_within_the_guarantee():
     whole = all_of_it.headroom(WorkloadRef("apps", "deployments", "a", "a"))
     assert whole is not None
     assert (whole.replicas, whole.guaranteed) == (4, 4)
+    too_much = Queries(asker([root(3), child("a", 8, 4)], {"a": 1}).gate.ledger)
+    all_there_is = too_much.headroom(WorkloadRef("apps", "deployments", "a", "a"))
+    assert all_there_is is not None
+    assert (all_there_is.replicas, all_there_is.guaranteed) == (3, 3)
 
 
 def test_a_wrong_number_of_what_is_kept_is_found_and_repaired():
