@@ -234,7 +234,8 @@ class Checks:
 
     def _charged_still(self, promise: Promise, states: Iterable[State]) -> set[State]:
         others = self._lately.beside(self.gates_s(self._views.last[0]), promise)
-        ends = (judge.landed(one, other) for one in states for other in others)
+        known = {*states, self._lately.last(promise.key)}  # also of one that is gone
+        ends = (judge.landed(one, other) for one in known for other in others)
         return {one for one in ends if one is not None}
 
     def landed(

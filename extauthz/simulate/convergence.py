@@ -12,9 +12,8 @@ from extauthz.ledger_store.payload import PayloadError, decode
 
 from . import objects
 from .clients import W_S
-from .judge import Charges, Key, View
+from .judge import Charges, Key, View, is_left
 from .member import Member
-from .objects import is_left
 from .reference import QUOTAS
 from .restarts import LEDGERS
 from .steps import put_policies

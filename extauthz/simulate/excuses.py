@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from extauthz.core.model import Decision
 
-from .judge import Key, Members, Promise, State, States
-from .objects import CLAIM_GI, is_left, kind_of, left_by
+from .judge import Key, Members, Promise, State, States, is_left, left_by
+from .objects import CLAIM_GI, kind_of
 from .reference import ReferenceModel
 from .views import KEPT_S, UNSEEN_S, Horizon, Views, known_of
 from .wire import Question
@@ -198,6 +198,10 @@ class Lately:
         """Whether a write was asked that makes it where it is not. A gate may follow that although it was refused."""
         asked = (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
         return any(one.creates for one in asked)
+
+    def last(self, key: Key) -> State | None:
+        """How a workload was last; ``None``: it has never been there."""
+        return self._last.get(key)
 
     def beside(self, at_s: float, promise: Promise) -> list[Promise]:
         """What else was asked of its workload. A gate may charge it still, although it can land no more."""

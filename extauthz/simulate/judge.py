@@ -30,6 +30,19 @@ Amounts: TypeAlias = Mapping[str, int]
 """Quota key to an amount: CPU in thousandths, storage in GiB, pods by count."""
 
 
+_LEFT = "-left"
+
+
+def left_by(key: Key) -> Key:
+    """What stands for the claims that a StatefulSet has left behind when it was deleted."""
+    return key[0], f"{key[1]}{_LEFT}"
+
+
+def is_left(key: Key) -> bool:
+    """Whether it stands for such claims."""
+    return key[1].endswith(_LEFT)
+
+
 class Members(NamedTuple):
     """What a controller has created for a workload. It stays for a while after its workload has shrunk."""
 
@@ -152,19 +165,27 @@ class View(NamedTuple):
         )
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
-        """(quota, key) to the most that may be in use, in any possible state of each workload."""
+        """(quota, key) to the most that may be in use, in any possible state of each workload.
+
+        A StatefulSet that is made finds the claims that one of its name has left: they are not there twice.
+        """
         totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
-        for (namespace, _), some in states.items():
-            top: Charges = {}
-            for one in some:
-                amounts = one.amounts()
-                for name in self.covering(namespace, one.tier):
-                    for resource in self.quotas[name].hard:
-                        at = name, resource
-                        top[at] = max(amounts.get(resource, 0), top.get(at, 0))
+        tops = {key: self._top(key[0], some) for key, some in states.items()}
+        for key, top in tops.items():
+            found = tops.get(left_by(key), {})
             for at, amount in top.items():
-                totals[at] += amount
+                totals[at] += amount - min(amount, found.get(at, 0))
         return totals
+
+    def _top(self, namespace: str, states: Iterable[State]) -> Charges:
+        top: Charges = {}
+        for one in states:
+            amounts = one.amounts()
+            for name in self.covering(namespace, one.tier):
+                for resource in self.quotas[name].hard:
+                    at = name, resource
+                    top[at] = max(amounts.get(resource, 0), top.get(at, 0))
+        return top
 
     def kept(self, charges: Charges) -> Charges:
         """(quota, key) to what is kept of it for guarantees of quotas below, where so much is in use."""

@@ -250,15 +250,4 @@ def workload_of(key: Key) -> Key:
     return (key[0], found[0]) if found is not None else key
 
 
-def left_by(key: Key) -> Key:
-    """What stands for the claims that a StatefulSet has left behind when it was deleted."""
-    return key[0], f"{key[1]}{_LEFT}"
-
-
-def is_left(key: Key) -> bool:
-    """Whether it stands for such claims."""
-    return key[1].endswith(_LEFT)
-
-
-_LEFT = "-left"
 _NAME = re.compile(rf"[a-z]+-({'|'.join(KINDS)})-[0-9]+")

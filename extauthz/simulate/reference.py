@@ -14,8 +14,8 @@ from itertools import count, takewhile
 
 from extauthz.core.model import Tree
 
-from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
-from .objects import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
+from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, left_by, reachable
+from .objects import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, milli, word_of, workload_of
 from .policies import most
 from .server import ApiServer
 

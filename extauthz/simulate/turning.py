@@ -21,6 +21,10 @@ from extauthz.core.quota.tree import QuotaTree
 STAYS_S: Final = 2 * LEAST_S
 """For so long no client is taken for silent, however often it asks."""
 
+HEARD_S: Final = 10.0
+"""So late a gate may hear that another one has granted a write. That ends the place also where the write was refused
+since, by whom it was asked about after that."""
+
 GONE_S: Final = 2 * SILENT_S
 """After this time nobody remembers a place: what asked one gate is silent there, and then at the others."""
 
@@ -31,6 +35,8 @@ class Turning:
     def __init__(self) -> None:
         self._refused: dict[WorkloadRef, float] = {}
         """When a workload was refused last, by any gate."""
+        self._granted: dict[WorkloadRef, float] = {}
+        """When growth of a workload was granted last, by any gate."""
         self._stands: dict[tuple[str, WorkloadRef], tuple[float, QuotaTree]] = {}
         """The gate and the workload: since when it must stand there, under which quotas."""
 
@@ -64,9 +70,12 @@ class Turning:
     def _note(self, now_s: float, by: str, gate: Gate, ref: WorkloadRef, decision: Decision) -> None:
         for key in [key for key in self._stands if key[1] == ref]:
             del self._stands[key]
+        if decision.verdict is Verdict.ALLOW and decision.evidence.grows:
+            self._granted[ref] = now_s
         if decision.verdict is not Verdict.DENY or decision.reason not in (EXCEEDED, NOT_ITS_TURN):
             return
         self._refused[ref] = now_s
         places = [place for place in decision.evidence.places if place.tree in gate.ledger.turns.lines]
-        if places and not decision.evidence.never_fits:
+        is_granted = now_s - self._granted.get(ref, -HEARD_S) < HEARD_S
+        if places and not (decision.evidence.never_fits or is_granted):
             self._stands[by, ref] = now_s, gate.ledger.coverage.tree
