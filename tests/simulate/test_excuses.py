@@ -5,7 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from extauthz.simulate.excuses import Excuses, Grant
-from extauthz.simulate.judge import Promise, State
+from extauthz.simulate.judge import Members, Promise, Quota, State, View, left_by
+from extauthz.simulate.turning import HEARD_S as GRANT_HEARD_S
+from extauthz.simulate.turning import Turning
+from tests.unit.ledger.houses import House, full
 
 KEY = ("lab", "web-deploy-0")
 SMALL, LARGE = State(1, 1000, "web"), State(4, 1000, "web")
@@ -71,3 +74,27 @@ def test_what_no_quota_covered_counts_elsewhere_after_a_while(excuses, promises)
     assert excuses.charged_by("gate0", 1.0) == [count]
     assert excuses.charged_by("gate1", 1.0 + HEARD_S - 0.1) == []
     assert excuses.charged_by("gate1", 1.0 + HEARD_S) == [count]
+
+
+@pytest.mark.parametrize(("replicas", "there"), [(1, 20), (6, 24)])
+def test_claims_that_were_left_are_not_there_twice(replicas, there):
+    storage, key = "requests.storage", ("shop", "job-sts-0")
+    quotas = {
+        name: Quota(name, "", {}, workloads, {storage: 99})
+        for name, workloads in (("all", {}), ("job", {"tier": "job"}), ("web", {"tier": "web"}))
+    }
+    made, left = State(replicas, 1000, "web", 4), State(0, 0, "job", 4, Members(claims=5))
+    totals = View(quotas, {"shop": {}}, {}).total({key: [made], left_by(key): [left]})
+    assert totals == {("all", storage): there, ("job", storage): 20, ("web", storage): 4 * replicas}
+
+
+@pytest.mark.parametrize(("granted_s", "is_right"), [(0.5, True), (-GRANT_HEARD_S, False)])
+def test_a_grant_that_is_heard_late_ends_a_place(granted_s, is_right):
+    house, turning = full(), Turning()
+    house.has("c", 4)
+    granted = house.wants("b", 2, question=True)
+    assert turning.answered(granted_s, "gate1", house.gate, granted, dry=False) is None
+    assert turning.answered(1.0, "gate0", house.gate, house.wants("b", 9), dry=False) is None
+    house.gate.ledger.turns.leave(House.ref("b"))
+    told = turning.answered(1.1, "gate0", house.gate, house.wants("a", 9), dry=False)
+    assert (told is None) == is_right, told
