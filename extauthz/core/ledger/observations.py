@@ -8,8 +8,9 @@ covers or that counts by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from cachetools import FIFOCache
@@ -258,7 +259,7 @@ class Observations:
     def _move(self, entry: Entry, observed: Observed | None) -> None:
         touched = self._ownership.touched(entry, observed)
         self._workloads.keep(entry)
-        before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
+        before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
             entry.expected = None
@@ -268,12 +269,13 @@ class Observations:
         self._ownership.regroup(entry)
         for one in touched:
             self._ownership.find_strays(one)
-        for ref, old in before:
-            self._usage.shift(ref, old, NOWHERE)
         for one in touched:
+            old = before.get(one.ref, NOWHERE)
             if one.head is None:
-                self._usage.book(one, NOWHERE, self._usage.add_up(one))
+                self._usage.book(one, old, self._usage.add_up(one))
             else:
+                if old is not NOWHERE:
+                    self._usage.shift(one.ref, old, NOWHERE)
                 self._usage.unbook(one)
         for one in touched:
             self._ownership.forget_gone(one)
@@ -300,7 +302,10 @@ def _differ_in_version_alone(before: Observed | None, observed: Observed | None)
     """A write of the status only, as most are: nothing that counts has changed."""
     if before is None or observed is None:
         return False
-    return replace(before, resource_version=observed.resource_version) == observed
+    return bool(_BESIDE_VERSION(before) == _BESIDE_VERSION(observed))
+
+
+_BESIDE_VERSION: Final = attrgetter(*(each.name for each in fields(Observed) if each.name != "resource_version"))
 
 
 _OF_ONE_POD: Final = (

@@ -151,7 +151,7 @@ class Usage:
         if self._recounting is not None:
             self._recounting.moved(ref, before, after)
         if self.witness is not None:
-            is_grant = after.used is before.used and after.pod is not None
+            is_grant = after.used is before.used and after.used_in is before.used_in and after.pod is not None
             if not (is_grant and after.envelope.replicas > before.envelope.replicas):
                 self.witness.moved(ref, before, after)
 
