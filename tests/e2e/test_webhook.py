@@ -496,7 +496,8 @@ def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_co
     """docs/upgrade.md, disaster."""
     acme = workspace({"pods": "2"})
     acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", 3))
+    eventually(lambda: acme.used("pods") == 1)
+    assert "exceeded workspace quota" in scale(acme, "web", 3)
     world.kubectl("delete", "customresourcedefinition", "workspacequotas.extauthz.dev")
     eventually(lambda: "scaled" in scale(acme, "web", 3))
     world.kubectl("apply", f"--kustomize={DEPLOY}")
