@@ -25,8 +25,8 @@ from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.observers import Observers
 from extauthz.record.files import Files
 from extauthz.record.recorder import Recorder
+from extauthz.service.collector import spare_the_collector
 from extauthz.service.deciding import Deciding
-from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import Recording, recorder
 
 from .decision import Size, batch

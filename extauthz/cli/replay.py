@@ -20,11 +20,8 @@ from extauthz.record.reading import Record, RecordError
 from extauthz.replay import hours, page, suggest
 from extauthz.replay.play import NeverOverError
 from extauthz.replay.run import Refused, Replay, Result
+from extauthz.service.collector import SELDOM
 from extauthz.sources import file
-
-SELDOM = (20_000, 50, 100)
-"""Thresholds of the garbage collector. What a record says lives until its end. Walking over it again and again takes
-a tenth of the time."""
 
 PARTS = (0.5, 0.95, 0.99)
 """Percentiles of the table."""

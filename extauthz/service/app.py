@@ -42,9 +42,9 @@ from extauthz.service import certificates, listening
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.certificates import SelfSigned
+from extauthz.service.collector import spare_the_collector
 from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
-from extauthz.service.inputs import spare_the_collector
 from extauthz.service.recording import files
 from extauthz.service.setting_types import OFF, Address, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings

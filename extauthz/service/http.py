@@ -10,7 +10,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service import notifying
-from extauthz.service.inputs import Clock, QuotaInput, Stale, spare_the_collector
+from extauthz.service.collector import spare_the_collector
+from extauthz.service.inputs import Clock, QuotaInput, Stale
 from extauthz.service.setting_types import scheme
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas

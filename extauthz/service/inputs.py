@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -15,6 +14,7 @@ from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer
+from extauthz.service.collector import spare_the_collector
 from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
@@ -188,17 +188,3 @@ class StateFileInput(FileInput[Value], StateInput):
     def is_believed(self) -> bool:
         """While a change of the file stands refused, pending writes stay."""
         return not self.refused
-
-
-SELDOM = (20_000, 50, 100)
-"""Thresholds of the garbage collector. A decision leaves about thirty objects that live for a landing window, and none
-of them in a cycle. Python's own thresholds (700, 10, 10) walk over them often, which costs a twentieth of a whole
-check."""
-
-
-def spare_the_collector() -> None:
-    """Keep full collections from walking over a million workloads that were just loaded and will live long."""
-    gc.set_threshold(*SELDOM)
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

@@ -22,8 +22,8 @@ STAYS_S: Final = 2 * LEAST_S
 """For so long no client is taken for silent, however often it asks."""
 
 HEARD_S: Final = 10.0
-"""So late a gate may hear that another one has granted a write. That ends the place also where the write was refused
-since, by whom it was asked about after that."""
+"""So late a gate may hear that another one has granted a write. The grant ends the place of its workload, although the
+gate itself has refused the same write since."""
 
 GONE_S: Final = 2 * SILENT_S
 """After this time nobody remembers a place: what asked one gate is silent there, and then at the others."""

@@ -596,6 +596,14 @@ def told(one: House, other: House) -> None:
     other.gate.ledger.turns.taken(texts, other.ask.now_s)
 
 
+def in_line_at_both(turn_s: int = 300, wants: int = 5) -> tuple[House, House]:
+    """b waits at the first gate, and the second one has heard of it."""
+    one, other = full(turn_s), full(turn_s)
+    one.wants("b", wants)
+    told(one, other)
+    return one, other
+
+
 def test_places_and_their_ends_reach_other_gates():
     one, other = full(), full()
     one.wants("b", 5)
@@ -628,9 +636,7 @@ def test_how_many_wait_is_known_of_each_quota_at_once():
 
 
 def test_to_go_to_the_end_is_news():
-    one, other = full(), full()
-    one.wants("b", 9)
-    told(one, other)
+    one, _ = in_line_at_both(wants=9)
     one.gate.ledger.turns.tick(1.0)
     for _ in range(31):
         one.wants("b", 9)
@@ -641,9 +647,7 @@ def test_to_go_to_the_end_is_news():
 
 
 def test_the_time_of_the_last_ask_is_said_again_after_five_minutes_by_the_gate_that_is_asked():
-    one, other = full(3600), full(3600)
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both(turn_s=3600)
     for _ in range(29):
         one.passes(10)
         one.wants("b", 5)
@@ -656,17 +660,13 @@ def test_the_time_of_the_last_ask_is_said_again_after_five_minutes_by_the_gate_t
 
 
 def test_a_place_that_came_from_another_gate_may_end_here():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    _, other = in_line_at_both()
     other.gate.ledger.turns.leave(other.ref("b"))
     assert other.gate.ledger.turns.has_news
 
 
 def test_a_place_that_is_told_anew_is_taken_anew():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both()
     other.gate.ledger.turns.untold()
     other.gate.ledger.turns.leave(other.ref("b"))
     told(one, other)
@@ -716,9 +716,7 @@ def test_gates_agree_who_went_to_the_end():
 
 
 def test_who_went_to_the_end_here_stays_there_whatever_others_say_of_before():
-    one, other = full(), full()
-    one.wants("b", 9)
-    told(one, other)
+    one, other = in_line_at_both(wants=9)
     waiter = other.gate.ledger.turns.lines["root"].waiters[House.ref("b")]
     waiter.to_the_end(5)
     one.wants("b", 8)
@@ -773,9 +771,7 @@ def news(house: House) -> bool:
 
 
 def test_that_a_turn_has_passed_is_told():
-    one, other = full(turn_s=60), full(turn_s=60)
-    one.wants("b", 9)
-    told(one, other)
+    one, _ = in_line_at_both(turn_s=60, wants=9)
     for _ in range(8):
         one.passes(10)
         one.wants("b", 9)
@@ -795,9 +791,7 @@ def test_the_turn_of_who_came_later_passes_too():
 
 
 def test_what_another_gate_has_said_of_an_ask_is_not_said_again_here():
-    one, other = full(3600), full(3600)
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both(turn_s=3600)
     for number in range(31):
         one.ask.now_s += 10
         if number == 20:
@@ -850,9 +844,7 @@ def test_nothing_is_said_again_before_five_minutes():
 
 
 def test_who_comes_again_before_its_end_was_told_has_not_ended():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both()
     one.wants("b", 0)
     one.wants("b", 5)
     told(one, other)
@@ -903,9 +895,7 @@ def test_a_turn_goes_on_though_another_gate_tells_of_its_asks():
 
 
 def test_what_another_gate_was_asked_for_last_is_known_here_unless_this_one_was_asked_since():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both()
     one.wants("b", 3)
     told(one, other)
     assert (other.shown()[0].replicas, other.shown()[0].needs) == (3, {"root": {GPU: 2 * NANO}})
@@ -926,9 +916,7 @@ def test_who_asked_two_gates_waits_since_the_first():
 
 
 def test_who_left_another_gate_and_came_again_waits_since_then():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both()
     other.wants("b", 0)
     other.passes(20)
     one.passes(20)
@@ -938,9 +926,7 @@ def test_who_left_another_gate_and_came_again_waits_since_then():
 
 
 def test_what_ended_here_does_not_come_back_when_it_is_told_once_more():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, other = in_line_at_both()
     other.gate.ledger.turns.leave(other.ref("b"))
     one.wants("b", 6)
     told(one, other)
@@ -960,9 +946,7 @@ def test_a_gate_without_turns_has_nothing_to_tell(wants: int):
 
 
 def test_the_time_of_the_last_ask_is_news_until_it_is_written():
-    one, other = full(3600), full(3600)
-    one.wants("b", 5)
-    told(one, other)
+    one, _ = in_line_at_both(turn_s=3600)
     for _ in range(31):
         one.passes(10)
         one.wants("b", 5)
@@ -970,18 +954,14 @@ def test_the_time_of_the_last_ask_is_news_until_it_is_written():
 
 
 def test_a_place_that_a_lost_object_had_is_told_by_whoever_knows_it():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    _, other = in_line_at_both()
     other.gate.ledger.turns.untold()
     other.gate.ledger.turns.taken({}, other.ask.now_s)
     assert (other.line(), other.gate.ledger.turns.has_news) == (["b"], True)
 
 
 def test_an_end_that_another_gate_has_told_is_no_news():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, _ = in_line_at_both()
     one.wants("b", 0)
     assert one.gate.ledger.turns.has_news
     one.gate.ledger.turns.taken({}, one.ask.now_s)
@@ -989,9 +969,7 @@ def test_an_end_that_another_gate_has_told_is_no_news():
 
 
 def test_where_nobody_knows_the_line_it_is_told_anew():
-    one, other = full(), full()
-    one.wants("b", 5)
-    told(one, other)
+    one, _ = in_line_at_both()
     one.gate.ledger.turns.untold()
     assert one.gate.ledger.turns.has_news
     one.gate.ledger.turns.taken({}, 0.0)
