@@ -161,6 +161,8 @@ class Position(NamedTuple):
     """The cost of some template is not known."""
     pod: Amounts | None = None
     """What each replica costs, if only the count of the head may change."""
+    strays: Nodes = ()
+    """Quotas of ``envelope_in`` in which it may come not to count: it uses nothing of what these are guaranteed."""
 
     @property
     def takes_unknown_devices(self) -> bool:
@@ -183,7 +185,7 @@ class Position(NamedTuple):
     def with_count(self, replicas: int) -> Position:
         """Where it would count with one more write of the head's count alone. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"
-        used, used_in, envelope, envelope_in, unknown, pod = self
+        used, used_in, envelope, envelope_in, unknown, pod, _ = self
         after = envelope.with_count(replicas, self.pod)
         return self if after is envelope else Position(used, used_in, after, envelope_in, unknown, pod)
 
@@ -197,9 +199,6 @@ class Step(NamedTuple):
     """As ``before``, without pending writes of the workload itself."""
     this_write_only: Position
     """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
-    leaves: Nodes = ()
-    """Quotas in which the workload counts no more once the write has landed. No guarantee of theirs is for its growth.
-    """
 
     @property
     def multiplies_unknown(self) -> bool:
@@ -312,12 +311,24 @@ class Account:
         node: the quota; ``None``: one without guarantees.
     """
 
-    __slots__ = ("idle", "kept", "reserved", "unbounded", "unbounded_of_devices", "unpriced", "used", "workloads")
+    __slots__ = (
+        "astray",
+        "idle",
+        "kept",
+        "reserved",
+        "unbounded",
+        "unbounded_of_devices",
+        "unpriced",
+        "used",
+        "workloads",
+    )
 
     def __init__(self, node: QuotaNode | None = None) -> None:
         self.used: dict[str, int] = {}
         self.reserved = _EMPTY
         """A table is made only once something is reserved: most quotas see no growth."""
+        self.astray = _EMPTY
+        """What is charged of workloads that may come to count elsewhere."""
         self.kept = _EMPTY
         self.idle = _EMPTY
         if node is not None and node.holds:
@@ -337,7 +348,7 @@ class Account:
         """One that can be changed without changing this one."""
         other = Account()
         other.used, other.reserved = dict(self.used), dict(self.reserved)
-        other.kept, other.idle = dict(self.kept), dict(self.idle)
+        other.astray, other.kept, other.idle = dict(self.astray), dict(self.kept), dict(self.idle)
         other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
         other.unbounded_of_devices = self.unbounded_of_devices
         return other
@@ -362,7 +373,18 @@ class Account:
 
     def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
         """What is idle of a key once the quota has grown, and so much is kept of it."""
-        return max(0, self.available(key, node.guaranteed.get(key, 0)) - growth, kept)
+        unused = self.available(key, node.guaranteed.get(key, 0)) + self.astray.get(key, 0)
+        return max(0, unused - growth, kept)
+
+    def stray(self, node: QuotaNode, at: Position, times: int) -> None:
+        """Note a workload, so many times more, if it may come not to count."""
+        if node not in at.strays:
+            return
+        if self.astray is _EMPTY:
+            self.astray = {}
+        charged = _standing(at, node)[1].amounts
+        for key in node.hard:
+            self.astray[key] = self.astray.get(key, 0) + times * charged.get(key, 0)
 
     def numbers(self) -> dict[str, int]:
         """All that it says, by the names that a ``Difference`` has."""
@@ -378,6 +400,16 @@ class Account:
         return all(getattr(self, name) == getattr(other, name) for name in _SAID)
 
 
+class Grown(NamedTuple):
+    """How a step changes a quota, in nano-units by key."""
+
+    node: QuotaNode
+    more: Amounts
+    """By how much what is charged grows."""
+    surely: Amounts
+    """By how much what uses its guarantee grows; below zero: the workload may come not to count there."""
+
+
 def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) -> None:
     """Work out anew what is idle in these quotas, and with it what is kept of those above. Ancestors are among them."""
     for node in sorted(nodes, key=lambda node: node.index, reverse=True):
@@ -389,29 +421,27 @@ def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) ->
                 accounts[node.parent].kept[key] += now - before
 
 
-def kept_beyond(
-    accounts: Mapping[QuotaNode, Account], growths: Sequence[tuple[QuotaNode, Amounts]]
-) -> dict[tuple[QuotaNode, str], int]:
+def kept_beyond(accounts: Mapping[QuotaNode, Account], growths: Sequence[Grown]) -> dict[tuple[QuotaNode, str], int]:
     """What is still kept of quotas and keys once they have grown, where they grow by more than is kept for them.
 
     Growth within guarantees takes nothing that was not kept for it.
 
     Args:
-        growths: quotas, each after its parent, and by how much each grows.
+        growths: each quota after its parent.
     """
     beyond: dict[tuple[QuotaNode, str], int] = {}
     less: dict[tuple[QuotaNode, str], int] = {}
-    for node, growth in reversed(growths):
+    for node, growth, surely in reversed(growths):
         for key in node.holds:
-            more, fell = growth.get(key, 0), less.get((node, key), 0)
-            if not (more or fell):
+            more, sure, fell = growth.get(key, 0), surely.get(key, 0), less.get((node, key), 0)
+            if not (more or sure or fell):
                 continue
             account = accounts.get(node) or Account(node)
             kept = account.kept.get(key, 0) - fell
             if more > fell and key in node.promised and not node.audits:
                 beyond[node, key] = kept
             if node.parent is not None:
-                fall = account.idle[key] - account.idle_after(node, key, more, kept)
+                fall = account.idle[key] - account.idle_after(node, key, sure, kept)
                 less[node.parent, key] = less.get((node.parent, key), 0) + fall
     return beyond
 
@@ -482,6 +512,8 @@ class Accounts:
                 self._count_unknown(node, account, after, 1)
             if before.used_in is not after.used_in:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
+            account.stray(node, before, -1)
+            account.stray(node, after, 1)
             (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
             used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
             for key in node.hard:
@@ -552,7 +584,7 @@ class Accounts:
         envelope from before is no licence to grow back (design.md rule 10). What is kept for guarantees is taken from
         nobody who has it: only what rises above the envelope, and is not kept for those that grow, must leave it.
         """
-        before, after, observed_only, this_write_only, _ = step
+        before, after, observed_only, this_write_only = step
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
@@ -564,7 +596,7 @@ class Accounts:
         unknown, some_unknown = after.unknown and step.multiplies_unknown, self._unknown
         stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
         kept = _NOTHING_KEPT
-        if self._keeps and (risen or not stays):  # what only moves grows the quotas that it moves to
+        if self._keeps and (risen or not stays or after.strays):  # what only moves gives guarantees back
             kept = self._kept_beyond(step, risen, above, stays=stays)
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
@@ -572,7 +604,7 @@ class Accounts:
             if audits or not stays:  # the position differs from quota to quota
                 risen_here, above_here = _here(step, node, risen, above)
                 grows_here = grows_here or (after.unknown and node not in before.envelope_in)
-            if not risen_here and not above_here and not grows_here:
+            if not (risen_here or above_here or grows_here or any(node is at for at, _ in kept)):
                 continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
             takes = node.limits_devices and (UNKNOWN_DEVICES in risen_here or UNKNOWN_DEVICES in above_here)
@@ -581,13 +613,14 @@ class Accounts:
             available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
-                if growth or key in above_here:
-                    grows_here = True
-                    is_unpriced = is_unpriced or (account.unbounded > 0 and account.is_unbounded(key))
+                grows_key = growth > 0 or key in above_here
+                if grows_key or (node, key) in kept:
+                    grows_here = grows_here or grows_key
+                    is_unpriced = is_unpriced or (grows_key and account.unbounded > 0 and account.is_unbounded(key))
                     aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
                     others = kept.get((node, key), 0) if kept else 0
                     if growth > available(key, hard) - max(aside, others):
-                        asked, used, reserved = growth or above_here[key], *account.of(key)
+                        asked, used, reserved = growth or above_here.get(key, 0), *account.of(key)
                         others = others if growth > available(key, hard) - others else 0
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)
                         (audited if audits else refused).append(short)
@@ -621,7 +654,7 @@ class Accounts:
     def left_by(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """What a step leaves to others, of quotas and keys that it raises by more than is kept for it."""
         growths, beyond = self._beyond(step)
-        for node, growth in growths:
+        for node, growth, _ in growths:
             hard, account = node.hard, self._accounts.get(node, _UNTOUCHED)
             for key, more in growth.items() if not node.audits else ():
                 if key in hard and not (key in node.promised and (node, key) not in beyond):
@@ -630,15 +663,15 @@ class Accounts:
     def needs_of(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """By how much a step raises quotas and keys beyond what is kept for it."""
         growths, beyond = self._beyond(step)
-        for node, growth in growths:
+        for node, growth, _ in growths:
             kept = self._of(node).kept
             for key, more in growth.items() if not node.audits else ():
                 need = more - kept.get(key, 0) + beyond.get((node, key), 0)
                 if need > 0 and key in node.hard:
                     yield node, key, need
 
-    def _beyond(self, step: Step) -> tuple[list[tuple[QuotaNode, Amounts]], Mapping[tuple[QuotaNode, str], int]]:
-        before, after, observed_only, this_write_only, _ = step
+    def _beyond(self, step: Step) -> tuple[list[Grown], Mapping[tuple[QuotaNode, str], int]]:
+        before, after, observed_only, this_write_only = step
         risen = rise(before.envelope, after.envelope)
         stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
         growths = _risen(step, risen, _NO_CHANGE, stays=stays)
@@ -676,9 +709,9 @@ class Accounts:
     def _lends(self, step: Step, per_pod: Amounts, count: int, free: Nodes) -> bool:
         """Whether a count in place of the proposed one takes what is kept for others."""
         growths = _growths(step, per_pod, count)
-        grown = dict(growths)
+        grown = {node: more for node, more, _ in growths}
         return any(
-            grown[node][key] > self._accounts.get(node, _UNTOUCHED).available(key, node.hard[key]) - kept
+            grown[node].get(key, 0) > self._accounts.get(node, _UNTOUCHED).available(key, node.hard[key]) - kept
             for (node, key), kept in kept_beyond(self._accounts, growths).items()
             if key in node.hard and node not in free
         )
@@ -751,15 +784,15 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     return used, at.envelope if charges else used
 
 
-def _growths(step: Step, per_pod: Amounts, count: int) -> list[tuple[QuotaNode, Amounts]]:
+def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
     """By how much each quota grows with a count in place of the proposed one."""
     per_object = step.after.envelope.per_object
     to = {key: count * per_pod.get(key, 0) + per_object.get(key, 0) for key in per_pod.keys() | per_object.keys()}
-    found: list[tuple[QuotaNode, Amounts]] = []
+    found: list[Grown] = []
     for node in step.after.envelope_in:
         before = _standing(step.before, node)[1].amounts
         more = {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}
-        found.append((node, _NO_CHANGE if node in step.leaves else more))
+        found.append(_grown(step, node, more))
     return found
 
 
@@ -768,7 +801,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, observed_only, this_write_only, _ = step
+    before, after, observed_only, this_write_only = step
     risen_here = rise(_standing(before, node)[1], after.envelope)
     above_here = rise(_standing(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
@@ -777,13 +810,20 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     return risen_here, above_here
 
 
-def _risen(step: Step, risen: Amounts, above: Amounts, *, stays: bool) -> list[tuple[QuotaNode, Amounts]]:
-    """By how much each quota grows above the envelope. Growth is not for the guarantees of those that it leaves."""
-    growths: list[tuple[QuotaNode, Amounts]] = []
+def _risen(step: Step, risen: Amounts, above: Amounts, *, stays: bool) -> list[Grown]:
+    """By how much each quota grows above the envelope."""
+    growths = []
     for node in step.after.envelope_in:
         here = risen if stays and not node.audits else _here(step, node, risen, above)[0]
-        growths.append((node, _NO_CHANGE if node in step.leaves else here))
+        growths.append(_grown(step, node, here))
     return growths
+
+
+def _grown(step: Step, node: QuotaNode, growth: Amounts) -> Grown:
+    before, after, *_ = step
+    if node not in after.strays:
+        return Grown(node, growth, growth)
+    return Grown(node, growth, _NO_CHANGE if node in before.strays else difference(_standing(before, node)[1], NOTHING))
 
 
 def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
@@ -803,6 +843,7 @@ def _only_reserves(before: Position, after: Position) -> bool:
         after.used is before.used
         and after.used_in is before.used_in
         and after.envelope_in is before.envelope_in is after.used_in
+        and after.strays == before.strays == ()
         and after.unknown == before.unknown
         and after.takes_unknown_devices == before.takes_unknown_devices
     )

@@ -30,12 +30,13 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         products = _observed_products(entry, observed, costs)
         used = charge(products, _per_object(entry, costs, pending=False))
     envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
-    return Position(used, used_in, envelope, _envelope_nodes(entry, coverage, used_in), costs.unknown)
+    nodes, strays = _places(entry, coverage, used_in)
+    return Position(used, used_in, envelope, nodes, costs.unknown, strays=strays)
 
 
 def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
     """Of the claims that a StatefulSet finds where it is made, with those alone that count elsewhere till then."""
-    nodes = {*_envelope_nodes(entry, coverage, ())}
+    nodes = {*_places(entry, coverage, ())[0]}
     return entry.with_claims(lambda labels: not nodes <= {*coverage.nodes(entry.ref.namespace, labels)})
 
 
@@ -397,11 +398,12 @@ def _running(entry: Entry) -> list[Template | None]:
     return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
 
 
-def _envelope_nodes(entry: Entry, coverage: Coverage, used_in: Nodes) -> Nodes:
+def _places(entry: Entry, coverage: Coverage, used_in: Nodes) -> tuple[Nodes, Nodes]:
+    """The quotas in which it may count, and those of them in which it may come not to."""
     result = used_in
     leaving = [labels for one in _family(entry) if one.head and one.may_leave() for labels in one.all_labels()]
-    for labels in (*entry.all_labels(), *leaving):
-        nodes = coverage.nodes(entry.ref.namespace, labels)
+    places = [coverage.nodes(entry.ref.namespace, labels) for labels in (*entry.all_labels(), *leaving)]
+    for nodes in places:
         if nodes != result:
             result += tuple(node for node in nodes if node not in result)
-    return result
+    return result, tuple(node for node in result if any(node not in nodes for nodes in places))

@@ -143,23 +143,15 @@ class Ledger:
             base = before.settled
             return Step(before, after, base, after if base is before else base.with_count(count))
         pending = entry.live_pending_writes()
-        leaves = self._left_by(entry, before, pending_write)
         after = self._with(entry, (*pending, pending_write))
         if not pending:
-            return Step(before, after, before, after, leaves)  # nothing else can land, so both pairs are the same
+            return Step(before, after, before, after)  # nothing else can land, so both pairs are the same
         # With other writes under way, it is also looked at without them: what they were granted is no licence for this
         # one where a quota is over (design.md rule 10).
         whole = [one for one in pending if one.templates and one.replicas is not None]
         apart = self._without_landed(entry, whole) if whole and entry.children else entry
         base = self._with(apart, ())
-        return Step(before, after, base, self._own(apart, base, pending, whole, pending_write), leaves)
-
-    def _left_by(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Nodes:
-        """The quotas in which a workload that is charged by itself does not count under the labels of a write."""
-        if entry.head is not None or not self.coverage.tree.keeps:
-            return ()
-        to = [self.coverage.nodes(entry.ref.namespace, labels) for labels in pending_write.labels]
-        return tuple(node for node in before.envelope_in if any(node not in nodes for nodes in to))
+        return Step(before, after, base, self._own(apart, base, pending, whole, pending_write))
 
     def _without_landed(self, entry: Entry, whole: Iterable[PendingWrite]) -> Entry:
         """``entry`` as it is observed before writes of a count and a template that pend.
