@@ -13,6 +13,7 @@ So a write to zero is always right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -194,6 +195,21 @@ class View(NamedTuple):
             below.setdefault(one.parent, []).append(one)
         return {(name, resource): self._kept(below, [name], resource, charges) for name, resource in charges}
 
+    def with_kept(self, states: Mapping[Key, Iterable[State]]) -> Charges:
+        """(quota, key) to the most that may be in use with what is kept beside it. A workload is in one place."""
+        places: list[list[tuple[Key, list[State]]]] = []
+        for key, some in states.items():
+            by_place: dict[frozenset[str], list[State]] = {}
+            for one in some:
+                by_place.setdefault(frozenset(self.covering(key[0], one.tier)), []).append(one)
+            places.append([(key, each) for each in by_place.values()])
+        most: Charges = {}
+        for chosen in product(*(one for one in places if one)):
+            charges = self.total(dict(chosen))
+            for at, amount in self.kept(charges).items():
+                most[at] = max(most.get(at, 0), charges[at] + amount)
+        return most
+
     def _kept(self, below: Mapping[str, list[Quota]], path: list[str], resource: str, charges: Charges) -> int:
         """Of the last of ``path``. Quotas may hang in a circle for a moment."""
         idle = 0
@@ -262,20 +278,18 @@ def wrong(
     now = view.total(after)
     bounds = {at: bound(*at) for at in now}
     beyond = {at: (amount, most) for at, amount in now.items() if (most := bounds[at]) is not None and amount > most}
-    kept = {at: amount for at, amount in view.kept(now).items() if amount}
-    if not (beyond or kept):
+    promised = [at for at, amount in view.kept(dict.fromkeys(now, 0)).items() if amount]
+    if not (beyond or promised):
         return {}
     could = view.total(before)
     raised = [_raised(view, write.key, one, landed(one, write)) for one in was] if beyond else []
     found = {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
-    taken = {at: (now[at] + amount, most) for at, amount in kept.items() if (most := bounds[at]) is not None}
-    taken = {at: what for at, what in taken.items() if what[0] > what[1]}
+    with_kept = view.with_kept(after) if promised else {}
+    taken = {at: (with_kept[at], most) for at in promised if (most := bounds[at]) is not None and with_kept[at] > most}
     for states in (before, *charged):
         if taken:
-            was_there = view.total(states)
-            was_kept = view.kept(was_there)
-            higher = [at for at in taken if now[at] > was_there[at] and taken[at][0] > was_there[at] + was_kept[at]]
-            taken = {at: taken[at] for at in higher}
+            there = view.with_kept(states)
+            taken = {at: what for at, what in taken.items() if what[0] > there[at]}
     return {**taken, **found}
 
 
