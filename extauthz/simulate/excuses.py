@@ -243,6 +243,7 @@ class Lately:
         horizon = self._views.horizon(now_s)
         near = self._reference.views_near(CLOCKS_S)
         views = [*self._views.believable(horizon), *near]
+        promising = [view.promising(near) for view in views]
         shortages = decision.evidence.shortages
         for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in shortages]:
             soon = [view.quotas[quota].hard.get(resource) for view in near if quota in view.quotas]
@@ -252,7 +253,7 @@ class Lately:
                 for key, top in tops.items()
                 if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
             )
-            promised = max(view.kept({(quota, resource): 0})[quota, resource] for view in views) if kept else 0
+            promised = max(view.kept({(quota, resource): 0})[quota, resource] for view in promising) if kept else 0
             if total + promised <= least:
                 what = f"where {total} of {least} can be in use, and {promised} kept"
                 yield f"{decision.id} was refused for {resource} of {quota}, {what}"

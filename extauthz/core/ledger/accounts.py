@@ -501,19 +501,17 @@ class Accounts:
         if _only_reserves(before, after):
             self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
-        is_unknown = any(at.unknown or at.takes_unknown_devices for at in (before, after))
+        is_rare = any(at.unknown or at.takes_unknown_devices or at.strays for at in (before, after))
         nodes = _either(before.envelope_in, after.envelope_in)
         for node in nodes:
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = Account(node)
-            if is_unknown:
-                self._count_unknown(node, account, before, -1)
-                self._count_unknown(node, account, after, 1)
+            if is_rare:
+                self._count_rare(node, account, before, -1)
+                self._count_rare(node, account, after, 1)
             if before.used_in is not after.used_in:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
-            account.stray(node, before, -1)
-            account.stray(node, after, 1)
             (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
             used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
             for key in node.hard:
@@ -529,7 +527,9 @@ class Accounts:
         if self._is_followed:
             self._follow(nodes)
 
-    def _count_unknown(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
+    def _count_rare(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
+        """Count so many times more what few positions have: an unknown cost, and quotas that they may leave."""
+        account.stray(node, at, times)
         of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
         if not (at.unknown or of_devices) or node not in at.envelope_in:
             return
@@ -604,7 +604,7 @@ class Accounts:
             if audits or not stays:  # the position differs from quota to quota
                 risen_here, above_here = _here(step, node, risen, above)
                 grows_here = grows_here or (after.unknown and node not in before.envelope_in)
-            if not (risen_here or above_here or grows_here or any(node is at for at, _ in kept)):
+            if not (risen_here or above_here or grows_here or (kept and any(node is at for at, _ in kept))):
                 continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
             takes = node.limits_devices and (UNKNOWN_DEVICES in risen_here or UNKNOWN_DEVICES in above_here)

@@ -402,8 +402,12 @@ def _places(entry: Entry, coverage: Coverage, used_in: Nodes) -> tuple[Nodes, No
     """The quotas in which it may count, and those of them in which it may come not to."""
     result = used_in
     leaving = [labels for one in _family(entry) if one.head and one.may_leave() for labels in one.all_labels()]
-    places = [coverage.nodes(entry.ref.namespace, labels) for labels in (*entry.all_labels(), *leaving)]
-    for nodes in places:
+    places = []
+    for labels in (*entry.all_labels(), *leaving):
+        nodes = coverage.nodes(entry.ref.namespace, labels)
+        places.append(nodes)
         if nodes != result:
             result += tuple(node for node in nodes if node not in result)
+    if places.count(result) == len(places):
+        return result, ()
     return result, tuple(node for node in result if any(node not in nodes for nodes in places))

@@ -199,6 +199,19 @@ def kept_of_children_alone():
     return replaced(Account, idle_after=idle_after)
 
 
+@bug(
+    "never over",
+    faults="guarantees,applied,refused-later",
+    entrances="webhook",
+    steps=60,
+    words=("deploy",),
+    often={"apply": 12.0, "guarantee": 4.0},
+)
+def what_may_move_uses_guarantees():
+    """What a write may take elsewhere uses up guarantees where it is and where it goes: less is kept than is needed."""
+    return replaced(Account, stray=lambda self, node, at, times: None)
+
+
 @bug("never over", faults="late", entrances="both")
 def known_by_its_count():
     """The webhook knows a write that Envoy was asked about by its count alone: another template is not charged."""
