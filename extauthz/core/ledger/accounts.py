@@ -61,6 +61,13 @@ class Charge(NamedTuple):
             return self
         return Charge(max(top, replicas), {**before, **higher}, per_object)
 
+    def at_least(self, base: Charge, more: Amounts) -> Charge:
+        """This one, of which each key in ``more`` is so much above ``base`` at least."""
+        if not more:
+            return self
+        amounts = {key: max(self.amounts.get(key, 0), base.amounts.get(key, 0) + by) for key, by in more.items()}
+        return Charge(self.replicas, {**self.amounts, **amounts}, self.per_object)
+
 
 def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     """The highest cost of ``products`` for each key, and ``per_object`` once."""
@@ -196,7 +203,7 @@ class Step(NamedTuple):
     before: Position
     after: Position
     observed_only: Position
-    """As ``before``, without pending writes of the workload itself."""
+    """As ``before``, without pending writes of the workload itself and of its family."""
     this_write_only: Position
     """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
 

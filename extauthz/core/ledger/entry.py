@@ -408,6 +408,25 @@ class Entry:
             below = above
         return copy
 
+    def pends(self) -> bool:
+        """Whether it or what it covers has pending writes."""
+        return bool(self.pending_writes) or any(child.pends() for child in (self.children or {}).values())
+
+    def settled(self) -> Entry:
+        """A copy without pending writes, in its place in a copy of its whole family, which has none either."""
+        copies: dict[WorkloadRef, Entry] = {}
+        self.root._settle(None, copies)
+        if self.ref not in copies:  # its owner does not know of it so far
+            self._settle(copies[self.head.ref] if self.head is not None else None, copies)
+        return copies[self.ref]
+
+    def _settle(self, head: Entry | None, copies: dict[WorkloadRef, Entry]) -> None:
+        copy = copies[self.ref] = self._copy()
+        copy.pending_writes, copy.head = None, head
+        for child in self.children.values() if self.children else ():
+            child._settle(copy, copies)
+        copy.children = {ref: copies[ref] for ref in self.children} if self.children else None
+
     def without_children(self, go: Callable[[Entry], bool]) -> Entry:
         """A copy without children that ``go``; itself, if none does."""
         children = self.children or {}

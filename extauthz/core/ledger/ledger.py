@@ -5,7 +5,7 @@ Pure and synchronous: nothing can happen between the check and the record of a g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -144,14 +144,23 @@ class Ledger:
             return Step(before, after, base, after if base is before else base.with_count(count))
         pending = entry.live_pending_writes()
         after = self._with(entry, (*pending, pending_write))
-        if not pending:
-            return Step(before, after, before, after)  # nothing else can land, so both pairs are the same
         # With other writes under way, it is also looked at without them: what they were granted is no licence for this
-        # one where a quota is over (design.md rule 10).
+        # one where a quota is over (design.md rule 10). So do those of its family, and beside these it adds as much.
+        base, own = self._alone(entry, pending, pending_write) if pending else (before, after)
+        if (entry.head or entry.children) and entry.root.pends():
+            more = rise(base.envelope, own.envelope)
+            base, own = self._alone(entry.settled(), pending, pending_write)
+            own = own._replace(envelope=own.envelope.at_least(base.envelope, more))
+        return Step(before, after, base, own)
+
+    def _alone(
+        self, entry: Entry, pending: Sequence[PendingWrite], pending_write: PendingWrite
+    ) -> tuple[Position, Position]:
+        """``Step.observed_only`` and ``Step.this_write_only``."""
         whole = [one for one in pending if one.templates and one.replicas is not None]
         apart = self._without_landed(entry, whole) if whole and entry.children else entry
         base = self._with(apart, ())
-        return Step(before, after, base, self._own(apart, base, pending, whole, pending_write))
+        return base, self._own(apart, base, pending, whole, pending_write)
 
     def _without_landed(self, entry: Entry, whole: Iterable[PendingWrite]) -> Entry:
         """``entry`` as it is observed before writes of a count and a template that pend.

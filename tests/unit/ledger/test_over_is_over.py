@@ -16,7 +16,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 NAMES = ("a", "b")
@@ -168,3 +168,26 @@ def test_over_a_limit_that_was_cut_an_object_that_is_not_there_yet_is_not_raised
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
     assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+
+
+def test_over_a_limit_that_was_cut_what_pends_on_a_replica_set_is_no_licence_for_its_deployment():
+    """Seed 710689186."""
+    labels = {"labels": {"app": "web"}, "ownerReferences": owned_by("web")}
+    sets = [workload(name, count, kind="ReplicaSet", **labels) for name, count in (("web-1", 2), ("web-2", 0))]
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), *sets))
+    assert ask(scale("web-2", 2, resource="replicasets")).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "3"})]), 0.0)
+    assert ask(scale("web", 4)).reason == "exceeded-quota"
+    assert ask(scale("web", 1)).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+
+
+def test_over_a_limit_that_was_cut_what_pends_on_a_deployment_is_no_licence_for_its_replica_set():
+    labels = {"labels": {"app": "web"}, "ownerReferences": owned_by("web")}
+    set_of_two = workload("web-1", 2, kind="ReplicaSet", **labels)
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), set_of_two))
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "3"})]), 0.0)
+    assert ask(scale("web-1", 4, resource="replicasets")).reason == "exceeded-quota"
+    assert ask(scale("web-1", 1, resource="replicasets")).verdict is Verdict.ALLOW
