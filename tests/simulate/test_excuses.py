@@ -98,3 +98,13 @@ def test_a_grant_that_is_heard_late_ends_a_place(granted_s, is_right):
     house.gate.ledger.turns.leave(House.ref("b"))
     told = turning.answered(1.1, "gate0", house.gate, house.wants("a", 9), dry=False)
     assert (told is None) == is_right, told
+
+
+def test_a_grant_that_nobody_was_told_of_ends_a_place():
+    """Seed 110312943."""
+    house, turning = full(), Turning()
+    house.has("c", 4)
+    assert turning.answered(1.0, "gate0", house.gate, house.wants("b", 9), dry=False) is None
+    house.wants("b", 2)
+    house.gate.ledger.turns.leave(House.ref("b"))
+    assert turning.answered(1.1, "gate0", house.gate, house.wants("a", 9), dry=False) is None
