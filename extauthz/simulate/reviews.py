@@ -61,8 +61,11 @@ def promise(prepared: Prepared, after: State) -> Promise:
     version = prepared.before["metadata"]["resourceVersion"]
     if prepared.sub:
         return Promise(key, after.replicas, None, only_on=version)
-    joins = _joined(prepared)
-    return Promise(key, after.replicas, after.cpu_m, after.tier, side_m=after.side_m, only_on=version, joins=joins)
+    had, has = (tree["metadata"].get("labels") for tree in (prepared.before, prepared.after))
+    tier = after.tier if had != has else None  # of labels that it leaves as they are it says nothing
+    return Promise(
+        key, after.replicas, after.cpu_m, tier, side_m=after.side_m, only_on=version, joins=_joined(prepared)
+    )
 
 
 def _joined(prepared: Prepared) -> Key | None:
