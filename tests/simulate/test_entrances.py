@@ -77,7 +77,7 @@ def test_a_review_has_the_version_on_which_the_write_lands(server):
     whole = reviewed(server, objects.replace(KEY, 3, "2"))
     assert whole["object"]["metadata"]["resourceVersion"] == "101"
     promised = reviews.promise(prepared(server, objects.replace(KEY, 3, "2")), State(3, 2000, "web"))
-    assert promised == Promise(KEY, 3, 2000, "web", side_m=0, only_on="101")
+    assert promised == Promise(KEY, 3, 2000, None, side_m=0, only_on="101")
 
 
 def test_a_review_of_a_replica_set_that_gets_or_loses_its_owner_says_whose_family_it_is(server):

@@ -176,11 +176,11 @@ def test_over_a_limit_that_was_cut_what_pends_on_a_replica_set_is_no_licence_for
     sets = [workload(name, count, kind="ReplicaSet", **labels) for name, count in (("web-1", 2), ("web-2", 0))]
     ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), *sets))
     assert ask(scale("web-2", 2, resource="replicasets")).verdict is Verdict.ALLOW
-    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "3"})]), 0.0)
-    assert ask(scale("web", 4)).reason == "exceeded-quota"
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "2"})]), 0.0)
+    assert ask(scale("web", 3)).reason == "exceeded-quota", "of the four one is a surge, which is not charged"
     assert ask(scale("web", 1)).verdict is Verdict.ALLOW
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
-    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
 
 
 def test_over_a_limit_that_was_cut_what_pends_on_a_deployment_is_no_licence_for_its_replica_set():
