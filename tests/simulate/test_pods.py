@@ -62,29 +62,36 @@ def test_no_world_of_another_kind_is_over(words: tuple[str, ...]):
 def _with_sidecars(number: int = 4) -> Past:
     """Pods of half a CPU, with sidecars of a quarter."""
     past = Past()
-    past.costs(0.0, 2000, 0, 0)
-    past.costs(0.0, 2000, number * 750, number * 250)
+    past.costs(0.0, 2000, 0, 0, 0)
+    past.costs(0.0, 2000, number * 500, number * 750, number * 250)
     return past
 
 
-def test_a_template_in_the_place_of_a_sidecar_is_excused_until_it_shrinks():
+def test_a_template_in_the_place_of_a_sidecar_is_excused_until_it_shrinks_and_its_pods_have_gone():
+    """Seed 588694077."""
     past = _with_sidecars()
-    past.costs(1.0, 3000, 4000, 1000)
+    past.costs(1.0, 3000, 3000, 4000, 1000)
     assert past.replaced_m == 1000
-    past.costs(2.0, 2400, 4000, 1000)
-    assert past.replaced_m == 400
+    past.costs(2.0, 1900, 3000, 4000, 1000)
+    assert past.replaced_m == 1000
+    past.costs(3.0, 1900, 2000, 3000, 1000)
+    assert past.replaced_m == 100
+    past.costs(4.0, 1900, 3000, 4000, 1000)
+    assert past.replaced_m == 100, "what comes afterwards is not excused"
+    past.costs(4.0, 1900, 1900, 2900, 1000)
+    assert past.replaced_m == 0
 
 
 def test_a_template_above_what_was_observed_is_not_excused():
     past = _with_sidecars()
-    past.costs(1.0, 3001, 4001, 1000)
+    past.costs(1.0, 3001, 3001, 4001, 1000)
     assert past.replaced_m == 0
 
 
 def test_a_sidecar_that_went_long_ago_excuses_no_template():
     past = _with_sidecars()
-    past.costs(1.0, 2000, 500, 0)
-    past.costs(1.0 + UNSEEN_S + 1.0, 2500, 500, 0)
+    past.costs(1.0, 2000, 500, 500, 0)
+    past.costs(1.0 + UNSEEN_S + 1.0, 2500, 500, 500, 0)
     assert past.replaced_m == 0
 
 

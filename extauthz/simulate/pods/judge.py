@@ -91,19 +91,27 @@ class Past:
         """When each pod has come to cost how much more, past the gates."""
         self.deployed: int | None = None
         """What its Deployment asks for, or has asked for last. ``None``: it has none."""
-        self.replaced_m = 0
-        """What its templates ask for in the place of sidecars that its pods had."""
+        self._replaced_m = 0
+        self._still_m = 0
         self._asked_m = 0
         self._held_m, self._sidecars_m = _Course(), _Course()
 
-    def costs(self, at_s: float, asked_m: int, held_m: int, sidecars_m: int) -> None:
-        """Its templates ask for ``asked_m``. Its pods count for ``held_m``; that much of it are sidecars."""
+    @property
+    def replaced_m(self) -> int:
+        """What its templates ask for in the place of sidecars that its pods had, or its pods still have by these."""
+        return max(self._replaced_m, self._still_m)
+
+    def costs(self, at_s: float, asked_m: int, pods_m: int, held_m: int, sidecars_m: int) -> None:
+        """Its templates ask for ``asked_m``. Its pods have ``pods_m``, and count for ``held_m``; beside sidecars of so
+        much in the one, and with them in the other."""
         since_s = at_s - UNSEEN_S
         more_m, self._asked_m = asked_m - self._asked_m, asked_m
         if more_m < 0:
-            self.replaced_m = max(self.replaced_m + more_m, 0)
+            self._still_m = self.replaced_m
+            self._replaced_m = max(self._replaced_m + more_m, 0)
         elif asked_m <= self._held_m.between(since_s):
-            self.replaced_m += min(more_m, self._sidecars_m.between(since_s))
+            self._replaced_m += min(more_m, self._sidecars_m.between(since_s))
+        self._still_m = min(self._still_m, max(pods_m - asked_m, 0))
         self._held_m.add(at_s, held_m)
         self._sidecars_m.add(at_s, sidecars_m)
 
@@ -146,7 +154,8 @@ class Judge:
         past.counts.add(self._clock(), count)
         pods = self._pods()
         sidecars_m = sum(cpu_m(one, only=SIDECAR) for one in pods[app])
-        past.costs(self._clock(), self._asked(app).cpu_m, sum(self._counted_m(app, pods[app])), sidecars_m)
+        pods_m = sum(map(cpu_m, pods[app])) - sidecars_m
+        past.costs(self._clock(), self._asked(app).cpu_m, pods_m, sum(self._counted_m(app, pods[app])), sidecars_m)
         self._look(pods)
 
     def grew(self, key: Key, per_pod_m: int) -> None:
