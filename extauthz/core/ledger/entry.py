@@ -408,9 +408,11 @@ class Entry:
             below = above
         return copy
 
-    def pends(self) -> bool:
-        """Whether it or what it covers has pending writes."""
-        return bool(self.pending_writes) or any(child.pends() for child in (self.children or {}).values())
+    def pends(self, *, but: Entry) -> bool:
+        """Whether it or what it covers has pending writes, one left out."""
+        if self.pending_writes and self is not but:
+            return True
+        return any(child.pends(but=but) for child in (self.children or {}).values())
 
     def settled(self) -> Entry:
         """A copy without pending writes, in its place in a copy of its whole family, which has none either."""
