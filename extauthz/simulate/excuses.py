@@ -182,6 +182,8 @@ class Lately:
         if one is not None:  # a gate may not have seen its last state before
             self._tops += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
             self._last[key] = one
+            if one.members.claims and self._is_new(at_s, key):  # claims that are seen before it count by themselves
+                self._tops.append(_most(until_s, left_by(key), one._replace(replicas=0, cpu_m=0, side_m=0)))
         elif left is not None:  # a gate may count them by themselves for a while after they are found
             self._tops.append(_most(until_s, left_by(key), left))
 
@@ -198,6 +200,10 @@ class Lately:
         """Whether a write was asked that makes it where it is not. A gate may follow that although it was refused."""
         asked = (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
         return any(one.creates for one in asked)
+
+    def _is_new(self, at_s: float, key: Key) -> bool:
+        """Whether a gate may know of its claims and not of itself: it was made, or was not there, of late."""
+        return self.is_made(at_s, key) or any(one.key == left_by(key) and one.until_s >= at_s for one in self._tops)
 
     def last(self, key: Key) -> State | None:
         """How a workload was last; ``None``: it has never been there."""

@@ -104,3 +104,27 @@ def test_a_world_that_breaks_a_rule_is_made_shorter_and_still_breaks_it():
 def test_one_world_is_one_world(capsys):
     assert main(["simulate", "--seed", "1", "--steps", "3", "--jobs", "1"]) == 0
     assert capsys.readouterr().out.startswith("1 world, 3 steps, ")
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps", "only"),
+    [
+        (4105755017, 60, "0,7"),
+        (710689186, 60, "7,11,16,24,31,36"),
+        (5000135, 60, "13,16,18,22"),
+        (110312943, 60, "16,23,27,29"),
+        (110314297, 60, "1,2,3,4,9,15,17,18,19"),
+        (459493807, 500, "0,1,3,4,19"),
+    ],
+    ids=[
+        "what may move uses no guarantee",
+        "what pends on a family is no licence",
+        "two overrides near one edge",
+        "a grant whose client has gone",
+        "labels that a write leaves as they are",
+        "claims that are seen before their owner",
+    ],
+)
+def test_worlds_that_were_red(seed: int, steps: int, only: str):
+    """The first two by the gate, the others by their judge."""
+    assert main(["simulate", "--seed", str(seed), "--steps", str(steps), "--only", only]) == 0
