@@ -62,8 +62,9 @@ class Turning:
                 return f"{one} stands in line at {by}, and was refused nothing"
         for (gate_name, one), (at_s, tree) in self._stands.items():
             entry = gate.ledger.get(one)
-            is_there = entry is not None and entry.observed is not None and not entry.pending_writes
-            is_as_it_was = is_there and tree is gate.ledger.coverage.tree  # no grant, whose client may not have heard
+            # A grant ends a place, also one whose client has gone.
+            waits = entry is not None and entry.observed is not None and not entry.pending_writes
+            is_as_it_was = waits and tree is gate.ledger.coverage.tree
             if gate_name == by and now_s - at_s < STAYS_S and is_as_it_was and one not in standing:
                 return f"{one} was refused {now_s - at_s:.1f} s ago by {by}, and does not stand in line there"
         return None

@@ -93,6 +93,7 @@ class Past:
         """What its Deployment asks for, or has asked for last. ``None``: it has none."""
         self._replaced_m = 0
         self._still_m = 0
+        """What pods still have of it, after the templates have become cheaper."""
         self._asked_m = 0
         self._held_m, self._sidecars_m = _Course(), _Course()
 
@@ -102,8 +103,14 @@ class Past:
         return max(self._replaced_m, self._still_m)
 
     def costs(self, at_s: float, asked_m: int, pods_m: int, held_m: int, sidecars_m: int) -> None:
-        """Its templates ask for ``asked_m``. Its pods have ``pods_m``, and count for ``held_m``; beside sidecars of so
-        much in the one, and with them in the other."""
+        """Take what it costs now, in thousandths of a CPU.
+
+        Args:
+            asked_m: what its templates ask for.
+            pods_m: what its pods have, without sidecars.
+            held_m: what its pods count for, with sidecars.
+            sidecars_m: what the sidecars have.
+        """
         since_s = at_s - UNSEEN_S
         more_m, self._asked_m = asked_m - self._asked_m, asked_m
         if more_m < 0:
