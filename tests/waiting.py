@@ -19,7 +19,9 @@ class OutOfTimeError(TimeoutError):
     """What a test waits for has not come in time. It may only be that the machine is busy (``tests/again.py``)."""
 
 
-def eventually(what: Callable[[], T], why: Callable[[], object] = lambda: "", within_s: float = WITHIN_S) -> T:
+def eventually(
+    what: Callable[[], T], why: Callable[[], object] = lambda: "", within_s: float = WITHIN_S, every_s: float = 0.05
+) -> T:
     """Looks again and again until it is true.
 
     Raises:
@@ -29,7 +31,7 @@ def eventually(what: Callable[[], T], why: Callable[[], object] = lambda: "", wi
     while time.monotonic() < deadline:
         if result := what():
             return result
-        time.sleep(0.05)
+        time.sleep(every_s)
     raise OutOfTimeError(f"not within {within_s:.0f} s: {why() or what}")
 
 

@@ -74,6 +74,8 @@ class Kubelet(Background):
             async with session.delete(path, json=options) as answer:
                 assert answer.status in (200, 404, 409), await answer.text()
             return
+        if pod["status"].get("phase") in ("Succeeded", "Failed"):  # it never runs again
+            return
         wanted = self._status(pod)
         if pod["status"].get("containerStatuses") != wanted["containerStatuses"]:
             body = json.dumps({"metadata": {"uid": uid}, "status": wanted})

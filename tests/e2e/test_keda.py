@@ -134,8 +134,7 @@ def test_a_scaled_job_makes_as_many_jobs_as_fit_and_says_why_it_makes_no_more(wo
         charged = re.findall("(?:used|reserved): requests.cpu=([0-9]+)", event["message"])
         assert sum(map(int, charged)) == 4, "a Job may not have been seen yet"
         assert "largest allowed parallelism: 1" in event["message"]
-        eventually(lambda: acme.charged() == 4, acme.charged)
-        assert len(jobs()) == 2
+        eventually(lambda: (len(jobs()), acme.used()) == (2, 4), lambda: (jobs(), acme.used()))
         eventually(lambda: "system:serviceaccount:keda:keda-operator" in askers(world, jobs()[0]))
         eventually(lambda: "exceeded workspace quota: batch" in ready().get("message", ""), ready)
         assert (ready()["status"], ready()["reason"]) == ("False", "KEDAJobCreateFailed")

@@ -394,8 +394,8 @@ def pods(root: Mapping[str, Tree]) -> int:
     if spec.get("completions") is not None:
         left = replicas(spec["completions"], 1, "spec.completions") - succeeded
         return max(min(parallelism, left), 0)
-    if succeeded:  # a work queue that has run empty: no pod is started any more
-        return min(parallelism, replicas(status.get("active"), 0, "status.active"))
+    if succeeded:  # a work queue that has run empty: what runs goes on, and no pod is started any more
+        return replicas(status.get("active"), 0, "status.active")
     return parallelism
 
 

@@ -315,7 +315,7 @@ class Controllers:
         """Create what is missing, delete what is too much, then replace what is old, the highest first."""
         replicas, parallel = tree["spec"]["replicas"], tree["spec"].get("podManagementPolicy") == "Parallel"
         current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
-        partition = tree["spec"].get("updateStrategy", {}).get("partition", 0)
+        partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0)
         stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
         for ordinal in range(replicas):

@@ -107,6 +107,11 @@ def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: A
     return {"apiVersion": kind.api, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": {}}
 
 
+def partitioned(at: int) -> Tree:
+    """The ``updateStrategy`` of a StatefulSet: pods below an ordinal stay as they are."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}
+
+
 def template(app: str, cpu: str) -> Tree:
     """A pod template."""
     claims = [
@@ -135,9 +140,10 @@ def _at_once(spec: Tree, status: Tree) -> int:
     """``manageJob``: written without the product's own reader."""
     if spec.get("suspend") or status.get("conditions"):
         return 0
-    done, most = status.get("succeeded", 0), int(spec["parallelism"])
-    left = spec["completions"] - done if "completions" in spec else status["active"] if done else most
-    return max(min(most, left), 0)
+    done, most = int(status.get("succeeded", 0)), int(spec["parallelism"])
+    if "completions" in spec:
+        return max(min(most, int(spec["completions"]) - done), 0)
+    return int(status["active"]) if done else most
 
 
 def cost_m(tree: Tree) -> int:

@@ -397,7 +397,7 @@ def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
 
 
 def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    more: dict[str, Any] = {"updateStrategy": {"type": "RollingUpdate", "partition": how["at"]}}
+    more: dict[str, Any] = {"updateStrategy": objects.partitioned(how["at"])}
     if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
         more["template"] = objects.template(key[1], how["cpu"])
     change: Change = lambda held: held and objects.with_spec(held, **more)  # noqa: E731
