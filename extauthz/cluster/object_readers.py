@@ -10,7 +10,7 @@ from extauthz.cluster.selectors import parsed
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
-from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, devices, workloads
 from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import (
@@ -175,8 +175,14 @@ def claim(root: Tree) -> Workload:
 
 
 def device_claim(root: Tree) -> Workload:
-    """A ResourceClaim, as a workload of one replica. Raises ObjectError."""
-    return observed_as(*DEVICE_CLAIMS, root, 1, devices.claim(root))
+    """A ResourceClaim, as a workload of one replica. Raises ObjectError.
+
+    One that was made for no pod may be named by pods of any workload there: it counts with all of them.
+    """
+    ref, observed = observed_as(*DEVICE_CLAIMS, root, 1, devices.claim(root))
+    if observed.owner is None or observed.owner[:2] != ("", "Pod"):
+        observed.labels = ANY_LABELS
+    return ref, observed
 
 
 def job(root: Tree) -> Workload | None:

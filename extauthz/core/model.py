@@ -190,8 +190,8 @@ Labels: TypeAlias = str
 shared."""
 
 ANY_LABELS: Final[Labels] = "*=*"
-"""Stands for labels that nobody can tell, in what a write may leave. No object has them: they are not valid. What may
-have any labels counts in every quota that may cover its namespace."""
+"""Stands for labels that nobody can tell: in what a write may leave, and of who shares a claim. No object has them, as
+they are not valid. What may have any labels counts in every quota that may cover its namespace."""
 
 
 @dataclass(slots=True)

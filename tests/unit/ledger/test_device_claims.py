@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster import object_readers
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import UNKNOWN_DEVICES, DeviceTerms, per_pod, unspecified
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
@@ -189,6 +190,30 @@ def of_pod(pod: str, count: int, name: str = "gpus") -> tuple[WorkloadRef, Any]:
     owner = OwnerRef("", "Pod", pod, f"uid-{pod}") if pod else None
     ref = WorkloadRef("resource.k8s.io", "resourceclaims", TEAM, f"{pod}-{name}-x{count}")
     return ref, Observed(1, made, owner=owner, resource_version="1")
+
+
+def shared(count: int, owner: str = "") -> tuple[WorkloadRef, Observed]:
+    """A claim as it is watched."""
+    metadata: dict[str, Any] = {"name": "all", "namespace": TEAM, "labels": {"tier": "gold"}, "uid": "c"}
+    if owner:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
+        ]
+    head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    return object_readers.device_claim(head | claim(exactly(count), **metadata))
+
+
+def test_a_claim_that_workloads_share_counts_once_in_each_quota_of_theirs():
+    acme = {"workspace": "acme"}
+    tiers = [
+        quota(one, {GPU: "9"}, parent="acme", namespaces=acme, workloads={"tier": one}) for one in ("gold", "silver")
+    ]
+    asked = gate([quota("acme", {GPU: "9"}), *tiers], claiming("a", resourceClaimName="all"))
+    asked.observe(*shared(2))
+    assert {row.quota: row.used // ONE for row in asked.usage()} == {"acme": 2, "gold": 2, "silver": 2}
+    asked.observe(*shared(2, owner="p"))
+    assert {row.quota: row.used // ONE for row in asked.usage()} == {"acme": 2, "gold": 2, "silver": 0}
+    assert asked.ledger.drift() == {}
 
 
 CREW = OwnerRef("apps", "DaemonSet", "crew", "u")
