@@ -78,7 +78,8 @@ class Kubelet(Background):
             return
         wanted = self._status(pod)
         if pod["status"].get("containerStatuses") != wanted["containerStatuses"]:
-            body = json.dumps({"metadata": {"uid": uid}, "status": wanted})
+            seen = {"uid": uid, "resourceVersion": pod["metadata"]["resourceVersion"]}
+            body = json.dumps({"metadata": seen, "status": wanted})
             async with session.patch(f"{path}/status", data=body, headers=PATCH) as answer:
                 # It may be gone, have changed, or be another one: then an event tells.
                 assert answer.status in (200, 404, 409, 422), await answer.text()

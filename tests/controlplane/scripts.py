@@ -6,7 +6,9 @@ At each rest, where all controllers have done what there was to do, both say wha
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from random import Random
@@ -40,6 +42,9 @@ RESTS_S = 20.0
 
 LOOKS_EVERY_S = 0.3
 
+STUCK = "stuck"
+"""An image. The stand-in kubelet never starts it."""
+
 COUNTS = (0, 1, 2, 3, 4, 5, 6, 8)
 NO_LIMIT = Amounts(10**9, 10**6, 10**6)
 
@@ -60,6 +65,8 @@ class Script(NamedTuple):
     cpu: str
     parallel: bool
     """A StatefulSet's pods come in parallel; a Job ends after some pods."""
+    stuck: str
+    """Pods that ask for as much CPU never come to run, so that a rollout rests in its middle."""
     steps: tuple[Step, ...]
 
 
@@ -75,6 +82,7 @@ AT_REST = {
 def drawn(random: Random) -> Script:
     """Half of its steps are counts and templates, of which some come while the last is still under way."""
     word = random.choice(("deploy", "deploy", "deploy", "sts", "sts", "job", "dra"))
+    stuck = random.choice((*CPUS, "", "", "", ""))
     steps: list[Step] = []
     at_once = ("scale",) if word == "job" else ("scale", "scale", "apply")
     for _ in range(random.randint(4, 8)):
@@ -83,10 +91,10 @@ def drawn(random: Random) -> Script:
         if rests and steps:
             steps[-1] = steps[-1]._replace(rests=True)
         partitioned = any(one.what in ("partition", "canary") for one in steps)
-        rests = rests or partitioned or random.random() < 0.4
+        rests = rests or partitioned or bool(stuck) or random.random() < 0.4
         steps.append(Step(what, random.choice(COUNTS), random.choice(CPUS), rests))
     steps[-1] = steps[-1]._replace(rests=True)
-    return Script(f"web-{word}-0", random.choice(CPUS[:3]), random.random() < 0.5, tuple(steps))
+    return Script(f"web-{word}-0", random.choice(CPUS[:3]), random.random() < 0.5, stuck, tuple(steps))
 
 
 class Cluster(ABC):
@@ -144,22 +152,27 @@ class Cluster(ABC):
 
     def found(self) -> Tree:
         """What there is: counts and prices, and nothing of names and times."""
-        workload = self.workload
-        uid = workload["metadata"]["uid"]
-        pods, revisions = self.all(POD), self.all(REVISION)
+        workload, sets, pods, revisions = self.workload, self.all(REPLICA_SET), self.all(POD), self.all(REVISION)
+        own = _uids([workload])
         cpus = {one["metadata"]["name"]: objects.cpu_of(one["data"]) for one in revisions}
         status = workload.get("status", {})
         return {
-            "pods": sorted(map(_pod, pods)),
-            "replica sets": sorted(
-                (objects.cpu_of(one), one["spec"]["replicas"], objects.owner_uid(one) == uid)
-                for one in self.all(REPLICA_SET)
-            ),
-            "revisions": sorted((objects.cpu_of(one["data"]), objects.owner_uid(one) == uid) for one in revisions),
+            "pods": sorted((*_pod(one), _is_of(one, own | _uids(sets))) for one in pods),
+            "replica sets": sorted((objects.cpu_of(one), one["spec"]["replicas"], _is_of(one, own)) for one in sets),
+            "revisions": sorted((objects.cpu_of(one["data"]), _is_of(one, own)) for one in revisions),
             "revision": [cpus.get(status.get(f"{one}Revision", "")) for one in ("current", "update")],
-            "claims": sorted(objects.devices_of(one) for one in self.all(CLAIM) if objects.owner_uid(one)),
+            "claims": Counter(_is_of(one, _uids(pods)) for one in self.all(CLAIM) if objects.owner_uid(one)),
             "ended": ("Complete" in {one["type"] for one in status.get("conditions", ())}, status.get("succeeded", 0)),
         }
+
+
+def _uids(trees: list[Tree]) -> set[str]:
+    return {one["metadata"]["uid"] for one in trees}
+
+
+def _is_of(tree: Tree, uids: set[str]) -> bool:
+    """Whether it belongs to one of them."""
+    return objects.owner_uid(tree) in uids
 
 
 def _seat(pod: Tree) -> tuple[str, str]:
@@ -169,9 +182,9 @@ def _seat(pod: Tree) -> tuple[str, str]:
     return at, str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
 
 
-def _pod(pod: Tree) -> tuple[str, str, str, bool, bool]:
-    """Its seat, how it is, whether it is going, and whether it has an owner."""
-    return *_seat(pod), pod["status"]["phase"], "deletionTimestamp" in pod["metadata"], bool(objects.owner_uid(pod))
+def _pod(pod: Tree) -> tuple[str, str, str, bool]:
+    """Its seat, how it is, and whether it is going."""
+    return *_seat(pod), pod["status"]["phase"], "deletionTimestamp" in pod["metadata"]
 
 
 # What each step does.
@@ -253,6 +266,7 @@ class Simulated(Cluster):
         place = f"{key[0]}/{key[1]}"
         workloads = ((place, script.cpu, script.parallel),)
         self._world = World(Plan(seed, 0, "memory", workloads, NO_LIMIT, (), frozenset()))
+        self._world.controllers.stuck = {script.stuck}
         furnish(self._world)
 
     def all(self, kind: Kind) -> list[Tree]:
@@ -324,10 +338,18 @@ class Real(Cluster):
     def create(self, tree: Tree) -> None:
         kind = tree["kind"]
         path = "/api/v1/namespaces" if kind == "Namespace" else _kind_of(tree).path(self.key[0])
-        self._api.call("POST", path, _taken(tree))
+        self._api.call("POST", path, self._imaged(_taken(tree)))
 
     def change(self, **spec: Any) -> None:
-        self._patch(self.kind, self.key[1], {"spec": spec})
+        self._patch(self.kind, self.key[1], self._imaged({"spec": spec}))
+
+    def _imaged(self, tree: Tree) -> Tree:
+        """The stand-in kubelet knows pods that never come to run by their image."""
+        if "template" not in tree.get("spec", {}) or objects.cpu_of(tree) != self.script.stuck:
+            return tree
+        stuck: Tree = json.loads(json.dumps(tree))
+        stuck["spec"]["template"]["spec"]["containers"][0]["image"] = STUCK
+        return stuck
 
     def end(self, pod: Tree, phase: str) -> None:
         self._patch(POD, f"{pod['metadata']['name']}/status", {"status": {"phase": phase}})
@@ -386,7 +408,8 @@ def _otherwise(script: Script, number: int, seen: Tree, wanted: list[Tree]) -> s
         for name, there in seen.items()
         if there != one[name]
     ]
-    head = f"{script.name} of {script.cpu}{', parallel' * script.parallel}: {steps}\nat rest {number}: "
+    stuck = f", {script.stuck} is stuck" if script.stuck else ""
+    head = f"{script.name} of {script.cpu}{', parallel' * script.parallel}{stuck}: {steps}\nat rest {number}: "
     return head + ("\n".join(dict.fromkeys(off)) or "the last change was not observed")
 
 

@@ -17,7 +17,7 @@ from extauthz.simulate.pods.objects import word_of
 from extauthz.testing.kubelet import Kubelet
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, running_plane
-from tests.controlplane.scripts import drawn, played, simulated
+from tests.controlplane.scripts import STUCK, drawn, played, simulated
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
@@ -35,8 +35,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
         ControllerManager(plane, plane.url, tmp_path_factory.mktemp("manager")),
-        Kubelet(plane.url, plane.tls),
+        Kubelet(plane.url, plane.tls) as kubelet,
     ):
+        kubelet.broken_images.add(STUCK)
         yield plane
 
 

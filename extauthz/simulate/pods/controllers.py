@@ -1,7 +1,7 @@
 """The controllers of a cluster: each takes one step at a time, in its own time, and sees what is stored.
 
 Sources: ``pkg/controller/{deployment,replicaset,statefulset,job,resourceclaim,garbagecollector}`` of Kubernetes.
-Simplified: a pod that is deleted is gone at once, and every pod that is created comes to run.
+Simplified: a pod that is deleted is gone at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from extauthz.simulate.judge import Key
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.simulate.server import ApiServer
 
-from . import objects
+from . import objects, rollouts
 from .objects import (
     CLAIM,
     CLAIM_TEMPLATE,
@@ -61,6 +61,8 @@ class Controllers:
         """Sends a pod that an operator makes, where the gates are asked about pods."""
         self.asking: set[Key] = set()
         """Such pods, on their way."""
+        self.stuck: set[str] = set()
+        """Pods that ask for as much CPU never come to run."""
         server.wrote.append(self._wrote)
 
     @property
@@ -160,7 +162,8 @@ class Controllers:
         template = self._server.objects(CLAIM_TEMPLATE.collection).get((key[0], objects.OWN))
         if names_own(tree) and not claims and template is not None:
             self._create(CLAIM, objects.claim(tree, template, next(self._numbers)))
-        self._put(POD, objects.running(tree))
+        if _asks(tree) not in self.stuck:
+            self._put(POD, objects.running(tree))
 
     # Jobs.
 
@@ -187,66 +190,20 @@ class Controllers:
             if metadata["namespace"] == key[0] and metadata["labels"]["app"] == key[1] and owner_uid(one) is None:
                 self._put(REPLICA_SET, {**one, "metadata": {**metadata, "ownerReferences": [objects.reference(tree)]}})
                 return
-        sets = sorted(self._owned(REPLICA_SET, tree), key=lambda one: str(one["metadata"]["name"]))
-        wanted, surge, unavailable = _fences(tree)
-        total = sum(_count(one) for one in sets)
-        new = next((one for one in sets if cpu_of(one) == cpu_of(tree)), None)
-        if self._scaled(tree, sets, wanted + surge):
-            return
-        if new is None:
-            self._create(REPLICA_SET, objects.replica_set(tree, max(min(wanted, wanted + surge - total), 0)))
-        else:
-            self._rolled(tree, sets, new, total, wanted, surge, unavailable)
-
-    def _scaled(self, tree: Tree, sets: list[Tree], allowed: int) -> bool:
-        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion.
-
-        Before a rollout goes on, and before it begins (``syncDeployment``: ``isScalingEvent``).
-        """
-        wanted = tree["spec"]["replicas"]
-        active = [one for one in sets if _count(one)]
-        if all(_desired(one) == wanted for one in active):
-            return False
-        if len(active) == 1:
-            self._set(active[0], wanted, wanted)
-            return True
-        add = allowed - sum(_count(one) for one in active)
-        total, left = sum(_count(one) for one in active), add
-        for one in sorted(active, key=_count, reverse=add > 0):
-            part = max(min(round(_count(one) * add / total), left), 0) if add > 0 else min(max(add, -_count(one)), 0)
-            add -= 0 if add > 0 else part
-            left -= part
-            self._set(one, _count(one) + part, wanted)
-        return True
-
-    def _rolled(
-        self, tree: Tree, sets: list[Tree], new: Tree, total: int, wanted: int, surge: int, unavailable: int
-    ) -> None:
-        """One step of a rollout: the new ReplicaSet grows as far as the surge lets it, or an old one shrinks."""
-        if _count(new) > wanted:
-            self._set(new, wanted, wanted)
-        elif _count(new) < wanted and total < wanted + surge:
-            self._set(new, min(wanted, _count(new) + wanted + surge - total), wanted)
-        elif total > _count(new):
-            missing = _count(new) - self._running(new)
-            spare = total - (wanted - unavailable) - missing
-            for one in sets:
-                less = min(_count(one), spare) if one is not new else 0
-                if less > 0:
-                    self._set(one, _count(one) - less, wanted)
-                    return
-        generation = tree["metadata"]["generation"]
-        self._put(
-            DEPLOYMENT,
-            objects.with_status(tree, observedGeneration=generation, replicas=total, updatedReplicas=_count(new)),
-        )
+        sets = self._owned(REPLICA_SET, tree)
+        step = rollouts.step(tree, sets, self._running)
+        if step.new is not None:
+            self._create(REPLICA_SET, rollouts.marked(objects.replica_set(tree, step.new), tree))
+        for one, replicas in step.scaled:
+            self._put(REPLICA_SET, rollouts.marked(objects.with_spec(one, replicas=replicas), tree))
+        if step.new is None and not step.scaled:
+            updated = sum(rollouts.count(one) for one in sets if cpu_of(one) == cpu_of(tree))
+            counts = {"replicas": sum(map(rollouts.count, sets)), "updatedReplicas": updated}
+            seen = {"observedGeneration": tree["metadata"]["generation"]}
+            self._put(DEPLOYMENT, objects.with_status(tree, **seen, **counts))
 
     def _running(self, owner: Tree) -> int:
-        return sum(1 for one in self._owned(POD, owner) if one["status"]["phase"] == "Running")
-
-    def _set(self, one: Tree, replicas: int, desired: int) -> None:
-        metadata = {**one["metadata"], "annotations": {"desired": str(desired)}}
-        self._put(REPLICA_SET, objects.with_spec({**one, "metadata": metadata}, replicas=replicas))
+        return sum(1 for one in self._owned(POD, owner) if _runs(one))
 
     # ReplicaSets and what an operator does: pods one by one.
 
@@ -289,7 +246,7 @@ class Controllers:
         elif len(pods) > tree["spec"]["replicas"]:
             self._delete(POD, _key(self._random.choice(pods)))
         else:
-            ready = sum(1 for one in pods if one["status"]["phase"] == "Running")
+            ready = sum(1 for one in pods if _runs(one))
             seen = {"observedGeneration": tree["metadata"].get("generation", 1)}
             self._put(kind, objects.with_status(tree, **seen, replicas=len(pods), readyReplicas=ready))
 
@@ -305,7 +262,8 @@ class Controllers:
         status = {"observedGeneration": tree["metadata"]["generation"], "updateRevision": name}
         current = tree["status"].get("currentRevision", name)
         pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
-        if all(_revision(one) == name for one in pods.values()) and len(pods) == tree["spec"]["replicas"]:
+        done = all(_revision(one) == name and _runs(one) for one in pods.values())
+        if done and len(pods) == tree["spec"]["replicas"]:
             current = name
         now = objects.with_status(tree, **status, currentRevision=current, replicas=len(pods))
         self._put(STATEFUL_SET, now)
@@ -318,20 +276,25 @@ class Controllers:
         partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0)
         stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
+        missing = [ordinal for ordinal in range(replicas) if ordinal not in pods]
         for ordinal in range(replicas):
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
-            if ordinal not in pods:
+            if ordinal in missing:
                 revision = current if ordinal < max(partition, stay) else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
-            elif not parallel and pods[ordinal]["status"]["phase"] != "Running":
+            elif not parallel and not _runs(pods[ordinal]):
                 return
+        if missing:
+            return
         for ordinal in sorted(pods, reverse=True):
             if ordinal >= replicas or (ordinal >= partition and _revision(pods[ordinal]) != update):
                 self._delete(POD, _key(pods[ordinal]))
+                return
+            if ordinal >= partition and not _runs(pods[ordinal]):
                 return
 
     def _cpu_of(self, namespace: str, revision: str) -> str:
@@ -354,26 +317,6 @@ _STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
 _MAKER_NAMES = frozenset(kind.kind for kind in _MAKERS)
 
 
-def surge_of(replicas: int) -> int:
-    """Pods that a rollout may add for a while: a quarter, rounded up."""
-    return -(-replicas // 4)
-
-
-def _fences(tree: Tree) -> tuple[int, int, int]:
-    """The count, ``maxSurge`` and ``maxUnavailable``: ``ResolveFenceposts``."""
-    wanted = tree["spec"]["replicas"]
-    return wanted, surge_of(wanted), wanted // 4
-
-
-def _count(tree: Tree) -> int:
-    count: int = tree["spec"]["replicas"]
-    return count
-
-
-def _desired(tree: Tree) -> int:
-    return int(tree["metadata"].get("annotations", {}).get("desired", -1))
-
-
 def _asks(pod: Tree) -> str:
     cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return cpu
@@ -381,6 +324,10 @@ def _asks(pod: Tree) -> str:
 
 def _revision(pod: Tree) -> str:
     return str(pod["metadata"]["labels"].get("controller-revision-hash", ""))
+
+
+def _runs(pod: Tree) -> bool:
+    return bool(pod["status"]["phase"] == "Running")
 
 
 def _ordinal(pod: Tree) -> int:

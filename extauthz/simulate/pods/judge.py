@@ -17,7 +17,6 @@ from extauthz.simulate.server import ApiServer
 from extauthz.simulate.views import UNSEEN_S
 
 from . import objects
-from .controllers import surge_of
 from .objects import (
     CLAIM,
     CLAIM_TEMPLATE,
@@ -39,6 +38,7 @@ from .objects import (
     pods_of,
     word_of,
 )
+from .rollouts import surge_of
 
 COUNTED = frozenset(
     kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD, CLAIM, CLAIM_TEMPLATE)
