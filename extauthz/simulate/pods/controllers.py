@@ -62,7 +62,7 @@ class Controllers:
         self.asking: set[Key] = set()
         """Such pods, on their way."""
         self.stuck: set[str] = set()
-        """Pods that ask for as much CPU never come to run."""
+        """Pods that ask for as much CPU do not come to run."""
         server.wrote.append(self._wrote)
 
     @property
@@ -100,6 +100,12 @@ class Controllers:
     def look(self, kind: Kind, key: Key) -> None:
         """Something beside the object has changed."""
         self._later(kind, key)
+
+    def unstick(self) -> None:
+        """From now on all pods come to run."""
+        self.stuck.clear()
+        for key in self._server.objects(POD.collection):
+            self._later(POD, key)
 
     def _later(self, kind: Kind, key: Key) -> None:
         at = kind.plural, key

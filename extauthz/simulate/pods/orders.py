@@ -314,6 +314,7 @@ class _Seen:
 
     def keep(self, state: bytes, orders: int) -> None:
         """Keep how many there are, and tell it to the process that waits."""
+        assert self.states < self.SLOTS // 2, "too many states: make the table larger"
         struct.pack_into("8sQ", self._table, 16 * self._slot(state), state, orders)
         struct.pack_into("QQ", self._table, 16 * self.SLOTS, self.states + 1, orders)
 

@@ -48,7 +48,7 @@ from .objects import (
     cpu_of,
     kind_of,
 )
-from .plan import Plan
+from .plan import CPUS, Plan
 
 ANSWERS_WITHIN_S = 2.0
 """How long Envoy and the API server wait for an answer."""
@@ -99,6 +99,7 @@ class World:
         self.trace: list[str] = []
         self.judge = Judge(self.server, self.loop.time, plan.hard, lambda what: self.broken("never over", what))
         self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
+        self.controllers.stuck = self._stuck()
         if "pod" in plan.words:
             self.controllers.ask = self._ask_for_pod
         self._shown = {kind.collection for kind in plan.watched}
@@ -128,6 +129,11 @@ class World:
         lost = 0.05 if "lost" in self.plan.faults else 0.0
         lags = 0.2 if "lag" in self.plan.faults else 0.0
         return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
+
+    def _stuck(self) -> set[str]:
+        """In a third of the worlds with faults, pods that ask for one amount of CPU do not come to run till the end."""
+        random = self.random("stuck")
+        return {random.choice(CPUS)} if self.plan.faults and random.random() < 1 / 3 else set()
 
     def _handover(self) -> Handover | None:
         return Handover(self.loop.time, lambda for_s: None) if self.plan.ledger == "memory" else None
@@ -638,6 +644,7 @@ def furnish(world: World) -> None:
 async def _rest(world: World) -> None:
     """Faults stop. Then each gate counts what there is, and so does one that starts now."""
     world.tell("faults stop")
+    world.controllers.unstick()
     for link in world.links:
         link.heal()
     for member in world.members:
