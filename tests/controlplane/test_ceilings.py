@@ -71,7 +71,7 @@ def test_an_hpa_whose_maximum_never_fits_is_told_in_the_status_an_event_the_log_
     (event,) = events(plane)
     assert (event["involvedObject"]["kind"], event["type"]) == ("HorizontalPodAutoscaler", "Warning")
     assert event["message"].startswith(SHARE)
-    (line,) = gate.events("never-fits")
+    (line,) = eventually(lambda: list(gate.events("never-fits")))
     assert SHARE in line["why"]
     room = json.loads(gate.page(f"/api/v1/namespaces/{NAME}/workloads/deployments.apps/web/headroom"))
     assert (room["replicas"], room["mayAskFor"]) == (12, 24)

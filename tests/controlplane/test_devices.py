@@ -1,11 +1,13 @@
 """Claims of devices count as ResourceQuota counts them: both watch one real API server, in many small worlds.
 
 The real controllers make the pods and their claims. In every world a ResourceQuota limits the keys that ours does.
+``EXTAUTHZ_WORLDS`` sets how many there are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ from tests.waiting import eventually, until
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 Tree = Any
-WORLDS = 20
+WORLDS = int(os.environ.pop("EXTAUTHZ_WORLDS", "") or 20)
 CLASSES = {"gpu": "example.com/gpu", "nic": "example.com/nic", "tpu": ""}
 DEVICES = {name: f"{name}.deviceclass.resource.k8s.io/devices" for name in CLASSES}
 KEYS = (*DEVICES.values(), "requests.example.com/gpu", "requests.example.com/nic", "requests.example.com/other",

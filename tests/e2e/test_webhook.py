@@ -381,9 +381,13 @@ def test_with_both_ways_in_force_what_passes_envoy_passes_the_webhook_and_is_cha
     assert "deleted" in do("delete", "deployment/web", "--wait=true")
     assert "created" in do("create", "-f-", stdin=changed("4", 1))
     assert acme.charged() == 4
-    asked = [one for one in world.gate.events("decision") if f"/{acme.namespace}/" in one.get("workload", "")]
-    assert {one["reason"] for one in asked if "user" in one} == {"fits", "no-growth"}, "the webhook refused nothing"
-    assert sum("user" not in one for one in asked) >= 9, "Envoy was asked first"
+
+    def asked() -> list[dict[str, Any]]:
+        return [one for one in world.gate.events("decision") if f"/{acme.namespace}/" in one.get("workload", "")]
+
+    eventually(lambda: sum("user" not in one for one in asked()) >= 9, asked)
+    by_webhook = {one["reason"] for one in asked() if "user" in one}
+    assert by_webhook == {"fits", "no-growth"}, "Envoy was asked first, and the webhook refused nothing"
 
 
 DENIES_ALL = {
