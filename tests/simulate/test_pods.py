@@ -43,18 +43,19 @@ def test_no_world_with_pods_is_over_and_all_gates_end_with_the_same_numbers():
     assert sum(one.grants for one in results) > 200, "there is something to be over by"
 
 
-KINDS = {
-    "objects-with-several-templates": ("team", "team", "deploy"),
-    "jobs": ("job", "job", "deploy"),
-    "claims-of-devices": ("dra", "dra", "deploy"),
-    "pods-gated-at-creation": ("pod", "pod", "team", "job"),
+KINDS: dict[str, dict[str, Any]] = {
+    "objects-with-several-templates": {"words": ("team", "team", "deploy")},
+    "jobs": {"words": ("job", "job", "deploy")},
+    "claims-of-devices": {"words": ("dra", "dra", "deploy")},
+    "pods-gated-at-creation": {"words": ("pod", "pod", "team", "job")},
+    "quotas-by-labels": {"words": ("deploy", "deploy", "sts", "crew", "team", "job"), "tiers": True},
 }
 
 
-@pytest.mark.parametrize("words", KINDS.values(), ids=KINDS)
-def test_no_world_of_another_kind_is_over(words: tuple[str, ...]):
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_no_world_of_another_kind_is_over(kind: dict[str, Any]):
     print(f"worlds from seed {FIRST}")
-    results = list(search(Wanted(40, ALL, words=words), range(FIRST, FIRST + 40), 1))
+    results = list(search(Wanted(40, ALL, **kind), range(FIRST, FIRST + 40), 1))
     assert [f"seed {one.plan.seed}: {one.violation}" for one in results if one.violation is not None] == []
     assert sum(one.grants for one in results) > 60, "there is something to be over by"
 
@@ -126,7 +127,7 @@ def test_a_seed_is_the_same_world_every_time():
 
 
 def test_every_kind_of_step_is_drawn():
-    plans = [draw(seed, 40, ALL, words=tuple(MAKES)) for seed in range(60)]
+    plans = [draw(seed, 40, ALL, words=tuple(MAKES), tiers=True) for seed in range(60)]
     assert {step.what for plan in plans for step in plan.steps} == set(TAKEN) == set(DRAWN)
 
 
@@ -214,23 +215,28 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     "pods-of-jobs-forgotten": (
         "never over",
         lambda: replaced(workloads, pods=lambda root: 0),
-        {"words": KINDS["jobs"]},
+        KINDS["jobs"],
     ),
-    "claim-template-counts-once": ("never over", _claims_once, {"words": KINDS["claims-of-devices"]}),
+    "claim-template-counts-once": ("never over", _claims_once, KINDS["claims-of-devices"]),
     "claims-count-once-made": (
         "never over",
         lambda: replaced(footprint, _device_claims=lambda *_: {}),
-        {"words": KINDS["claims-of-devices"]},
+        KINDS["claims-of-devices"],
     ),
     "shared-claim-counts-per-pod": (
         "at rest it counts what there is",
         lambda: replaced(footprint, _device_claims=_claims_with_shared),
-        {"words": KINDS["claims-of-devices"]},
+        KINDS["claims-of-devices"],
     ),
     "gated-pod-not-charged": (
         "never over",
         lambda: replaced(known, of_write=_forgetting_pods),
-        {"words": KINDS["pods-gated-at-creation"]},
+        KINDS["pods-gated-at-creation"],
+    ),
+    "moves-count-where-they-come-from": (
+        "never over",
+        lambda: replaced(envelope, _places=lambda entry, coverage, used_in: (used_in, ())),
+        KINDS["quotas-by-labels"],
     ),
     "dearer-pods-are-free": (
         "at rest it counts what there is",

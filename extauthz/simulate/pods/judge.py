@@ -127,16 +127,20 @@ class Judge:
     """Called with every stored change.
 
     Args:
-        hard: the limits.
+        limits: of all workloads, by no name, and of those of each tier.
         broken: told of what is above them.
     """
 
     def __init__(
-        self, server: ApiServer, clock: Callable[[], float], hard: Amounts, broken: Callable[[str], None]
+        self,
+        server: ApiServer,
+        clock: Callable[[], float],
+        limits: Mapping[str, Amounts],
+        broken: Callable[[str], None],
     ) -> None:
         self._server = server
         self._clock = clock
-        self._hard = hard
+        self._limits = limits
         self._broken = broken
         self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
@@ -202,16 +206,32 @@ class Judge:
                 yield tree
 
     def _look(self, pods: Mapping[Key, list[Tree]]) -> None:
-        """All pods must fit, and all that specs ask for."""
-        exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in pods.values()])
-        exist = exist._replace(devices=sum(map(devices_of, self._server.objects(CLAIM.collection).values())))
-        asked = _sum([self._asked(app) for app in {*self._pasts, *pods}])
-        asked = asked._replace(devices=asked.devices + self._shared())
-        self.highest = Amounts(*map(max, self.highest, exist))
-        for what, amounts in (("pods", exist), ("specs", asked)):
-            for name, amount, hard in zip(Amounts._fields, amounts, self._hard, strict=True):
-                if amount > hard and amount > hard + getattr(self._excused(pods), name):
-                    self._broken(f"{what} come to {amount} of {name}, of {hard}: {self._told(pods)}")
+        """All pods must fit, and all that specs ask for; likewise those of each tier."""
+        for tier, hard in self._limits.items():
+            own = self._of_tier(tier, pods) if tier else pods
+            exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in own.values()])
+            asked = _sum([self._asked(app) for app in (own if tier else {*self._pasts, *pods})])
+            if not tier:
+                exist = exist._replace(devices=sum(map(devices_of, self._server.objects(CLAIM.collection).values())))
+                asked = asked._replace(devices=asked.devices + self._shared())
+                self.highest = Amounts(*map(max, self.highest, exist))
+            for what, amounts in (("pods", exist), ("specs", asked)):
+                for name, amount, limit in zip(Amounts._fields, amounts, hard, strict=True):
+                    if amount > limit and amount > limit + getattr(self._excused(own), name):
+                        of = f"{limit}{f' in {tier}' if tier else ''}"
+                        self._broken(f"{what} come to {amount} of {name}, of {of}: {self._told(own)}")
+
+    def _of_tier(self, tier: str, pods: Mapping[Key, list[Tree]]) -> dict[Key, list[Tree]]:
+        """Its workloads, and of their pods those that they own: what a gone one has left belongs to no tier."""
+        found = {}
+        for app in {*self._pasts, *pods}:
+            workload = self._server.objects(objects.kind_of(app[1]).collection).get(app)
+            if workload is not None and objects.tier_of(workload) == tier:
+                own = {workload["metadata"]["uid"]}
+                sets = self._server.objects(REPLICA_SET.collection).values()
+                own |= {one["metadata"]["uid"] for one in sets if owner_uid(one) in own}
+                found[app] = [one for one in pods.get(app, []) if owner_uid(one) in own]
+        return found
 
     def _asked(self, app: Key) -> Amounts:
         """A Crew does not say what its pods cost."""
@@ -221,10 +241,11 @@ class Judge:
         count = sum(map(pods_of, trees))
         return Amounts(sum(map(cost_m, trees)), count, count * self._own_devices(app))
 
-    def used(self) -> Amounts:
+    def used(self, tier: str = "") -> Amounts:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
-        total = Amounts(0, 0, self._shared())
-        for app, some in self._pods().items():
+        total = Amounts(0, 0, 0 if tier else self._shared())
+        pods: Mapping[Key, list[Tree]] = self._pods()
+        for app, some in (self._of_tier(tier, pods) if tier else pods).items():
             devices = sum(max(self._own_devices(app), self._devices(one)) for one in some)
             total = total.plus(Amounts(sum(self._counted_m(app, some)), len(some), devices))
         return total

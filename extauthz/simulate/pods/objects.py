@@ -77,6 +77,9 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
 }
 """What there is of each, besides pods."""
 
+TIER = "tier"
+"""A label by which quotas select workloads. Templates do not have it, nor what controllers make."""
+
 SIDECAR = "side"
 """The name of the container that somebody puts into pods."""
 
@@ -161,7 +164,7 @@ def replica_set(deployment: Tree, replicas: int) -> Tree:
     own = {
         "name": f"{metadata['name']}-{cpu}",
         "namespace": metadata["namespace"],
-        "labels": {**metadata["labels"], "pod-template-hash": cpu},
+        "labels": {**made_labels(deployment), "pod-template-hash": cpu},
         "ownerReferences": [reference(deployment)],
     }
     spec = {**{key: deployment["spec"][key] for key in ("selector", "template")}, "replicas": replicas}
@@ -174,7 +177,7 @@ def revision(stateful_set: Tree) -> Tree:
     own = {
         "name": f"{metadata['name']}-r{cpu}",
         "namespace": metadata["namespace"],
-        "labels": metadata["labels"],
+        "labels": made_labels(stateful_set),
         "ownerReferences": [reference(stateful_set)],
     }
     data = {"spec": {"template": {**stateful_set["spec"]["template"], "$patch": "replace"}}}
@@ -184,7 +187,7 @@ def revision(stateful_set: Tree) -> Tree:
 def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> Tree:
     """One that a controller makes."""
     metadata = owner["metadata"]
-    labels = {**metadata["labels"], **({"controller-revision-hash": revision} if revision else {})}
+    labels = {**made_labels(owner), **({"controller-revision-hash": revision} if revision else {})}
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
     containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     made = owner["spec"].get("template", {"spec": {}})["spec"]
@@ -282,6 +285,23 @@ def cpu_m(pod: Tree, *, only: str = "") -> int:
         for name, requests in asked.items()
         if only in ("", name)
     )
+
+
+def made_labels(owner: Tree) -> dict[str, str]:
+    """Labels of what a controller makes: those of the template."""
+    return {key: value for key, value in owner["metadata"]["labels"].items() if key != TIER}
+
+
+def with_tier(tree: Tree, tier: str) -> Tree:
+    """The same object, of a quota by its label (empty: of none)."""
+    labels = {**made_labels(tree), **({TIER: tier} if tier else {})}
+    return {**tree, "metadata": {**tree["metadata"], "labels": labels}}
+
+
+def tier_of(tree: Tree) -> str:
+    """Of a workload; empty: of no quota by its label."""
+    tier: str = tree["metadata"]["labels"].get(TIER, "")
+    return tier
 
 
 def with_status(tree: Tree, **status: Tree) -> Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from .judge import Amounts
 from .objects import LEADER, MAKES, POD, SHARED_DEVICES, Kind, word_of
 
 CPUS: Final = ("500m", "1", "2", "3")
+
+TIERS: Final = ("gold", "silver")
 
 FAULTS: Final[Mapping[str, str]] = {
     "lag": "watches bring events late, each collection for itself; answers to a gate's calls come late",
@@ -42,6 +44,10 @@ class Plan:
     hard: Amounts
     steps: tuple[Step, ...]
     faults: frozenset[str]
+    tiers: Mapping[str, Amounts] = field(default_factory=dict)
+    """Quotas within the one of all, by the label of their workloads, and what each is limited to."""
+    guaranteed: Mapping[str, Amounts] = field(default_factory=dict)
+    """What some of them have for themselves."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -66,8 +72,13 @@ def draw(
     often: Mapping[str, float] | None = None,
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew"),
     ledger: str = "",
+    tiers: bool = False,
 ) -> Plan:
-    """The world of a seed. A third of the worlds has no faults, the others some or all of ``faults``."""
+    """The world of a seed. A third of the worlds has no faults, the others some or all of ``faults``.
+
+    Args:
+        tiers: workloads belong to quotas by their labels, and move between them.
+    """
     random = Random(f"pods {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else random.choice((1, 2))
@@ -89,6 +100,7 @@ def draw(
         hard = hard._replace(devices=2 * SHARED_DEVICES + claims + random.randint(2, 12))
     weights = {one: (often or {}).get(one, weight) for one, (weight, fault, _) in DRAWN.items()}
     able = [one for one, (_, fault, _) in DRAWN.items() if (not fault or fault in faults) and _those(one, workloads)]
+    able = [one for one in able if tiers or one != "move"]
     at_s, drawn = 1.0, []
     for number in range(steps):
         at_s += random.expovariate(1 / random.choice((0.05, 0.5, 2.0)))
@@ -99,7 +111,14 @@ def draw(
             **DRAWN[what][2](random),
         }
         drawn.append(Step(number, round(at_s, 4), what, how))
-    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults)
+    limits = {tier: _between(random, hard, 1 / 2, 1.0) for tier in TIERS} if tiers else {}
+    own = {tier: _between(random, hard, 0.0, 1 / 4) for tier in limits if random.random() < 2 / 3}
+    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, limits, own)
+
+
+def _between(random: Random, whole: Amounts, least: float, most: float) -> Amounts:
+    """A part of each."""
+    return Amounts(*(random.randint(int(one * least), int(one * most)) for one in whole))
 
 
 def _those(what: str, workloads: tuple[tuple[str, str, bool], ...]) -> list[str]:
@@ -131,6 +150,7 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "hold-watch": (2.0, "lag", lambda r: {"kind": r.randrange(420), "for_s": 4.0 * r.random()}),
     "drop-watch": (1.0, "drop", lambda r: {"kind": r.randrange(420)}),
     "relist": (1.0, "relist", lambda r: {"kind": r.randrange(420)}),
+    "move": (4.0, "", lambda r: {"tier": r.choice((*TIERS, *TIERS, "")), **_fate(r)}),
     "crash": (0.7, "crash", lambda r: {"after": r.randint(1, 60), "for_s": r.random()}),
 }
 """Every kind of step: how often, the fault without which it does not happen, and how it is drawn."""
@@ -149,6 +169,7 @@ OF: Final[Mapping[str, frozenset[str]]] = {
     "unpod": frozenset({"pod"}),
     "reissue": frozenset({"dra"}),
     "resize": frozenset(MAKES.keys() - {"crew", "team"}),
+    "move": frozenset(MAKES.keys() - {"pod", "dra"}),
     **dict.fromkeys(("evict", "hold-watch", "drop-watch", "relist", "crash"), frozenset(MAKES)),
 }
 """What is about some workloads alone. A Job's template stays, as do those of custom resources. Pods by themselves are

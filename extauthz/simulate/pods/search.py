@@ -20,12 +20,21 @@ class Wanted(NamedTuple):
     often: Mapping[str, float] | None = None
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew")
     ledger: str = ""
+    tiers: bool = False
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Plants a defect in the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        return draw(seed, self.steps, self.faults, often=self.often, words=self.words, ledger=self.ledger)
+        return draw(
+            seed,
+            self.steps,
+            self.faults,
+            often=self.often,
+            words=self.words,
+            ledger=self.ledger,
+            tiers=self.tiers,
+        )
 
 
 def run_one(wanted: Wanted, seed: int) -> Result:

@@ -32,7 +32,7 @@ from extauthz.simulate.wire import Answer, Question
 
 from . import objects
 from .controllers import Controllers
-from .judge import Judge
+from .judge import Amounts, Judge
 from .objects import (
     CLAIM,
     CLAIM_TEMPLATE,
@@ -97,7 +97,8 @@ class World:
         self.server = ApiServer()
         self.found: Violation | None = None
         self.trace: list[str] = []
-        self.judge = Judge(self.server, self.loop.time, plan.hard, lambda what: self.broken("never over", what))
+        limits = {"": plan.hard, **plan.tiers}
+        self.judge = Judge(self.server, self.loop.time, limits, lambda what: self.broken("never over", what))
         self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
         self.controllers.stuck = self._stuck()
         if "pod" in plan.words:
@@ -313,7 +314,8 @@ def _may_grow(before: Tree, after: Tree, sub: str) -> bool:
     was, now = before["spec"], after["spec"]
     if after["kind"] == JOB.kind:
         more = any(now.get(key, 0) > was.get(key, 0) for key in ("parallelism", "completions"))
-        return more or bool(was.get("suspend") and not now.get("suspend"))
+        moves = before["metadata"]["labels"] != after["metadata"]["labels"]
+        return more or moves or bool(was.get("suspend") and not now.get("suspend"))
     if now["replicas"] > was["replicas"]:
         return True
     return not sub and _costs(before) != _costs(after)
@@ -449,6 +451,7 @@ def _deleted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
     more = {name: held["spec"][name] for name in ("podManagementPolicy", "completions") if name in held["spec"]}
     is_crew = kind_of(key[1]) is CREW
     made = objects.workload(key, 0 if is_crew else how["to"], "" if is_crew else cpu_of(held), **more)
+    made = objects.with_tier(made, objects.tier_of(held))
 
     async def again() -> None:
         await asyncio.sleep(how["for_s"])
@@ -468,6 +471,12 @@ def _orphaned(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
             metadata = {name: value for name, value in one["metadata"].items() if name != "ownerReferences"}
             path = REPLICA_SET.path(key[0], metadata["name"])
             world.server.request("PUT", path, {}, {**one, "metadata": metadata})
+
+
+def _moved(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """It belongs to another quota by its label. Its template stays, and so does what it has made."""
+    change: Change = lambda held: held and objects.with_tier(held, how["tier"])  # noqa: E731
+    world.spawn(world.write(kind_of(key[1]), key, change, how, random))
 
 
 def _operated(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -565,6 +574,7 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "delete": _deleted,
     "orphan": _orphaned,
     "operator": _operated,
+    "move": _moved,
     "sidecar": _with_sidecar,
     "evict": _evicted,
     "suspend": _suspended,
@@ -621,13 +631,19 @@ def furnish(world: World) -> None:
     world.server.request("POST", DEFINITIONS, {}, definition(TEAM.api, TEAM.plural, TEAM.kind))
     for name in ("shop", "lab"):
         world.server.request("POST", NAMESPACES, {}, namespace(name))
-    hard = {"requests.cpu": f"{world.plan.hard.cpu_m}m", "pods": str(world.plan.hard.pods)}
+    hard = _amounts(world.plan.hard)
     if world.plan.hard.devices:
         hard[DEVICES] = str(world.plan.hard.devices)
         for name in ("shop", "lab"):
             world.server.request("POST", CLAIM_TEMPLATE.path(name), {}, objects.claim_template(name, 1))
             world.server.request("POST", CLAIM.path(name), {}, objects.shared_claim(name))
-    world.server.request("POST", QUOTAS, {}, quota("acme", hard, {"namespaces": {"workspace": "acme"}}))
+    acme: dict[str, Any] = {"namespaces": {"workspace": "acme"}}
+    world.server.request("POST", QUOTAS, {}, quota("acme", hard, acme))
+    for tier, limit in world.plan.tiers.items():
+        how = {**acme, "workloads": {objects.TIER: tier}, "parent": "acme"}
+        if tier in world.plan.guaranteed:
+            how["guaranteed"] = _amounts(world.plan.guaranteed[tier])
+        world.server.request("POST", QUOTAS, {}, quota(tier, _amounts(limit), how))
     for place, cpu, parallel in world.plan.workloads:
         space, name = place.split("/")
         kind = kind_of(name)
@@ -639,6 +655,11 @@ def furnish(world: World) -> None:
     if world.plan.ledger != "memory":
         spec = {"payload": encode(Payload(holds=False)), "intents": 0}
         world.server.request("POST", LEDGERS, {}, {"metadata": {"name": LEDGER}, "spec": spec})
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    """Of ``spec.hard``."""
+    return {"requests.cpu": f"{amounts.cpu_m}m", "pods": str(amounts.pods)}
 
 
 async def _rest(world: World) -> None:
@@ -687,13 +708,12 @@ def _wrong(world: World, member: Member) -> list[str]:
 
 def miscounts(world: World, member: Member) -> list[str]:
     """Where a gate counts another amount than there is."""
-    used = world.judge.used()
-    there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}
-    found = [
-        f"counts {row.used} of {row.resource}, and there is {there[row.resource]}"
-        for row in member.gate.usage()
-        if row.used != there[row.resource]
-    ]
+    found = []
+    for row in member.gate.usage():
+        used = world.judge.used("" if row.quota == "acme" else row.quota)
+        there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}
+        if row.used != there[row.resource]:
+            found.append(f"counts {row.used} of {row.resource} in {row.quota}, and there is {there[row.resource]}")
     if drift := member.gate.ledger.drift():
         found.append(f"has drifted by {drift}")
     return found
