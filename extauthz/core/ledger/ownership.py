@@ -7,7 +7,7 @@ has above that is charged (``envelope``; design.md rule 8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -76,6 +76,8 @@ class Ownership:
         ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
         if entry.ref[:2] == CLAIMS:
             ones += self._to_come(entry.ref)
+        elif entry.ref[:2] == PODS:
+            ones += self._takers_of_pods({one.ref: one for one in (entry.head, named) if one is not None}.values())
         elif _is_left(entry.ref, entry.observed) or _is_left(entry.ref, observed):
             ones += self._takers(entry.ref.namespace, observed)
         for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
@@ -113,16 +115,19 @@ class Ownership:
         has left them, or one of its name that has gone.
 
         Its controller may bring such a one to the Deployment's count, before it begins a rollout (``envelope._old``).
+        The pods that are there may hold more than its template says (a resize, a sidecar): what they say is told too.
         """
         left, named = self._left.get(ref.namespace, {}), self._children.get(ref, {})
         if deployment is None or not (left or named):
             return ()
         found = [
-            one.observed.template
+            seen.template
             for one in (*left.values(), *named.values())
             if one.head is None and one.observed is not None and _has_left(one.observed, deployment)
+            for seen in (one.observed, *(group.observed for group in (one.pods or {}).values()))
+            if seen is not None and seen.template is not None
         ]
-        return tuple(dict.fromkeys(template for template in found if template is not None))
+        return tuple(dict.fromkeys(found))
 
     def _set_left(self, entry: Entry) -> None:
         left = self._left.setdefault(entry.ref.namespace, {})
@@ -140,6 +145,14 @@ class Ownership:
                 continue
             if entry.strays or (left is not None and selects(entry.observed.selector, left.labels)):
                 yield entry
+
+    def _takers_of_pods(self, owners: Iterable[Entry]) -> Iterator[Entry | None]:
+        """Deployments that may take up what pods belong to."""
+        for one in owners:
+            if one.ref[:2] == REPLICA_SETS and one.head is None:
+                yield self._owner(self._named(one.ref, one.observed))
+                if _is_left(one.ref, one.observed):
+                    yield from self._takers(one.ref.namespace, one.observed)
 
     def find_claims(self, entry: Entry) -> None:
         """Note which claims a StatefulSet finds that a pending write creates: those that are there by its name.

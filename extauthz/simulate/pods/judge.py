@@ -145,6 +145,11 @@ class Judge:
         self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
         """Pods by UID to when they were made."""
+        self._resized_s: dict[str, float] = {}
+        """Pods by UID to when they last came to hold more."""
+        self._deployed_s: dict[Key, tuple[float, float]] = {}
+        """Deployments that were made again: when the one before went, and when this one was made."""
+        self._went_s: dict[Key, float] = {}
         self._made_anew: list[tuple[float, str, int]] = []
         """When a template of claims was made anew, where, and for how many devices more a claim."""
         self.highest = NOTHING
@@ -155,13 +160,19 @@ class Judge:
             return
         if collection == POD.collection and before is None:
             self._made_s[after["metadata"]["uid"]] = self._clock()
+        elif collection == POD.collection and after is not None and cpu_m(after) > cpu_m(before):
+            self._resized_s[after["metadata"]["uid"]] = self._clock()
         app = key[0], (after or before)["metadata"]["labels"]["app"]
         if app[1] in (objects.OWN, objects.SHARED):
             self._look(self._pods())
             return
         past, count = self._pasts[app], self._count(app)
-        if collection == DEPLOYMENT.collection and after is not None:
+        if collection == DEPLOYMENT.collection and after is None:
+            self._went_s[app] = self._clock()
+        elif collection == DEPLOYMENT.collection:
             past.deployed = after["spec"]["replicas"]
+            if before is None and app in self._went_s:
+                self._deployed_s[app] = self._went_s[app], self._clock()
         past.counts.add(self._clock(), count)
         pods = self._pods()
         sidecars_m = sum(cpu_m(one, only=SIDECAR) for one in pods[app])
@@ -217,7 +228,10 @@ class Judge:
                 self.highest = Amounts(*map(max, self.highest, exist))
             for what, amounts in (("pods", exist), ("specs", asked)):
                 for name, amount, limit in zip(Amounts._fields, amounts, hard, strict=True):
-                    if amount > limit and amount > limit + getattr(self._excused(own), name):
+                    if amount <= limit:
+                        continue
+                    excused = self._excused(own).plus(self._taken_up(own) if tier else NOTHING)
+                    if amount > limit + getattr(excused, name):
                         of = f"{limit}{f' in {tier}' if tier else ''}"
                         self._broken(f"{what} come to {amount} of {name}, of {of}: {self._told(own)}")
 
@@ -317,6 +331,18 @@ class Judge:
                 if space == namespace and word_of(name) == "dra"
             )
         return total.plus(Amounts(0, 0, devices))
+
+    def _taken_up(self, pods: Mapping[Key, list[Tree]]) -> Amounts:
+        """What pods that a Deployment found hold beyond its template, in a quota in which they did not count before."""
+        # "A Deployment [...] takes up dearer ones [...] that somebody changes meanwhile: pods beyond its own count and
+        # template count once they are seen."
+        more_m = 0
+        for app, (went_s, made_s) in self._deployed_s.items():
+            for one in pods.get(app, []):
+                uid = one["metadata"]["uid"]
+                if self._made_s[uid] < made_s and went_s <= self._resized_s.get(uid, -1.0) <= made_s + UNSEEN_S:
+                    more_m += max(cpu_m(one) - milli(cpu_of(next(self._asking(app)))), 0)
+        return Amounts(more_m, 0)
 
     def _excuses(self, app: Key, pods: list[Tree]) -> Iterator[Amounts]:
         now_s, past = self._clock(), self._pasts[app]

@@ -679,6 +679,27 @@ def test_a_replica_set_that_it_does_not_take_up_or_that_is_no_dearer_costs_by_it
     assert books(ask) == (used, 2)
 
 
+def test_pods_of_a_replica_set_that_it_takes_up_cost_what_they_hold():
+    """As in worlds with pods, seed 261142468: it counts in a quota in which what was left did not."""
+    there, held = left(1, "1"), a_pod("web-1-a", owner("web-1"), cpu=3)
+    acme, tier = {"workspace": "acme"}, {"tier": "gold"}
+    gold = quota("gold", {"requests.cpu": "5"}, parent="acme", namespaces=acme, workloads=tier)
+    ask = Asker(gate([quota("acme", KEYS), gold], there))
+    see(ask, held)
+    gold_web = web(2, labels={"app": "web", **tier})
+    assert ask(create(gold_web)).verdict is Verdict.DENY, "its controller keeps the pod of 3"
+    assert ask(create(web(2))).verdict is Verdict.ALLOW, "of no tier"
+    see(ask, gold_web)
+    assert books(ask, "gold") == (6, 0)
+    see(ask, a_pod("web-1-a", owner("web-1"), cpu=2))
+    assert books(ask, "gold") == (4, 0)
+    see(ask, revision("web-1", 1, labels=MADE), revision("web-1", 2, labels=MADE))
+    assert books(ask, "gold") == (3, 0)
+    see(ask, (held[0], None))
+    assert books(ask, "gold") == (2, 0)
+    assert not ask.gate.ledger.drift()
+
+
 @pytest.mark.parametrize("change", [None, left(0, "4"), left(1, "4", labels={"app": "other"})])
 def test_one_that_is_left_counts_with_a_deployment_that_is_there_until_it_has_gone(change: dict[str, Any] | None):
     ask = asker(web(2), workload("other", 0))
