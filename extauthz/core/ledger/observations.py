@@ -205,8 +205,12 @@ class Observations:
         if pod is not None:
             self._made_for[ref] = pod
             self._devices.setdefault(pod, {})[ref] = name
-        is_there = pod is not None and (self._pods.group(pod) is not None or self._workloads.get(pod) is not None)
-        self._claiming[ref] = pod if is_there else None, name
+        self._claiming[ref] = pod if pod is not None and self._is_there(pod) else None, name
+
+    def _is_there(self, pod: WorkloadRef) -> bool:
+        """It was observed: one that a pending write may make is not kept once that ends."""
+        entry = self._workloads.get(pod)
+        return self._pods.group(pod) is not None or (entry is not None and entry.observed is not None)
 
     def _take_groups(self) -> None:
         for ref, observed in self._pods.changes():

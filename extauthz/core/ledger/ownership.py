@@ -52,7 +52,7 @@ class Ownership:
         self._stems: dict[WorkloadRef, tuple[WorkloadRef, ...]] = {}
         """Live StatefulSet to the stems of its claims."""
         self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
-        """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
+        """Stem to the live StatefulSets that name their claims so: two may, and the first by name has them."""
         self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
         """Claim of an ephemeral volume, or of devices, to the group of its pod, and which of its claims it is."""
         self._left: dict[str, dict[WorkloadRef, Entry]] = {}
@@ -73,7 +73,8 @@ class Ownership:
     def touched(self, entry: Entry, observed: Observed | None) -> tuple[Entry, ...]:
         """Every entry whose position may change when ``entry`` becomes ``observed``. Each once, ``entry`` first."""
         named = self._owner(self._named(entry.ref, observed))
-        ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
+        was_named = self._owner(self._owners.get(entry.ref))
+        ones = [entry, entry.head, named, was_named, *self._children.get(entry.ref, {}).values()]
         if entry.ref[:2] == CLAIMS:
             ones += self._to_come(entry.ref)
         elif entry.ref[:2] == PODS:
@@ -268,7 +269,7 @@ class Ownership:
         if named in self._pods:
             return self._workloads.get(self._pods[named][0])
         if named[:2] == CLAIMS:
-            named = next(iter(self._claimants.get(named, ())), None)
+            named = min(self._claimants.get(named, ()), default=None)
         return self._workloads.get(named) if named is not None else None
 
     def _name_owner(self, entry: Entry) -> None:

@@ -384,7 +384,9 @@ class Claims:
         start, wanted = costs.claims(template)
         total: dict[str, int] = {}
         left: dict[str, int] = {}
-        for (claim, size), ordinals in self._ordinals.items():
+        largest = sorted(self._ordinals, key=lambda one: sorted(costs.one(one[1]).items()), reverse=True)
+        for claim, size in largest:  # of several of one name, it is the largest that a pod has
+            ordinals = self._ordinals[claim, size]
             taken_up = bisect_left(ordinals, start + count) - bisect_left(ordinals, start)
             taken_up = min(taken_up, left.get(claim, count))  # anybody can say that a claim of devices is a pod's
             left[claim] = left.get(claim, count) - taken_up

@@ -11,10 +11,11 @@ import pytest
 from extauthz.cluster import object_readers
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import UNKNOWN_DEVICES, DeviceTerms, per_pod, unspecified
+from extauthz.core.intake.admission import read
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.objects.workloads import pod_template, prune
-from extauthz.testing.builders import gate, owned_by, pod, quota, snapshot, workload
+from extauthz.testing.builders import Asker, admission, gate, owned_by, pod, quota, snapshot, workload
 
 GPU = "gpu.deviceclass.resource.k8s.io/devices"
 NAME, IMPLICIT = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
@@ -245,6 +246,39 @@ def test_a_claim_of_a_template_that_was_made_anew_counts_the_larger():
     assert used(asked) == 3
     asked.observe_claim_templates(TEAM, takes(5))
     assert used(asked) == 5
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_claims_of_one_name_a_pod_has_the_larger_whichever_is_seen_first(order: tuple[int, int]):
+    """One may be of the pod before it, and of another size."""
+    asked = a_gate()
+    asked.observe_claim_templates(TEAM, takes(4))
+    asked.observe(*pods("p"))
+    claims = [of_pod("p", 1), of_pod("p", 4)]
+    for at in order:
+        asked.observe(*claims[at])
+    assert used(asked) == 5
+
+
+def test_a_claim_of_a_pod_that_has_gone_counts_whatever_becomes_of_the_next_one_of_its_name():
+    asked = Asker(a_gate())
+    asked.gate.observe_claim_templates(TEAM, takes(8))
+    asked.gate.observe(*pods("p"))
+    asked.gate.observe(*of_pod("p", 8))
+    asked.gate.observe(pods("p")[0], None)
+    spec = claiming()["spec"]["template"]["spec"]
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": TEAM, "uid": "u2"}, "spec": spec}
+    review = admission(made, resource={"group": "", "version": "v1", "resource": "pods"})
+    assert asked.gate.decide(read(json.dumps(review).encode()).question.reading, "d1", 0.0).pending_write
+    asked.gate.observe(*replaced_claim(of_pod("p", 8)))
+    assert used(asked.gate) == 8, "its status has changed"
+    asked.gate.tick(200.0)
+    asked.gate.ledger.pending.read(pods("p")[0], 201.0)
+    assert used(asked.gate) == 8, "another webhook has refused the pod"
+
+
+def replaced_claim(one: tuple[WorkloadRef, Any]) -> tuple[WorkloadRef, Any]:
+    return one[0], replace(one[1], resource_version="2", annotations="changed")
 
 
 def rolling(replicas: int, *counts: int) -> Any:

@@ -426,6 +426,19 @@ def test_of_two_stateful_sets_that_share_a_name_of_claims_one_has_them():
     assert books(ask, key=STORAGE) == (5, 0)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_stateful_sets_that_share_a_name_of_claims_it_is_the_same_one_in_any_order(order: tuple[int, ...]):
+    both = [db(0), db(0)]
+    for made, name, template in ((both[0], "c", "a-b"), (both[1], "b-c", "a")):
+        made["metadata"] |= {"name": name, "uid": name, "labels": {"tier": name}}
+        made["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] = template
+    acme = {"workspace": "acme"}
+    tiers = [quota(one, KEYS, parent="acme", namespaces=acme, workloads={"tier": one}) for one in ("c", "b-c")]
+    ask = Asker(gate([quota("acme", KEYS), *tiers]))
+    see(ask, *(both[at] for at in order), claim("a-b-c-0"))
+    assert (books(ask, "b-c", STORAGE), books(ask, "c", STORAGE)) == ((5, 0), (0, 0))
+
+
 def test_a_claim_of_another_class_than_asked_for_counts_in_both():
     slow = "slow.storageclass.storage.k8s.io/requests.storage"
     ask = asker(db(1), hard={slow: "99"})
@@ -698,6 +711,18 @@ def test_pods_of_a_replica_set_that_it_takes_up_cost_what_they_hold():
     see(ask, (held[0], None))
     assert books(ask, "gold") == (2, 0)
     assert not ask.gate.ledger.drift()
+
+
+@pytest.mark.parametrize("change", [None, "of another"])
+def test_what_it_may_not_take_up_any_more_costs_it_nothing(change: str | None):
+    """One of the Deployment of its name that has gone: the garbage collector deletes it, or somebody gives it away."""
+    of_the_one_before = left(3, "5", ownerReferences=owned_by("web", "of-the-one-before"))
+    ask = asker(of_the_one_before, web(4), hard={"requests.cpu": "40"})
+    assert books(ask) == (35, 0)
+    given_away = left(3, "5", ownerReferences=owned_by("other"), version="9")
+    ref, _ = workloads.observe(of_the_one_before)
+    see(ask, (ref, None) if change is None else given_away)
+    assert books(ask) == (4 + (15 if change else 0), 0)
 
 
 @pytest.mark.parametrize("change", [None, left(0, "4"), left(1, "4", labels={"app": "other"})])
