@@ -6,13 +6,13 @@ At each rest, where all controllers have done what there was to do, both say wha
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from copy import deepcopy
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from extauthz.core.model import Tree
 from extauthz.simulate.judge import Key
@@ -31,10 +31,12 @@ from extauthz.simulate.pods.objects import (
     Kind,
 )
 from extauthz.simulate.pods.plan import CPUS, Plan
-from extauthz.simulate.pods.world import COMPLETIONS, World, furnish
+from extauthz.simulate.pods.world import World, furnish
 from tests.controlplane.api import Api
 from tests.controlplane.plane import Plane
 from tests.waiting import eventually
+
+T = TypeVar("T")
 
 WITHIN_S = 120.0
 RESTS_S = 20.0
@@ -125,7 +127,7 @@ class Cluster(ABC):
         """Delete an object, and wait until it is gone. What it owns goes too, sometime, or stays as an ``orphan``."""
 
     @abstractmethod
-    def until(self, what: Callable[[], object]) -> None:
+    def until(self, what: Callable[[], object]) -> object:
         """Wait until it is so."""
 
     @property
@@ -139,11 +141,7 @@ class Cluster(ABC):
         return sorted(filter(objects.is_active, self.all(POD)), key=_seat)
 
     def make(self, replicas: int, cpu: str) -> None:
-        more: dict[str, Any] = {}
-        if self.script.parallel and self.kind is STATEFUL_SET:
-            more = {"podManagementPolicy": "Parallel"}
-        elif self.script.parallel and self.kind is JOB:
-            more = {"completions": COMPLETIONS}
+        more = objects.variant(self.kind, parallel=self.script.parallel)
         self.create(objects.workload(self.key, replicas, cpu, **more))
 
     def take(self, step: Step) -> None:
@@ -179,7 +177,7 @@ def _seat(pod: Tree) -> tuple[str, str]:
     """The price of a pod; of a StatefulSet's also which it is."""
     labels = pod["metadata"]["labels"]
     at = pod["metadata"]["name"].rpartition("-")[2] if "controller-revision-hash" in labels else ""
-    return at, str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    return at, objects.asks(pod)
 
 
 def _pod(pod: Tree) -> tuple[str, str, str, bool]:
@@ -288,8 +286,7 @@ class Simulated(Cluster):
     def delete(self, kind: Kind, name: str, *, orphan: bool = False) -> None:
         self._world.server.request("DELETE", kind.path(self.key[0], name), {}, None)
         for one in self.all(REPLICA_SET) if orphan else ():
-            metadata = {key: value for key, value in one["metadata"].items() if key != "ownerReferences"}
-            self._put(REPLICA_SET, {**one, "metadata": metadata})
+            self._put(REPLICA_SET, objects.without_owner(one))
 
     def until(self, what: Callable[[], object]) -> None:
         assert self._world.loop.run_until_complete(self._world.until(lambda: bool(what()), RESTS_S))
@@ -333,7 +330,8 @@ class Real(Cluster):
         self._api.close()
 
     def all(self, kind: Kind) -> list[Tree]:
-        return [one | {"kind": kind.kind} for one in self._api.call("GET", kind.path(self.key[0]))["items"]]
+        items: list[Tree] = self._api.call("GET", kind.path(self.key[0]))["items"]
+        return items
 
     def create(self, tree: Tree) -> None:
         kind = tree["kind"]
@@ -347,7 +345,7 @@ class Real(Cluster):
         """The stand-in kubelet knows pods that never come to run by their image."""
         if "template" not in tree.get("spec", {}) or objects.cpu_of(tree) != self.script.stuck:
             return tree
-        stuck: Tree = json.loads(json.dumps(tree))
+        stuck = deepcopy(tree)
         stuck["spec"]["template"]["spec"]["containers"][0]["image"] = STUCK
         return stuck
 
@@ -362,8 +360,8 @@ class Real(Cluster):
         self._api.call("DELETE", kind.path(self.key[0], name), options)
         self.until(lambda: name not in {one["metadata"]["name"] for one in self.all(kind)})
 
-    def until(self, what: Callable[[], object], why: Callable[[], object] = lambda: "") -> None:
-        eventually(what, why, WITHIN_S, every_s=LOOKS_EVERY_S)
+    def until(self, what: Callable[[], T], why: Callable[[], object] = lambda: "") -> T:
+        return eventually(what, why, WITHIN_S, every_s=LOOKS_EVERY_S)
 
     @property
     def observed(self) -> bool:
@@ -390,8 +388,7 @@ def played(plane: Plane, namespace: str, script: Script, ways: list[list[Tree]])
             seen[0] = cluster.found()
             return [way for way in left if way[number] == seen[0]] if cluster.observed else []
 
-        cluster.until(same, lambda: _otherwise(script, number, seen[0], [one[number] for one in left]))
-        left = same() or left
+        left = cluster.until(same, lambda: _otherwise(script, number, seen[0], [one[number] for one in left]))
         return seen[0]
 
     with closing(Real(plane, namespace, script)) as cluster:

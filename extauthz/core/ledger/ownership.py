@@ -7,7 +7,7 @@ has above that is charged (``envelope``; design.md rule 8).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -78,7 +78,7 @@ class Ownership:
         if entry.ref[:2] == CLAIMS:
             ones += self._to_come(entry.ref)
         elif entry.ref[:2] == PODS:
-            ones += self._takers_of_pods({one.ref: one for one in (entry.head, named) if one is not None}.values())
+            ones += [*self._takers_of_pods(entry.head), *self._takers_of_pods(named)]
         elif _is_left(entry.ref, entry.observed) or _is_left(entry.ref, observed):
             ones += self._takers(entry.ref.namespace, observed)
         for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
@@ -147,13 +147,12 @@ class Ownership:
             if entry.strays or (left is not None and selects(entry.observed.selector, left.labels)):
                 yield entry
 
-    def _takers_of_pods(self, owners: Iterable[Entry]) -> Iterator[Entry | None]:
-        """Deployments that may take up what pods belong to."""
-        for one in owners:
-            if one.ref[:2] == REPLICA_SETS and one.head is None:
-                yield self._owner(self._named(one.ref, one.observed))
-                if _is_left(one.ref, one.observed):
-                    yield from self._takers(one.ref.namespace, one.observed)
+    def _takers_of_pods(self, owner: Entry | None) -> Iterator[Entry | None]:
+        """Deployments that may take up the ReplicaSet of some pods."""
+        if owner is not None and owner.ref[:2] == REPLICA_SETS and owner.head is None:
+            yield self._owner(self._named(owner.ref, owner.observed))
+            if _is_left(owner.ref, owner.observed):
+                yield from self._takers(owner.ref.namespace, owner.observed)
 
     def find_claims(self, entry: Entry) -> None:
         """Note which claims a StatefulSet finds that a pending write creates: those that are there by its name.

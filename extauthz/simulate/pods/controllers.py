@@ -168,7 +168,7 @@ class Controllers:
         template = self._server.objects(CLAIM_TEMPLATE.collection).get((key[0], objects.OWN))
         if names_own(tree) and not claims and template is not None:
             self._create(CLAIM, objects.claim(tree, template, next(self._numbers)))
-        if _asks(tree) not in self.stuck:
+        if objects.asks(tree) not in self.stuck:
             self._put(POD, objects.running(tree))
 
     # Jobs.
@@ -221,7 +221,7 @@ class Controllers:
         if not tree["status"].get("selector"):
             self._put(CREW, objects.with_status(tree, selector=f"app={key[1]}", replicas=0))
             return
-        old = [one for one in self._owned(POD, tree) if is_active(one) and _asks(one) != cpu]
+        old = [one for one in self._owned(POD, tree) if is_active(one) and objects.asks(one) != cpu]
         if old:
             self._delete(POD, _key(old[0]))
         else:
@@ -282,19 +282,18 @@ class Controllers:
         partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0)
         stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
-        missing = [ordinal for ordinal in range(replicas) if ordinal not in pods]
         for ordinal in range(replicas):
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
-            if ordinal in missing:
+            if ordinal not in pods:
                 revision = current if ordinal < max(partition, stay) else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
             elif not parallel and not _runs(pods[ordinal]):
                 return
-        if missing:
+        if any(ordinal not in pods for ordinal in range(replicas)):
             return
         for ordinal in sorted(pods, reverse=True):
             if ordinal >= replicas or (ordinal >= partition and _revision(pods[ordinal]) != update):
@@ -321,11 +320,6 @@ _STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
 
 
 _MAKER_NAMES = frozenset(kind.kind for kind in _MAKERS)
-
-
-def _asks(pod: Tree) -> str:
-    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-    return cpu
 
 
 def _revision(pod: Tree) -> str:

@@ -150,6 +150,7 @@ class Judge:
         self._deployed_s: dict[Key, tuple[float, float]] = {}
         """Deployments that were made again: when the one before went, and when this one was made."""
         self._went_s: dict[Key, float] = {}
+        """When a Deployment went last."""
         self._made_anew: list[tuple[float, str, int]] = []
         """When a template of claims was made anew, where, and for how many devices more a claim."""
         self.highest = NOTHING

@@ -77,6 +77,9 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
 }
 """What there is of each, besides pods."""
 
+COMPLETIONS = 6
+"""After so many pods a Job ends, if it does."""
+
 TIER = "tier"
 """A label by which quotas select workloads. Templates do not have it, nor what controllers make."""
 
@@ -108,6 +111,13 @@ def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: A
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}, "generation": 1}
     return {"apiVersion": kind.api, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": {}}
+
+
+def variant(kind: Kind, *, parallel: bool) -> dict[str, Any]:
+    """More of a spec: a StatefulSet's pods come in parallel; a Job ends after some pods."""
+    if parallel and kind is STATEFUL_SET:
+        return {"podManagementPolicy": "Parallel"}
+    return {"completions": COMPLETIONS} if parallel and kind is JOB else {}
 
 
 def partitioned(at: int) -> Tree:
@@ -261,6 +271,18 @@ def owner_uid(tree: Tree) -> str | None:
     """Of its controller; ``None``: it has none."""
     owners = tree["metadata"].get("ownerReferences")
     return owners[0]["uid"] if owners else None
+
+
+def without_owner(tree: Tree) -> Tree:
+    """The same object, left behind by its controller."""
+    metadata = {key: value for key, value in tree["metadata"].items() if key != "ownerReferences"}
+    return {**tree, "metadata": metadata}
+
+
+def asks(pod: Tree) -> str:
+    """What the first container of a pod asks for."""
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
 
 
 def is_active(pod: Tree) -> bool:

@@ -67,8 +67,6 @@ RESTS_WITHIN_S = 3 * W_S + 90.0
 ASKS_AGAIN_S = 0.5
 """After this an operator asks again for a pod that it did not get."""
 
-COMPLETIONS = 6
-
 DEVICES = f"{objects.DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
 
 Change = Callable[[Tree], Tree | None]
@@ -468,9 +466,8 @@ def _orphaned(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
     _deleted(world, key, how, random)
     for one in list(world.server.objects(REPLICA_SET.collection).values()):
         if objects.owner_uid(one) == held["metadata"]["uid"]:
-            metadata = {name: value for name, value in one["metadata"].items() if name != "ownerReferences"}
-            path = REPLICA_SET.path(key[0], metadata["name"])
-            world.server.request("PUT", path, {}, {**one, "metadata": metadata})
+            path = REPLICA_SET.path(key[0], one["metadata"]["name"])
+            world.server.request("PUT", path, {}, objects.without_owner(one))
 
 
 def _moved(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -649,8 +646,7 @@ def furnish(world: World) -> None:
         kind = kind_of(name)
         if kind is POD:
             continue
-        more: dict[str, Any] = {"podManagementPolicy": "Parallel"} if kind is STATEFUL_SET and parallel else {}
-        more |= {"completions": COMPLETIONS} if kind is JOB and parallel else {}
+        more = objects.variant(kind, parallel=parallel)
         world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
     if world.plan.ledger != "memory":
         spec = {"payload": encode(Payload(holds=False)), "intents": 0}
@@ -708,12 +704,17 @@ def _wrong(world: World, member: Member) -> list[str]:
 
 def miscounts(world: World, member: Member) -> list[str]:
     """Where a gate counts another amount than there is."""
-    found = []
-    for row in member.gate.usage():
-        used = world.judge.used("" if row.quota == "acme" else row.quota)
-        there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}
-        if row.used != there[row.resource]:
-            found.append(f"counts {row.used} of {row.resource} in {row.quota}, and there is {there[row.resource]}")
+    there = {"acme": _nano(world.judge.used())} | {tier: _nano(world.judge.used(tier)) for tier in world.plan.tiers}
+    found = [
+        f"counts {row.used} of {row.resource} in {row.quota}, and there is {there[row.quota][row.resource]}"
+        for row in member.gate.usage()
+        if row.used != there[row.quota][row.resource]
+    ]
     if drift := member.gate.ledger.drift():
         found.append(f"has drifted by {drift}")
     return found
+
+
+def _nano(used: Amounts) -> dict[str, int]:
+    """As a gate counts, by the keys of ``spec.hard``."""
+    return {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}

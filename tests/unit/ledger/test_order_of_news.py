@@ -125,10 +125,8 @@ class Histories:
         return QuotaTree.build(made)
 
     def news(self) -> list[News]:
-        chance, told = (
-            self._chance,
-            [News("namespaces", {"workspace": "acme"}), News("claim templates", {"t": self._claim(3)})],
-        )
+        chance = self._chance
+        told = [News("namespaces", {"workspace": "acme"}), News("claim templates", {"t": self._claim(3)})]
         there = [*chance.choice([WEB, DB, POD, (*WEB, *DB, *POD)])]
         there += chance.sample(OTHERS, chance.choice([0, 0, 2, len(OTHERS)]))
         for number in range(chance.randint(3, 40)):
