@@ -8,6 +8,10 @@ DEMO   := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
 SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 python3.12 python3.11,$(shell command -v $(each))) python3) -m tests.environment
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
+# Each process of a test or benchmark would compile its modules anew where the environment forbids to write bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 

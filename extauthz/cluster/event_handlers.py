@@ -96,17 +96,21 @@ class Workloads:
 
     def convert(self, tree: Tree) -> Seen:
         place = place_of(tree)
-        version = version_of(tree)
-        ref = WorkloadRef(self._resource.group, self._resource.plural, *place)
         try:
             workload = self._read(tree)
         except (ObjectError, FootprintError) as error:
             self._invalid.bad(self._resource, place, error)
-            return Seen(ref, object_readers.unreadable(tree), version)
+            return Seen(self._ref(place), object_readers.unreadable(tree), version_of(tree))
         self._invalid.over(self._resource, place)
-        if workload is not None and self.template:
-            workload[1].kept = self._gate.policies.kept(tree, self.template)
-        return Seen(ref, workload[1] if workload is not None else None, version)
+        if workload is None:
+            return Seen(self._ref(place), None, version_of(tree))
+        ref, observed = workload
+        if self.template:
+            observed.kept = self._gate.policies.kept(tree, self.template)
+        return Seen(ref, observed, observed.resource_version)
+
+    def _ref(self, place: Place) -> WorkloadRef:
+        return WorkloadRef(self._resource.group, self._resource.plural, *place)
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         counted = ((one.ref, one.observed) for one in objects if one.observed is not None)
@@ -129,7 +133,7 @@ class Workloads:
 
     def gone(self, place: Place, version: str) -> None:
         self._invalid.over(self._resource, place)
-        self._gate.observe(WorkloadRef(self._resource.group, self._resource.plural, *place), None, version=version)
+        self._gate.observe(self._ref(place), None, version=version)
 
 
 class Noted(NamedTuple, Generic[Value]):

@@ -264,8 +264,9 @@ class Reflector(Generic[Item]):
 
     def _convert(self, tree: Tree) -> Item:
         """Items of lists have no kind. Nobody reads their ``managedFields``."""
-        _metadata(tree).pop("managedFields", None)
-        version = _version(tree)
+        metadata = _metadata(tree)
+        metadata.pop("managedFields", None)
+        version = str(metadata.get("resourceVersion", ""))
         if version.isdecimal():
             self.seen = max(self.seen, int(version))
         tree.setdefault("apiVersion", self.resource.api_version)

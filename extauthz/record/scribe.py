@@ -11,7 +11,7 @@ import orjson
 
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, Position, Shared
-from extauthz.core.ledger.pod_costs import count_one
+from extauthz.core.ledger.pod_costs import count_each
 from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Verdict, WorkloadRef
 from extauthz.core.objects.fields import labels_dict
 from extauthz.core.quota.spec import amounts as written
@@ -305,7 +305,7 @@ class Scribe:
     def _parts(self, noted: Counted) -> tuple[Amounts, Amounts, Amounts]:
         """What each replica costs, what the workload costs beside all of them, and the part of that which the next
         replicas take up: claims that are there already, and pods that its ReplicaSets have beyond the count."""
-        used, one = noted.position.used, count_one(noted.ref)
+        used, one = noted.position.used, count_each(noted.ref)
         if used.pod is not None and used.per_object is one and used.replicas == noted.replicas:
             return used.pod, {}, {}
         pod = noted.position.pod or noted.pod or {}

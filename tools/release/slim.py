@@ -77,8 +77,10 @@ def loads(packages: Path) -> set[Path]:
 
 
 def _compile(file: Path) -> None:
-    """Bytecode that holds whatever time the image's builder gives the file."""
-    py_compile.compile(str(file), doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    """Bytecode beside it, that holds whatever time the image's builder gives the file."""
+    beside = file.parent / "__pycache__" / f"{file.stem}.{sys.implementation.cache_tag}.pyc"
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(file), cfile=str(beside), doraise=True, invalidation_mode=unchecked)
 
 
 def size(packages: Path) -> int:

@@ -163,11 +163,11 @@ class ClusterState:
 
     def load(self) -> None:
         """All objects will come, one by one; ``state_synced`` tells when they have. Until then no usage is counted."""
-        self.ledger.usage.load()
+        self.ledger.load()
 
     def state_synced(self, is_synced: bool) -> None:
         """Whether everything in the cluster has been observed at least once."""
-        self.ledger.usage.loaded()
+        self.ledger.loaded()
         self.state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:

@@ -550,6 +550,10 @@ class Workloads:
         for names in self._kinds.get(kind, {}).values():
             yield from (entry.ref for entry in names.values() if entry.observed is not None)
 
+    def has(self, kind: Kind) -> bool:
+        """Whether there are any of a kind."""
+        return kind in self._kinds
+
     def kinds(self) -> set[Kind]:
         """The kinds of all workloads."""
         return set(self._kinds)

@@ -8,7 +8,7 @@ from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 
@@ -54,12 +54,15 @@ def _some_child_has_pending_writes(entry: Entry) -> bool:
 
 def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
     """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
-    has_family = entry.children or entry.claims or entry.left or entry.strays or _shares_with_pods(entry)
     top = entry.top_replicas()
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    if not (has_family or pod_costs.charge_surge):
-        per_object = _per_object(entry, costs, pending=False) if entry.pods else count_one(entry.ref)
+    has_others = entry.claims or entry.left or entry.strays or pod_costs.charge_surge
+    is_alone = not (entry.children or _shares_with_pods(entry))
+    if not has_others and (is_alone or _is_uniform(entry, observed, pod_costs)):
+        per_object: Amounts = count_each(entry.ref, *(entry.children or ()))
+        if is_alone and entry.pods:
+            per_object = _per_object(entry, costs, pending=False)
         pod = costs.of_each(top, observed.template)
         each = pod if pod is not None else {}
         used = charge_one(observed.replicas, each, per_object)
@@ -78,16 +81,32 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
 
 
+def _is_uniform(owner: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
+    """Whether its family has no more pods than it asks for, each at the cost of its template. Nearly always."""
+    costs = NamespaceCosts(owner.ref.namespace, pod_costs)
+    each, count = costs.one(observed.template), 0
+    for child in _children(owner):
+        seen = child.observed
+        if seen is None or child.children or child.claims or child.ref[:2] == REVISIONS:
+            return False
+        count += seen.replicas
+        if seen.replicas and costs.one(seen.template) is not each:
+            return False
+    groups = _pods((owner, *_children(owner)))
+    is_within = count <= observed.replicas and (not groups or _are_within(groups, owner, observed, costs))
+    return is_within and owner.ref[:2] in SHARE_TEMPLATES and not costs.unknown
+
+
 # What no count changes.
 
 
 def _per_object(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Amounts:
     if not entry.children and not entry.pods and entry.observed is not None:
-        return count_one(entry.ref)
+        return count_each(entry.ref)
     amounts = _excess(entry, costs)
     for one in _family(entry):
         if one.observed is not None or (pending and any(i.creates for i in one.live_pending_writes())):
-            _add(amounts, count_one(one.ref))
+            _add(amounts, count_each(one.ref))
     return amounts
 
 

@@ -75,6 +75,16 @@ class Ledger:
         """What is known of a workload."""
         return self.workloads.get(ref)
 
+    def load(self) -> None:
+        """Count nothing until ``loaded``: each object of a family would count all of it anew."""
+        self.usage.load()
+
+    def loaded(self) -> None:
+        """Count all that has come. Does nothing unless ``load`` was called."""
+        if self.usage.is_loading:
+            self.ownership.find_all_strays()
+            self.usage.loaded()
+
     def __len__(self) -> int:
         return len(self.workloads)
 

@@ -8,7 +8,7 @@ covers or that counts by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import islice
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -172,9 +172,9 @@ class Observations:
 
     def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> None:
         if ref[:2] == PODS:
-            resize = self._workloads.get(ref._replace(resource=RESIZES[1]))
-            if resize is not None:
-                self._resized[resize.ref] = observed.resource_version if observed is not None else version
+            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name) if self._workloads.has(RESIZES) else None
+            if resize is not None and self._workloads.get(resize) is not None:
+                self._resized[resize] = observed.resource_version if observed is not None else version
             if observed is not None and observed.owner is not None and self._workloads.get(ref) is not None:
                 self._came[ref] = observed
             self._take_claims(ref, observed)
@@ -258,12 +258,12 @@ class Observations:
             entry.observed = observed
         else:
             self._move(entry, observed)
-        self._settle_observed(entry, before)
+        if entry.pending_writes:
+            self._settle_observed(entry, before)
 
-    def _move(self, entry: Entry, observed: Observed | None) -> None:
-        touched = self._ownership.touched(entry, observed)
+    def _place(self, entry: Entry, observed: Observed | None) -> None:
+        """Put it where it belongs now, without a count."""
         self._workloads.keep(entry)
-        before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
             entry.expected = None
@@ -271,6 +271,16 @@ class Observations:
             entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
+
+    def _move(self, entry: Entry, observed: Observed | None) -> None:
+        """The same, and count it and all whose position it may change. While all is loaded, that is done at its end."""
+        if self._usage.is_loading:
+            self._place(entry, observed)
+            self._ownership.forget_gone(entry)
+            return
+        touched = self._ownership.touched(entry, observed)
+        before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
+        self._place(entry, observed)
         for one in touched:
             self._ownership.find_strays(one)
         for one in touched:
@@ -326,6 +336,12 @@ class _Group:
     each: Observed
     count: int = 0
 
+    @property
+    def observed(self) -> Observed | None:
+        """All of its pods; ``None``: it has none any more."""
+        each = self.each
+        return Observed(self.count, each.template, each.labels, owner=each.owner) if self.count else None
+
 
 class Pods:
     """Which group each pod is in, and which groups have changed since they were last asked for."""
@@ -377,7 +393,7 @@ class Pods:
     def changes(self) -> list[tuple[WorkloadRef, Observed | None]]:
         """Every group that has changed, as it is now; ``None``: it has no pod any more."""
         changed, self._changed = self._changed, {}
-        return [(g.ref, replace(g.each, replicas=g.count) if g.count else None) for g in changed.values()]
+        return [(group.ref, group.observed) for group in changed.values()]
 
     def _count(self, group: _Group, step: int) -> None:
         group.count += step

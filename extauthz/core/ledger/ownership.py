@@ -111,6 +111,11 @@ class Ownership:
         if entry.ref[:2] == DEPLOYMENTS:
             entry.strays = self.strays(entry.ref, entry.observed)
 
+    def find_all_strays(self) -> None:
+        """Note that of all Deployments."""
+        for entry in self._workloads:
+            self.find_strays(entry)
+
     def strays(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
         """Templates of ReplicaSets that a Deployment may take up: it selects them, they have pods, and one before it
         has left them, or one of its name that has gone.

@@ -31,7 +31,7 @@ from extauthz.core.footprint import (
 )
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
-from extauthz.core.model import Amounts, Labels, Observed, Template, Tree, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
@@ -305,15 +305,16 @@ class NamespaceCosts:
         return 0, {}
 
 
-_COUNTS: dict[tuple[str, str], Shared] = {}
+def count_each(*refs: WorkloadRef) -> Shared:
+    """How many there are of each resource (``count/<resource>``), shared: families of few kinds are alike."""
+    return _count_kinds(tuple([ref[:2] for ref in refs]))
 
 
-def count_one(ref: WorkloadRef) -> Shared:
-    """``count/<resource>`` = 1, shared: there are few kinds."""
-    found = _COUNTS.get(ref[:2])
-    if found is None:
-        found = _COUNTS[ref[:2]] = Shared({} if ref[:2] in PRICED_EACH else {f"count/{ref.group_resource}": NANO})
-    return found
+@lru_cache(maxsize=1024)
+def _count_kinds(kinds: tuple[Kind, ...]) -> Shared:
+    counted = [kind for kind in kinds if kind not in PRICED_EACH]
+    names = [f"count/{resource}.{group}" if group else f"count/{resource}" for group, resource in counted]
+    return Shared({name: names.count(name) * NANO for name in names})
 
 
 MAX_SURGE_PERCENT = 25

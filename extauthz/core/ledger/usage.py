@@ -57,14 +57,20 @@ class Usage:
     # The first load.
 
     def load(self) -> None:
-        """Count nothing until ``loaded``: each object of a family would count all of it anew."""
+        """Count nothing until ``loaded``."""
         self._loading = True
 
     def loaded(self) -> None:
-        """Count all that has come, pending writes among it. Does nothing unless ``load`` was called."""
-        if self._loading:
-            self._loading = False
-            self._put_in_force(self._recount())
+        """Count all that has come, pending writes among it."""
+        self._loading = False
+        for entry in [one for one in self._standing if one.head is not None or not one.pending_writes]:
+            self.unbook(entry)
+        self._put_in_force(self._recount())
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether nothing is counted."""
+        return self._loading
 
     # What bears on the positions of many.
 

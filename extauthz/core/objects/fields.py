@@ -188,10 +188,12 @@ def controller(references: Tree) -> OwnerRef | None:
     """The owner with ``controller: true``, if there is one. Raises ObjectError."""
     for item, path in items(references, "metadata.ownerReferences"):
         if boolean(item.get("controller"), f"{path}.controller"):
-            group, _, _ = text(item.get("apiVersion"), f"{path}.apiVersion").rpartition("/")
-            kind, name, uid = (text(item.get(key), f"{path}.{key}") for key in ("kind", "name", "uid"))
-            return OwnerRef(_shared(group), _shared(kind), name, uid)
+            api, kind, name, uid = [text(item.get(key), f"{path}.{key}") for key in _OF_OWNERS]
+            return OwnerRef(_shared(api.rpartition("/")[0]), _shared(kind), name, uid)
     return None
+
+
+_OF_OWNERS: Final = ("apiVersion", "kind", "name", "uid")
 
 
 # Labels.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -305,20 +305,15 @@ def _surge(resource: str, strategy: Tree) -> int | str | None:
 
 def _pod(tree: Tree, path: str) -> Tree:
     spec = mapping(tree, path)
-    pod: Tree = {
-        "containers": [_container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers")]
-    }
-    if inits := [_init(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers")]:
-        pod["initContainers"] = inits
-    if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes")]:
-        pod["volumes"] = volumes
-    if overhead := amounts(spec.get("overhead"), f"{path}.overhead"):
-        pod["overhead"] = overhead
-    if runtime := text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"):
-        pod["runtimeClassName"] = runtime
-    if claims := [_device_claim(item, at) for item, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims")]:
-        pod["resourceClaims"] = claims
-    return pod | _resources(spec, path)
+    pod: Tree = {"containers": []}
+    for key, read in _PARTS.items():
+        if key in spec and (found := read(spec[key], f"{path}.{key}")):
+            pod[key] = found
+    return pod
+
+
+def _each(read: Callable[[Mapping[str, Tree], str], Tree]) -> Callable[[Tree, str], list[Tree]]:
+    return lambda listed, path: [read(item, at) for item, at in items(listed, path)]
 
 
 def _device_claim(item: Mapping[str, Tree], path: str) -> Tree:
@@ -328,7 +323,10 @@ def _device_claim(item: Mapping[str, Tree], path: str) -> Tree:
 
 
 def _container(item: Mapping[str, Tree], path: str) -> Tree:
-    return {"name": text(item.get("name"), f"{path}.name")} | _resources(item, path)
+    container: Tree = {"name": text(item.get("name"), f"{path}.name")}
+    if "resources" in item and (kept := _resources(item["resources"], f"{path}.resources")):
+        container["resources"] = kept
+    return container
 
 
 def _init(item: Mapping[str, Tree], path: str) -> Tree:
@@ -350,7 +348,8 @@ def _claim(item: Mapping[str, Tree], path: str) -> Tree:
     given = mapping(item.get("metadata"), f"{path}.metadata")
     annotations = mapping(given.get("annotations"), f"{path}.metadata.annotations")
     spec = mapping(item.get("spec"), f"{path}.spec")
-    claim: Tree = {"spec": _resources(spec, f"{path}.spec")}
+    kept = _resources(spec.get("resources"), f"{path}.spec.resources")
+    claim: Tree = {"spec": {"resources": kept} if kept else {}}
     if name := text(given.get("name"), f"{path}.metadata.name"):
         claim["metadata"] = {"name": name}
     beta = annotations.get(_BETA_STORAGE_CLASS)
@@ -360,12 +359,21 @@ def _claim(item: Mapping[str, Tree], path: str) -> Tree:
     return claim
 
 
-def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
-    path = f"{path}.resources"
-    given = mapping(owner.get("resources"), path)
-    kept = {key: amounts(given.get(key), f"{path}.{key}") for key in ("limits", "requests")}
-    kept = {key: listed for key, listed in kept.items() if listed}
-    return {"resources": kept} if kept else {}
+def _resources(tree: Tree, path: str) -> dict[str, dict[str, str]]:
+    given = mapping(tree, path)
+    return {key: listed for key in _KINDS if key in given and (listed := amounts(given[key], f"{path}.{key}"))}
+
+
+_PARTS: Final[Mapping[str, Callable[[Tree, str], Tree]]] = {
+    "containers": _each(_container),
+    "initContainers": _each(_init),
+    "volumes": _each(_volume),
+    "resourceClaims": _each(_device_claim),
+    "overhead": amounts,
+    "resources": _resources,
+    "runtimeClassName": text,
+}
+"""What costs of a pod's spec, and what reads it."""
 
 
 # Jobs: how many pods each may have at once.

@@ -249,11 +249,8 @@ def test_a_replica_set_that_its_deployment_does_not_select_is_not_charged_where_
 
 
 @pytest.mark.parametrize(("resource", "counted"), [("pods", {}), ("widgets", {"count/widgets": 10**9})])
-def test_pods_are_counted_with_what_creates_them(
-    monkeypatch: pytest.MonkeyPatch, resource: str, counted: Mapping[str, int]
-):
-    monkeypatch.setattr(pod_costs, "_COUNTS", {})
-    assert pod_costs.count_one(WorkloadRef("", resource, "team-a", "x")) == counted
+def test_pods_are_counted_with_what_creates_them(resource: str, counted: Mapping[str, int]):
+    assert pod_costs.count_each(WorkloadRef("", resource, "team-a", "x")) == counted
 
 
 def test_a_pending_write_says_for_how_many_later_requests_it_stands():

@@ -271,3 +271,20 @@ def test_in_whatever_order_news_comes_what_there_is_counts_the_same(part: int):
                 asked.reached(kind, LAST)
             assert asked.ledger.drift() == {}
             assert counted(asked) == wanted, f"EXTAUTHZ_SEED={SEED}, history {number}"
+
+
+def test_what_comes_while_all_is_loaded_counts_the_same_in_the_end():
+    for number in range(HISTORIES):
+        chance = Random(f"{SEED} loaded {number}")
+        histories = Histories(chance)
+        quotas, told = histories.quotas(), histories.news()
+        asked = gate(quotas, Snapshot({}, []))
+        asked.load()
+        for one in shuffled(told, chance):
+            take(asked, one)
+        for kind in [*BY_KEY, ROLLOUTS]:
+            asked.reached(kind, LAST)
+        asked.state_synced(True)
+        assert asked.ledger.drift() == {}
+        wanted = counted(gate(*last(told, quotas)))
+        assert counted(asked) == wanted, f"EXTAUTHZ_SEED={SEED}, history {number}"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.pod_costs import PodCosts, count_one
+from extauthz.core.ledger.pod_costs import PodCosts, count_each
 from extauthz.core.model import Template, WorkloadRef
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quantities import NANO
@@ -62,7 +62,7 @@ def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_
 
 def test_objects_of_one_kind_count_alike_in_all_namespaces_and_are_kept_once():
     here, there = (WorkloadRef("apps", "deployments", namespace, "web") for namespace in ("a", "b"))
-    assert count_one(here) is count_one(there)
+    assert count_each(here) is count_each(there)
 
 
 @pytest.mark.parametrize("name", ["main", "käse", "\ud800", "\U0001f600"])
