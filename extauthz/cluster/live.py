@@ -382,13 +382,18 @@ class LiveCluster:
         kind = resource.group_resource  # who grants on what this has shown says so to the other gates
         self._read[kind] = max(reflector.seen, self._read.get(kind, 0))
 
-    def belonging(self, ref: WorkloadRef, tree: Tree) -> tuple[Resource, str] | None:
-        """What must be read with an object to know its cost: a resource and a label selector."""
+    def belonging(self, ref: WorkloadRef, tree: Tree, *, is_news: bool) -> tuple[Resource, str] | None:
+        """What must be read with an object to know its cost: a resource and a label selector.
+
+        Args:
+            is_news: the read has overtaken the watch. Then templates that the Deployment had in between are known by
+                its ReplicaSets alone. What the watch shows, it shows in order: ``Rollouts`` sees what is left.
+        """
         feed = self.feeds[ref.group, ref.resource]
         if isinstance(feed, ScaledObjects):
             selector = feed.of_pods(tree)
             return (PODS, selector) if selector else None
-        if (ref.group, ref.resource) == (DEPLOYMENTS.group, DEPLOYMENTS.plural):
+        if is_news and ref[:2] == kinds.DEPLOYMENTS:
             return REPLICA_SETS, spelled(tree["spec"]["selector"])
         return None
 
@@ -545,26 +550,32 @@ class Reader:
             await self._list(NAMESPACES, "", ref.namespace)
             await self._list(LIMIT_RANGES, ref.namespace)
         name = "" if ref.name.startswith("#") else ref.name  # the name of a create that left it to the server
-        for tree in await self._list(resource, ref.namespace, name):
-            belonging = self._cluster.belonging(ref, tree)
+        for tree, is_news in await self._list(resource, ref.namespace, name):
+            belonging = self._cluster.belonging(ref, tree, is_news=is_news)
             if belonging is not None:
                 await self._list(belonging[0], ref.namespace, labels=belonging[1])
 
-    async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
-        """Pass on what a collection has. If one name was asked for and is not there: that it is gone."""
+    async def _list(
+        self, resource: Resource, namespace: str, name: str = "", *, labels: str = ""
+    ) -> list[tuple[Tree, bool]]:
+        """Pass on what a collection has, and say of each whether the gate did not have this version of it. If one name
+        was asked for and is not there: pass on that it is gone."""
         query: Query = [
             *([("fieldSelector", f"metadata.name={name}")] if name else []),
             *([("labelSelector", labels)] if labels else []),
         ]
         path = resource.collection(namespace or None)
         answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
-        items: list[Tree] = answer.get("items") or []
-        for tree in items:
+        found: list[tuple[Tree, bool]] = []
+        for tree in answer.get("items") or ():
+            entry = self._gate.ledger.get(WorkloadRef(resource.group, resource.plural, *place_of(tree)))
+            held = entry.observed if entry is not None else None
+            found.append((tree, held is None or held.resource_version != version_of(tree)))
             self._cluster.read(resource, tree)
-        if name and not items:
+        if name and not found:
             await self._shown(WorkloadRef(resource.group, resource.plural, namespace, name), version_of(answer))
             self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version_of(answer))
-        return items
+        return found
 
     async def _shown(self, ref: WorkloadRef, version: str) -> None:
         """Wait until the watch has shown that it is gone, as of ``version``. Raises TimeoutError."""

@@ -116,7 +116,10 @@ async def test_a_read_brings_a_workload_with_its_namespace_limits_and_replica_se
     assert reading.targets("/replicasets?labelSelector=app%3Dweb")
     before = len(reading.api.seen)
     await reading.reads.read(WEB)
-    assert len(reading.api.seen) == before + 2, "the namespace is known by now"
+    assert len(reading.api.seen) == before + 1, "the namespace is known by now, and so is this version"
+    reading.put(workload("web", 3, {}, resourceVersion="77"))
+    await reading.reads.read(WEB)
+    assert len(reading.api.seen) == before + 3, "a ReplicaSet may be of what it had in between"
 
 
 async def test_of_a_resize_the_pod_is_read(reading):
