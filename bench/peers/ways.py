@@ -22,7 +22,7 @@ from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import Gate
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, RefusedError, path_of
-from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
 from tests.waiting import eventually
 
 from . import machine
@@ -141,9 +141,12 @@ def _gate(name: str, plane: Plane, stack: ExitStack) -> Gate:
     spec = {"namespaceSelector": {"matchLabels": {"workspace": TEAM}}, "hard": HARD}
     tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": TEAM}, "spec": spec}
     plane.api.create(tree)
-    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATES}})
+    kubeconfig = plane.folder / "gate.kubeconfig"  # a token, as in a pod: it is known again, a certificate is verified
+    token = service_account(plane, GATES, "gate", "cluster-admin")
+    write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})
+    flags = [f"--kubeconfig={kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
     if name == WEBHOOK:
-        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATES}})
         plane.api.create(service())
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
