@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -409,6 +409,11 @@ class LiveCluster:
         reflector = next((one for resource, one in self._reflectors.items() if resource.group_resource == kind), None)
         return reflector is None or reflector.upto >= version
 
+    def has_shown(self, resource: Resource, version: str) -> bool:
+        """Whether the watch of a resource has brought all changes up to a version."""
+        reflector = self._reflectors.get(resource)
+        return reflector is not None and version.isdecimal() and reflector.upto >= int(version)
+
     def read(self, resource: Resource, tree: Tree) -> None:
         """Pass on the result of a consistent read of a watched resource."""
         tree.setdefault("apiVersion", resource.api_version)
@@ -505,6 +510,9 @@ READ_WITHIN_S = 10.0
 SHOWN_WITHIN_S = 1.0
 """How long a read waits for the watch to show that the object has gone. Usually less than 0.1 s."""
 
+CAUGHT_UP_WITHIN_S = 0.25
+"""How long a watch may take to bring a change that is as late as what was read."""
+
 AGAIN_S = 0.01
 
 
@@ -537,6 +545,30 @@ class Reader:
         except TimeoutError:
             return Brought(Result.BEHIND, False, "its watch has not shown yet that it has gone")
         return Brought(Result.OK, True)
+
+    async def catch_up(self, refs: Sequence[WorkloadRef]) -> set[WorkloadRef]:
+        """Wait until the watch of workloads of one kind has shown all that was written before this call.
+
+        A list says as of which version it is, however little of it is asked for, and a watch brings changes in order.
+        So it has shown all of them once it brings one that is as late. Where nothing more changes, none comes soon.
+
+        Returns those of which all is known then: not those in a namespace that was not seen yet, and no custom
+        resource, whose cost may be that of its pods. Never raises.
+        """
+        kind, namespaces = refs[0][:2], self._gate.ledger.coverage.namespaces
+        resource = self._cluster.resources.get(kind)
+        known = {ref for ref in refs if ref.namespace in namespaces}
+        if resource is None or not known or isinstance(self._cluster.feeds[kind], ScaledObjects):
+            return set()
+        try:
+            query = [("limit", "1")]
+            answer = await self._connection.call("GET", resource.collection(), query=query, timeout_s=READ_WITHIN_S)
+            async with asyncio.timeout(CAUGHT_UP_WITHIN_S):
+                while not self._cluster.has_shown(resource, version_of(answer)):  # noqa: ASYNC110 (not for long)
+                    await asyncio.sleep(AGAIN_S)
+        except (ApiError, Unreachable, TimeoutError):
+            return set()
+        return known
 
     def _of_no_kind(self, ref: WorkloadRef) -> Brought:
         """If a definition is deleted, its objects are gone, and pending writes of them can have no effect any more."""

@@ -216,8 +216,8 @@ class LiveStateInput(StateInput):
             connection, gate, InvalidObjects(self._unreadable), templates=templates, clock=clock
         )
         self.known = self._cluster.synced
-        bring = Reader(connection, gate, self._cluster).bring
-        self.reads = ConsistentReads(bring, gate.ledger.pending, self._tell_read, clock)
+        reader = Reader(connection, gate, self._cluster)
+        self.reads = ConsistentReads(reader.bring, gate.ledger.pending, self._tell_read, clock, reader.catch_up)
         self._reads_refused: dict[str, str] = {}
         self._events: KubeEvents | None = None
         if write_events:

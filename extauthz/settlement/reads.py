@@ -1,20 +1,24 @@
 """Consistent reads: when a workload is read anew, for a pending write that waits for it or for a check.
 
 A read may show what a pending write has done, and so end it. Each workload is read by one reader at a time.
+
+Where many of a kind wait, their watch is busy, and soon shows all that a read would. So one read asks how far it must
+come, and ends what all of them wait for. If the watch stays behind, they are read one by one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias
 
 from cachetools import TTLCache
 
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.model import WorkloadRef
+from extauthz.core.model import Kind, WorkloadRef
 from extauthz.kube.reflector import Backoff
 
 AT_ONCE = 16
@@ -29,6 +33,9 @@ COALESCE_S = 0.25
 
 LOOK_AGAIN_S = 1.0
 """How long a workload that is not there is taken to stay so: a client that asks without end costs a read a second."""
+
+SEVERAL = 4
+"""So many of a kind are not read one by one, if the watch catches up."""
 
 TICK_S = 0.1
 
@@ -73,11 +80,17 @@ class Bring(Protocol):
     async def __call__(self, ref: WorkloadRef, /) -> Brought: ...
 
 
+CatchUp: TypeAlias = Callable[[Sequence[WorkloadRef]], Awaitable[Collection[WorkloadRef]]]
+"""Waits until the watch of workloads of one kind has shown all that was written before the call. Returns those of which
+it has, in a short time."""
+
+
 class ConsistentReads:
     """Reads workloads, each by one reader at a time.
 
     Args:
         bring: reads one.
+        catch_up: ``None``: no watch shows them.
         pending: whose writes end by that.
         told: each result, the workload, how many pending writes ended, and what is wrong.
     """
@@ -88,8 +101,10 @@ class ConsistentReads:
         pending: PendingWrites,
         told: Callable[[Result, WorkloadRef, int, str], None],
         clock: Callable[[], float],
+        catch_up: CatchUp | None = None,
     ) -> None:
         self._bring = bring
+        self._catch_up = catch_up
         self._pending = pending
         self._told = told
         self._clock = clock
@@ -100,6 +115,8 @@ class ConsistentReads:
         """Workloads to read, and from when on."""
         self._waits: dict[WorkloadRef, _Wait] = {}
         """Waits of workloads whose last read failed."""
+        self._one_by_one: set[WorkloadRef] = set()
+        """Workloads whose watch did not catch up."""
         self._looked: TTLCache[WorkloadRef, None] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
 
     async def look(self, ref: WorkloadRef) -> bool:
@@ -115,7 +132,7 @@ class ConsistentReads:
         if task is None:
             if len(self._under_way) >= WAITING_AT_MOST:
                 return False
-            task = self._begin(ref, self._read_for_check(ref))
+            task = self._begin([ref], self._read_for_check(ref))
         return await asyncio.shield(task)
 
     async def read_anew(self, ref: WorkloadRef) -> bool:
@@ -143,23 +160,53 @@ class ConsistentReads:
         now_s = self._clock()
         for ref in self._pending.due(now_s):
             self._queue.setdefault(ref, now_s)
-        due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s]
-        for ref in due:
+        due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s and self._is_free(ref, now_s)]
+        for refs in self._alike(due):
             if self._for_pending_writes >= AT_ONCE:
                 return
-            wait = self._waits.get(ref)
-            if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
-                self._for_pending_writes += 1
-                self._begin(ref, self._read(ref)).add_done_callback(self._one_less)
+            self._for_pending_writes += 1
+            reading = self._read(refs[0]) if len(refs) == 1 else self._follow(refs)
+            self._begin(refs, reading).add_done_callback(self._one_less)
+
+    def _is_free(self, ref: WorkloadRef, now_s: float) -> bool:
+        wait = self._waits.get(ref)
+        return ref not in self._under_way and (wait is None or wait.until_s <= now_s)
+
+    def _alike(self, due: Iterable[WorkloadRef]) -> Iterator[list[WorkloadRef]]:
+        """What is to be read by one task each."""
+        kinds: dict[Kind, list[WorkloadRef]] = {}
+        for ref in due:
+            kinds.setdefault(ref[:2], []).append(ref)
+        for refs in kinds.values():
+            several = [ref for ref in refs if ref not in self._one_by_one] if self._catch_up is not None else []
+            if len(several) >= SEVERAL:
+                yield several
+                refs = [ref for ref in refs if ref in self._one_by_one]
+            yield from ([ref] for ref in refs)
 
     def _one_less(self, _: asyncio.Task[bool]) -> None:
         self._for_pending_writes -= 1
 
-    def _begin(self, ref: WorkloadRef, reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
-        self._queue.pop(ref, None)
-        task = self._under_way[ref] = asyncio.create_task(reading)
-        task.add_done_callback(lambda _: self._under_way.pop(ref, None))
+    def _begin(self, refs: Iterable[WorkloadRef], reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+        task = asyncio.create_task(reading)
+        for ref in refs:
+            self._queue.pop(ref, None)
+            self._under_way[ref] = task
+            task.add_done_callback(partial(self._is_done, ref))
         return task
+
+    def _is_done(self, ref: WorkloadRef, _: asyncio.Task[bool]) -> None:
+        del self._under_way[ref]
+
+    async def _follow(self, refs: Sequence[WorkloadRef]) -> bool:
+        """See by the watch of their kind what became of their writes."""
+        assert self._catch_up is not None, "else each is read by itself"
+        started_s = self._clock()
+        shown = await self._catch_up(refs)
+        for ref in shown:
+            self._told(Result.OK, ref, self._pending.read(ref, started_s), "")
+        self._one_by_one.update(ref for ref in refs if ref not in shown)
+        return len(shown) == len(refs)
 
     async def _read_for_check(self, ref: WorkloadRef) -> bool:
         async with self._for_checks:
@@ -170,6 +217,7 @@ class ConsistentReads:
         result, is_shown, why = await self._bring(ref)
         ended = self._pending.read(ref, started_s) if is_shown else 0
         self._told(result, ref, ended, why)
+        self._one_by_one.discard(ref)
         if result in _FAILED:
             wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
             wait.until_s = self._clock() + wait.backoff.failed()
