@@ -159,30 +159,31 @@ class ConsistentReads:
     def _begin_due(self) -> None:
         now_s = self._clock()
         for ref in self._pending.due(now_s):
-            self._queue.setdefault(ref, now_s)
+            if ref not in self._under_way:  # what the read does not end is due afterwards
+                self._queue.setdefault(ref, now_s)
         due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s and self._is_free(ref, now_s)]
-        for refs in self._alike(due):
+        for refs, by_watch in self._alike(due):
             if self._for_pending_writes >= AT_ONCE:
                 return
             self._for_pending_writes += 1
-            reading = self._read(refs[0]) if len(refs) == 1 else self._follow(refs)
+            reading = self._follow(refs) if by_watch else self._read(refs[0])
             self._begin(refs, reading).add_done_callback(self._one_less)
 
     def _is_free(self, ref: WorkloadRef, now_s: float) -> bool:
         wait = self._waits.get(ref)
         return ref not in self._under_way and (wait is None or wait.until_s <= now_s)
 
-    def _alike(self, due: Iterable[WorkloadRef]) -> Iterator[list[WorkloadRef]]:
-        """What is to be read by one task each."""
+    def _alike(self, due: Iterable[WorkloadRef]) -> Iterator[tuple[list[WorkloadRef], bool]]:
+        """What is to be read by one task each, and whether their watch may show it."""
         kinds: dict[Kind, list[WorkloadRef]] = {}
         for ref in due:
             kinds.setdefault(ref[:2], []).append(ref)
         for refs in kinds.values():
             several = [ref for ref in refs if ref not in self._one_by_one] if self._catch_up is not None else []
             if len(several) >= SEVERAL:
-                yield several
+                yield several, True
                 refs = [ref for ref in refs if ref in self._one_by_one]
-            yield from ([ref] for ref in refs)
+            yield from (([ref], False) for ref in refs)
 
     def _one_less(self, _: asyncio.Task[bool]) -> None:
         self._for_pending_writes -= 1

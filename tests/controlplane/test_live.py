@@ -101,9 +101,35 @@ async def test_a_deployment_is_read_with_its_replica_sets(plane, relay, relayed)
         old["spec"] |= {"selector": {"matchLabels": {"app": "web"}}}
         old["spec"]["template"] = pod({"cpu": "3"}) | {"metadata": {"labels": {"app": "web"}}}
         plane.api.create(old)
+        plane.api.patch("Deployment", "web", shop, {"metadata": {"annotations": {"which": "the watch has not shown"}}})
         assert live.used()[f"{shop} requests.cpu"] == 2 * NANO
         await reads.read(WorkloadRef("apps", "deployments", shop, "web"))
         assert live.used()[f"{shop} requests.cpu"] == 6 * NANO
+
+
+async def test_a_watch_is_waited_for_that_brings_a_change_after_all_that_was_written(plane, relay, relayed):
+    shop = namespace(plane, "caught-up")
+    refs = [WorkloadRef("apps", "deployments", shop, name) for name in ("web", "api")]
+    for ref in refs:
+        plane.api.create(deployment(ref.name, 1, shop))
+    elsewhere = WorkloadRef("apps", "deployments", "never-seen", "web")
+    async with living(plane, relayed, shop) as live, connect(plane.kubeconfig) as straight:
+        reader = Reader(straight, live.gate, live.cluster)
+        assert await reader.catch_up([elsewhere]) == set()
+        relay.mute()
+        plane.api.patch("Deployment", "web", shop, {"spec": {"replicas": 3}})
+        plane.api.patch("Deployment", "api", shop, {"spec": {"replicas": 2}})
+        assert await reader.catch_up(refs) == set()
+        relay.unmute()
+        for number in range(100):
+            catching_up = asyncio.create_task(reader.catch_up([*refs, elsewhere]))
+            await asyncio.sleep(0.02)
+            change = {"metadata": {"annotations": {"number": str(number)}}}
+            await asyncio.to_thread(plane.api.patch, "Deployment", "api", shop, change)
+            if found := await catching_up:
+                break
+        assert found == set(refs)
+        assert live.used()[f"{shop} pods"] == 5 * NANO
 
 
 async def test_a_read_of_what_may_not_be_listed_says_what_would_help(plane, relayed, tmp_path):

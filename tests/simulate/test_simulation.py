@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from random import SystemRandom
 
 import pytest
 
 from extauthz.cli import exits, main
+from extauthz.settlement import reads
 from extauthz.simulate.objects import KINDS
 from extauthz.simulate.plan import FAULTS, draw
 from extauthz.simulate.search import Wanted, search, shortest
 from extauthz.simulate.steps import TAKEN
+from tests.simulate.planted.planting import replaced
 from tests.simulate.planted.store import verdict_lost_on_conflict
 
 JOBS = os.cpu_count() or 1
@@ -34,6 +37,17 @@ def test_no_rule_is_broken_in_worlds_that_nobody_chose():
     """Of seeds drawn anew each time. A failure names the seed that `extauthz simulate --steps 60` runs again."""
     first = SystemRandom().randrange(1 << 32)
     assert broken(Wanted(steps=60, faults=ALL), range(first, first + 120)) == []
+
+
+def no_workload_is_read_by_itself() -> AbstractContextManager[None]:
+    return replaced(reads, SEVERAL=1)
+
+
+def test_no_rule_is_broken_where_each_write_waits_for_the_watch():
+    """Unless that does not catch up. Of seeds drawn anew each time."""
+    first = SystemRandom().randrange(1 << 32)
+    wanted = Wanted(steps=40, faults=ALL, plant=no_workload_is_read_by_itself)
+    assert broken(wanted, range(first, first + 80)) == []
 
 
 def test_no_rule_is_broken_where_guarantees_overrides_and_turns_come_and_go():

@@ -1,9 +1,11 @@
 """Planted bugs of the ledger."""
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import replace
 
 from extauthz.cluster import scaled
+from extauthz.cluster.live import LiveCluster
 from extauthz.core.ledger import entry as entries
 from extauthz.core.ledger import envelope
 from extauthz.core.ledger.accounts import Account, Accounts, Step
@@ -14,6 +16,7 @@ from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.quota import overrides
+from extauthz.settlement import reads
 from tests.simulate.planted.planting import COUNTS, bug, replaced
 
 
@@ -82,6 +85,15 @@ def charged_twice_on_retry():
         return proposal
 
     return replaced(Ledger, propose=propose)
+
+
+@bug("never over", faults="lag,late", often={"scale": 20.0})
+def caught_up_at_once():
+    """A watch is taken for caught up, however late what it brings."""
+    both = ExitStack()
+    both.enter_context(replaced(reads, SEVERAL=1))
+    both.enter_context(replaced(LiveCluster, has_shown=lambda self, resource, version: True))
+    return both
 
 
 @bug("never over", words=("sts",))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -315,3 +316,86 @@ async def test_whoever_reads_is_stopped_with_all_that_is_under_way():
     run.cancel()
     await asyncio.wait([run, read], timeout=10)
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+NAMES = [f"w{number}" for number in range(reads.SEVERAL)]
+
+
+class Several(Reader):
+    """Reads for a gate that knows as many as a watch shows at once, with a write of each that was answered."""
+
+    def __init__(self, known: Sequence[str] = NAMES) -> None:
+        super().__init__()
+        self.caught_up = True
+        self.waited: list[Sequence[WorkloadRef]] = []
+        self.gate = gate([quota("acme", {"pods": "99"})], *(workload(name, 2) for name in known))
+        self.reads = ConsistentReads(
+            self.source.bring, self.gate.ledger.pending, self._tell, lambda: self.now_s, self._catch_up
+        )
+        for name in known:
+            assert self.gate.decide(read(scale(name, 3)), name, self.now_s).pending_write
+            self.gate.ledger.pending.settle(name, Event.ANSWERED_OK, self.now_s)
+        self.now_s += 1
+
+    async def _catch_up(self, refs: Sequence[WorkloadRef]) -> Sequence[WorkloadRef]:
+        self.waited.append(refs)
+        return refs if self.caught_up else refs[:1]
+
+    @property
+    def left(self) -> int:
+        return self.gate.ledger.pending_writes
+
+
+@asynccontextmanager
+async def reading(several: Several, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Several]:
+    monkeypatch.setattr(reads, "TICK_S", 0.01)
+    task = asyncio.create_task(several.reads.run())
+    yield several
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_watch_that_catches_up_ends_what_several_wait_for(monkeypatch: pytest.MonkeyPatch):
+    async with reading(Several(), monkeypatch) as several:
+        await until(lambda: several.left == 0)
+    assert several.source.asked == []
+    assert [len(refs) for refs in several.waited] == [len(NAMES)]
+    assert several.told == [(Result.OK, 1)] * len(NAMES)
+
+
+async def test_what_a_watch_does_not_show_soon_is_read_one_by_one(monkeypatch: pytest.MonkeyPatch):
+    several = Several()
+    several.caught_up = False
+    async with reading(several, monkeypatch):
+        await until(lambda: several.left == 0)
+    assert [ref.name for ref in several.source.asked] == NAMES[1:], "the first was shown"
+    assert len(several.waited) == 1
+
+
+async def test_few_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch):
+    async with reading(Several(NAMES[1:]), monkeypatch) as several:
+        await until(lambda: several.left == 0)
+    assert [ref.name for ref in several.source.asked] == NAMES[1:]
+    assert several.waited == []
+
+
+async def test_a_write_that_is_answered_while_a_watch_catches_up_waits_for_the_next(monkeypatch: pytest.MonkeyPatch):
+    several = Several()
+    go_on = asyncio.Event()
+    catch_up = several._catch_up
+
+    async def late(refs: Sequence[WorkloadRef]) -> Sequence[WorkloadRef]:
+        await go_on.wait()
+        return await catch_up(refs)
+
+    several.reads._catch_up = late
+    async with reading(several, monkeypatch):
+        await ticks(5)
+        assert several.gate.decide(read(scale(NAMES[0], 4)), "again", several.now_s).pending_write
+        several.gate.ledger.pending.settle("again", Event.ANSWERED_OK, several.now_s)
+        go_on.set()
+        await until(lambda: several.left == 1)
+        assert several.gate.ledger.pending.follows("again")
+        several.now_s += 1
+        await until(lambda: several.left == 0)
+    assert [ref.name for ref in several.source.asked] == [NAMES[0]], "it alone was left"
