@@ -206,8 +206,10 @@ class ConsistentReads:
         shown = await self._catch_up(refs)
         for ref in shown:
             self._told(Result.OK, ref, self._pending.read(ref, started_s), "")
-        self._one_by_one.update(ref for ref in refs if ref not in shown)
-        return len(shown) == len(refs)
+        left = [ref for ref in refs if ref not in shown]
+        self._one_by_one.update(left)
+        self._queue.update(dict.fromkeys(left, self._clock()))
+        return not left
 
     async def _read_for_check(self, ref: WorkloadRef) -> bool:
         async with self._for_checks:
