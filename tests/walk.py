@@ -75,8 +75,8 @@ CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(39, 16, 23),
     "observers of that check": Walk(19, 6, 13),
     "AdmissionReview of a scale": Walk(48, 18, 30),
-    "AdmissionReview of a Deployment": Walk(200, 23, 177),
-    "watch event of a Deployment": Walk(86, 15, 71),
+    "AdmissionReview of a Deployment": Walk(178, 23, 155),
+    "watch event of a Deployment": Walk(73, 15, 58),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

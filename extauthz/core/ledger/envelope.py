@@ -9,7 +9,7 @@ from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, c
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, stems
-from extauthz.core.model import Amounts, Observed, Template
+from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
 
 
 def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
@@ -58,11 +58,12 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     has_others = entry.claims or entry.left or entry.strays or pod_costs.charge_surge
-    is_alone = not (entry.children or _shares_with_pods(entry))
+    is_alone = not (entry.children or (entry.pods and entry.ref[:2] in SHARE_TEMPLATES))
     if not has_others and (is_alone or _is_uniform(entry, observed, pod_costs)):
-        per_object: Amounts = count_each(entry.ref, *(entry.children or ()))
         if is_alone and entry.pods:
             per_object = _per_object(entry, costs, pending=False)
+        else:
+            per_object = count_each(entry.ref, *(entry.children or ()))
         pod = costs.of_each(top, observed.template)
         each = pod if pod is not None else {}
         used = charge_one(observed.replicas, each, per_object)
@@ -231,10 +232,6 @@ def _and(beside: Amounts, extra: dict[str, int]) -> Amounts:
     return extra
 
 
-def _shares_with_pods(entry: Entry) -> bool:
-    return bool(entry.pods) and entry.ref[:2] in SHARE_TEMPLATES
-
-
 def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Others]:
     """Pods of its family by what they are: what each pod says, revisions that have pods, what may still run of
     templates that were left, and what it may take up.
@@ -262,15 +259,20 @@ def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
 
 
 def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> list[Others]:
-    """Pods of a template that a write replaces, of which there may be so many.
+    """Pods of a template that a write replaces, of which there may be so many."""
+    makes = multiplies_old(entry.ref, most)
+    return [Others(costs.one(template), UNBOUNDED if makes else most)] if makes or most else []
+
+
+def multiplies_old(ref: WorkloadRef, most: int) -> bool:
+    """Whether a higher count may come to meet a template that a write replaces, of which there are so many pods.
 
     A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
     (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). A StatefulSet's makes
     new pods of the old revision below a partition, even where there are none (``newVersionedStatefulSetPod`` in
     ``pkg/controller/statefulset``). So all may have the old template, while there are others nothing makes.
     """
-    makes = entry.ref[:2] == STATEFUL_SETS or (entry.ref[:2] in SHARE_TEMPLATES and most)
-    return [Others(costs.one(template), UNBOUNDED if makes else most)] if makes or most else []
+    return ref[:2] == STATEFUL_SETS or (ref[:2] in SHARE_TEMPLATES and most > 0)
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -347,7 +349,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         before = [
             old
             for other in objects
-            if _may_precede(other, one)
+            if may_precede(other, one)
             for template in other.templates
             for old in _old(entry, template, other.replicas or 0, costs)
         ]
@@ -358,7 +360,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     yield Product(max([top, *(one.replicas or 0 for one in objects)]) + left_count, {})
 
 
-def _may_precede(other: PendingWrite, one: PendingWrite) -> bool:
+def may_precede(other: PendingWrite, one: PendingWrite) -> bool:
     """Whether an object may be stored before another one. Of two on one version, or two that are created, one is."""
     before, after = other.precondition.resource_version, one.precondition.resource_version
     return other is not one and not one.creates and before != after and not (after and is_newer(before or "", after))

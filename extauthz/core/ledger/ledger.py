@@ -13,7 +13,7 @@ from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
-from extauthz.core.ledger.envelope import pod_of
+from extauthz.core.ledger.envelope import may_precede, multiplies_old, pod_of
 from extauthz.core.ledger.line import Turns
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
@@ -202,20 +202,23 @@ class Ledger:
         """
         first = tuple(one for one in pending if write.creates or (one.creates and entry.observed is None))
         own = self._with(entry, (*first, write))
-        if write.replicas is None or not write.counts_alone or not whole:
+        if write.replicas is None or not whole:
             return own
-        return own._replace(envelope=self._after_whole(entry, base.envelope, own.envelope, whole, write.replicas))
+        return own._replace(envelope=self._after_whole(entry, base.envelope, own.envelope, whole, write))
 
     def _after_whole(
-        self, entry: Entry, base: Charge, own: Charge, whole: Iterable[PendingWrite], count: int
+        self, entry: Entry, base: Charge, own: Charge, whole: Iterable[PendingWrite], write: PendingWrite
     ) -> Charge:
-        """``own``, where the count may land after a write of a count and a template, which it then multiplies anew."""
+        """``own``, where the write may land after one of a count and a template, which its count then multiplies anew.
+
+        So does one of another template: its controller first brings what it has to the new count.
+        """
         costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
-        without, with_it = base, own
+        without, with_it, count = base, own, write.replicas or 0
         for one in whole:
-            per_pod = costs.highest(one.templates)
-            without = without.with_count(one.replicas or 0, per_pod)
-            with_it = with_it.with_count(count, per_pod)
+            if write.counts_alone or (multiplies_old(entry.ref, one.replicas or 0) and may_precede(one, write)):
+                without = without.with_count(one.replicas or 0, costs.highest(one.templates))
+                with_it = with_it.with_count(count, costs.highest((*one.templates, *write.templates)))
         return with_it if rise(without, with_it) else own
 
     def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:

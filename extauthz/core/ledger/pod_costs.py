@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
@@ -307,7 +307,10 @@ class NamespaceCosts:
 
 def count_each(*refs: WorkloadRef) -> Shared:
     """How many there are of each resource (``count/<resource>``), shared: families of few kinds are alike."""
-    return _count_kinds(tuple([ref[:2] for ref in refs]))
+    return _count_kinds(tuple(map(_KIND, refs)))
+
+
+_KIND: Final = itemgetter(slice(2))
 
 
 @lru_cache(maxsize=1024)

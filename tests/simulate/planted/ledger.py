@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import replace
 
 from extauthz.cluster import scaled
 from extauthz.cluster.live import LiveCluster
@@ -235,7 +234,7 @@ def known_by_its_count():
         if pending_write.precondition.resource_version and any(
             pending_write.replicas == one.replicas for one in others
         ):
-            pending_write = replace(pending_write, templates=(), labels=())
+            pending_write.templates = pending_write.labels = ()
         return original(self, ref, pending_write, expected, known)
 
     return replaced(Ledger, propose=propose)

@@ -14,7 +14,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, gate, owned_by, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, quota, scale, workload
 
 CPU = 10**9
 QUOTAS = (
@@ -138,6 +138,22 @@ def test_a_load_counts_at_its_end_what_came_one_by_one_elsewhere(seed: int):
             world()
         assert world.ask.gate.ledger.drift() == {}
     assert [*loading.ask.gate.usage()] == [*plain.ask.gate.usage()]
+
+
+def test_what_pends_on_a_workload_is_charged_through_an_owner_that_is_loaded_after_it():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})]))
+    granted = ask(
+        create(workload("web-1", 3, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"}))
+    )
+    (record,) = ask.gate.export_pending_writes(0.0)
+    loading = Asker(gate([quota("acme", {"requests.cpu": "10"})]))
+    loading.gate.load()
+    loading.gate.import_pending_writes([record], 0.0)
+    loading.gate.observe(*observe(workload("web", 3)))
+    loading.gate.state_synced(True)
+    assert granted.verdict is Verdict.ALLOW
+    assert [row.used + row.reserved for row in loading.gate.usage()] == [3 * CPU]
+    assert loading.gate.ledger.drift() == {}
 
 
 def test_a_state_that_is_synced_once_more_is_not_counted_anew():

@@ -304,3 +304,19 @@ def test_of_two_creates_one_is_stored():
         made = workload("new", replicas, {"cpu": cpu}, uid=f"uid-{number}")
         assert world.ask(made, made, operation="CREATE", oldObject=None).pending_write
     assert world.charged == 1 + 5
+
+
+def test_a_template_that_its_replica_set_shows_first_meets_the_next_count_too():
+    """The watch of Deployments is behind. The old count with the new template looks like more than the quota has."""
+    world = World(8, replicas=4, cpu="500m")
+    assert world.write(1, "3").verdict is Verdict.ALLOW
+    world.show("replicasets", world.replica_set("web-3", 1, "3"))
+    assert world.charged == 12
+    landed, again, fewer = (
+        world.of_web(replicas, cpu, generation=number, seen=number - 1)
+        for number, (replicas, cpu) in enumerate([(1, "3"), (4, "500m"), (1, "500m")], start=2)
+    )
+    for tree in (landed, again, fewer):
+        tree["metadata"]["resourceVersion"] = "900"
+    assert world.ask(again, landed).verdict is Verdict.DENY, "4 may be of 3 CPUs each"
+    assert world.ask(fewer, landed).verdict is Verdict.ALLOW
