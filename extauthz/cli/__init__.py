@@ -1,4 +1,4 @@
-"""The command line: for each command one module of flags and one that runs it, imported only when it is used.
+"""The command line: flags of commands, and a module for each that runs it, imported only when it is used.
 
 In: words of the command line, environment, files. Out: text, and an exit code.
 """
@@ -30,8 +30,12 @@ COMMANDS = {
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",
 }
-"""Each has its flags in ``flags.NAME``, with ``add_parser(commands)``, and what it does in ``NAME``, with
-``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
+"""Each has its flags in ``flags.NAME``, or where ``FLAGS`` says, with ``add_NAME(commands)``, and what it does in
+``NAME``, with ``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
+
+FLAGS = {"serve": "settings"}
+FLAGS |= dict.fromkeys(("check", "headroom", "top"), "asking")
+FLAGS |= dict.fromkeys(("demo", "week", "why", "replay", "simulate"), "small")
 
 EPILOG = """\
 examples:
@@ -98,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name != chosen:
             commands.add_parser(name, help=text)
         else:
-            import_module(f"extauthz.cli.flags.{name}").add_parser(commands)
+            flags = import_module(f"extauthz.cli.flags.{FLAGS.get(name, name)}")
+            getattr(flags, f"add_{name}")(commands)
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
     return _piped(import_module(f"extauthz.cli.{chosen}").run, arguments)
 
