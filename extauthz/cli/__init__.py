@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from extauthz import version
 from extauthz.cli import exits
 
 COMMANDS = {
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",
         epilog=EPILOG,
     )
-    parser.add_argument("--version", action="version", version=_version() if "--version" in words else "")
+    parser.add_argument("--version", action="version", version=f"extauthz {version()}" if "--version" in words else "")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         if name != chosen:
@@ -106,12 +107,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             getattr(flags, f"add_{name}")(commands)
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
     return _piped(import_module(f"extauthz.cli.{chosen}").run, arguments)
-
-
-def _version() -> str:
-    from extauthz.service.version import VERSION  # to look it up takes as long as Python takes to start
-
-    return f"extauthz {VERSION}"
 
 
 def _piped(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
