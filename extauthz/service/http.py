@@ -15,8 +15,9 @@ from extauthz.service.inputs import Clock, QuotaInput, Stale
 from extauthz.service.setting_types import scheme
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import SERVICES, Client, Endpoint
+from extauthz.sources.http import Client, Endpoint
 from extauthz.sources.max_scale import MaxScale
+from extauthz.sources.services import SERVICES
 
 
 def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:

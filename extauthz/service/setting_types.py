@@ -188,7 +188,7 @@ def quotas_url(value: object) -> object:
     """The same of a service that quotas come from."""
     if not (isinstance(value, str) and scheme(value)):
         return value
-    from extauthz.sources.http import SERVICES  # it brings an HTTP client
+    from extauthz.sources.services import SERVICES  # it brings an HTTP client
 
     return checked_url(value, SERVICES)
 

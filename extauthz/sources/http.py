@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -304,40 +304,3 @@ def _name(item: Tree) -> str | None:
     metadata = item.get("metadata") if isinstance(item, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) and selectors.is_subdomain(name) else None
-
-
-class QuotaService(Protocol):
-    """Follows the quotas of one service."""
-
-    good_s: float | None
-    """When it last gave a good answer, on the clock; ``None``: never."""
-    error: str
-    """Why it gives none now; empty: it does."""
-
-    async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
-
-
-class Follow(Protocol):
-    """Makes one."""
-
-    def __call__(
-        self,
-        endpoint: Endpoint,
-        every_s: float,
-        accept: Callable[[Quotas], None],
-        tell: Callable[[str, str], None],
-        clock: Callable[[], float],
-        /,
-    ) -> QuotaService:
-        """Make it; nothing is asked yet.
-
-        Args:
-            every_s: how often it is asked, if it cannot be watched.
-            accept: called with all quotas whenever there is news.
-            tell: called after every request with its result (``ok`` or a code of ``SourceError``) and why it failed.
-        """
-
-
-SERVICES: Final[Mapping[str, Follow]] = {"https": HttpQuotas, "http": HttpQuotas}
-"""The services that quotas may come from, by the scheme of the URL in ``--quotas``. A new one is a row here."""
