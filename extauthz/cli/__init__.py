@@ -1,4 +1,4 @@
-"""The command line: for each command one module of flags and one that runs it, imported only when it is used.
+"""The command line: flags of commands, and a module for each that runs it, imported only when it is used.
 
 In: words of the command line, environment, files. Out: text, and an exit code.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from extauthz import version
 from extauthz.cli import exits
 
 COMMANDS = {
@@ -30,8 +31,12 @@ COMMANDS = {
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",
 }
-"""Each has its flags in ``flags.NAME``, with ``add_parser(commands)``, and what it does in ``NAME``, with
-``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
+"""Each has its flags in ``flags.NAME``, or where ``FLAGS`` says, with ``add_NAME(commands)``, and what it does in
+``NAME``, with ``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
+
+FLAGS = {"serve": "settings"}
+FLAGS |= dict.fromkeys(("check", "headroom", "top"), "asking")
+FLAGS |= dict.fromkeys(("demo", "week", "why", "replay", "simulate"), "small")
 
 EPILOG = """\
 examples:
@@ -92,21 +97,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",
         epilog=EPILOG,
     )
-    parser.add_argument("--version", action="version", version=_version() if "--version" in words else "")
+    parser.add_argument("--version", action="version", version=f"extauthz {version()}" if "--version" in words else "")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         if name != chosen:
             commands.add_parser(name, help=text)
         else:
-            import_module(f"extauthz.cli.flags.{name}").add_parser(commands)
+            flags = import_module(f"extauthz.cli.flags.{FLAGS.get(name, name)}")
+            getattr(flags, f"add_{name}")(commands)
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
     return _piped(import_module(f"extauthz.cli.{chosen}").run, arguments)
-
-
-def _version() -> str:
-    from extauthz.service.version import VERSION  # to look it up takes as long as Python takes to start
-
-    return f"extauthz {VERSION}"
 
 
 def _piped(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from extauthz.cli import exits
-from extauthz.cli.flags.credentials import check
+from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.model import WorkloadRef
 from extauthz.files.content import FilesError
 from extauthz.servers.api.rights import Problem
@@ -70,7 +70,7 @@ def source(arguments: argparse.Namespace) -> Iterator[Source]:
     if len(given) + bool(files) > 1:
         one, other = [*given, *files][:2]
         raise SettingsError(f"--{one} and --{other} are two places; leave one of them out")
-    check(arguments)
+    check_credentials(arguments)
     # A client of a server needs no gate, and a gate no client: what is not needed is not loaded.
     if given or (not files and shutil.which("kubectl") is not None):
         from extauthz.cli.asking_server import asked

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any, Final
 
-from extauthz.cli import options
+from extauthz.cli.flags.settings import effective
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
@@ -39,7 +39,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
             raise SettingsError(
                 f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
             )
-    settings = options.settings(arguments)
+    settings = effective(arguments)
     made = Gate(policy(settings))
     made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)

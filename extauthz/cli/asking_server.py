@@ -42,9 +42,7 @@ def asked(arguments: argparse.Namespace) -> Iterator[Server]:
 def _shown(arguments: argparse.Namespace) -> credentials.Shown:
     if arguments.kubeconfig is None:
         return credentials.of_flags(arguments)
-    from extauthz.cli import kubeconfig  # it needs the Kubernetes client
-
-    return kubeconfig.shown(arguments.kubeconfig)
+    return credentials.of_kubeconfig(arguments.kubeconfig)
 
 
 class Server:

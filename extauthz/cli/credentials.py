@@ -6,7 +6,7 @@ import argparse
 import ssl
 import urllib.request
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from extauthz.files.content import FileProblem, FilesError
 
@@ -47,6 +47,32 @@ def of_flags(arguments: argparse.Namespace) -> Shown:
             raise useless("--token-file", arguments.token_file, "it holds no token", "write one line, the token")
         token = f"Bearer {text}"
     return Shown(token, arguments.client_cert, arguments.client_key)
+
+
+def of_kubeconfig(path: Path) -> Shown:
+    """What its current user has: a token, or a client certificate.
+
+    Raises:
+        FilesError: it cannot be used.
+    """
+    import asyncio
+
+    from extauthz.kube.session import KubeConfig, NoClusterError, authorization  # it needs the Kubernetes client
+
+    async def loaded() -> tuple[Any, str | None]:
+        configuration = await KubeConfig(path).load(anew=True)
+        return configuration, await authorization(configuration)
+
+    try:
+        configuration, token = asyncio.run(loaded())
+    except NoClusterError as error:
+        raise useless("--kubeconfig", path, str(error), "name one that kubectl can use") from None
+    if token is not None:
+        return Shown(token)
+    if not configuration.cert_file:
+        detail = "its current user has neither a token nor a client certificate"
+        raise useless("--kubeconfig", path, detail, "use --token-file")
+    return Shown(None, Path(configuration.cert_file), Path(configuration.key_file))
 
 
 def _context(ca: Path | None, shown: Shown) -> ssl.SSLContext:

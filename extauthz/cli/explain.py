@@ -12,7 +12,6 @@ from extauthz.cli import (
     exits,
     explain_finding,
     explain_hpa,
-    explain_keda,
     explain_knative,
     explain_report,
     report,
@@ -30,7 +29,7 @@ EXPLAINED = {
     HPA: explain_hpa.explained,
     KPA: explain_knative.explained,
     KSVC: explain_knative.of_service,
-    SCALED_OBJECT: explain_keda.explained,
+    SCALED_OBJECT: explain_hpa.of_scaled_object,
 }
 
 

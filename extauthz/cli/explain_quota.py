@@ -7,7 +7,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from extauthz.cli import asking, asking_files, asking_server, options
+from extauthz.cli import asking, asking_files, asking_server
+from extauthz.cli.flags.settings import effective
 from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
@@ -66,7 +67,7 @@ def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | Non
 
 def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:
     """A gate that knows what the files say."""
-    made = Gate(policy(options.settings(arguments)))
+    made = Gate(policy(effective(arguments)))
     made.epoch_s = time.time()
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     builder = SnapshotBuilder()

@@ -17,9 +17,10 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.core.texts import stamp
 from extauthz.files.content import FilesError
 from extauthz.record.reading import Record, RecordError
-from extauthz.replay import hours, page, suggest
+from extauthz.replay import page
+from extauthz.replay.measures import Hours, write_hours
 from extauthz.replay.play import NeverOverError
-from extauthz.replay.run import Refused, Replay, Result
+from extauthz.replay.run import Refused, Replay, Result, suggested
 from extauthz.service.collector import SELDOM
 from extauthz.sources import file
 
@@ -82,16 +83,16 @@ def _write(arguments: argparse.Namespace, result: Result) -> None:
     if arguments.hours is not None and result.hours is not None:
         _write_hours(arguments.hours, result.hours)
     if arguments.suggest is not None:
-        sys.stdout.write(suggest.suggested(result, arguments.suggest))
+        sys.stdout.write(suggested(result, arguments.suggest))
     elif arguments.output == "json":
         sys.stdout.write(report.as_json(as_json(result)))
     else:
         sys.stdout.write("\n".join(table(result)) + "\n")
 
 
-def _write_hours(path: Path, found: hours.Hours) -> None:
+def _write_hours(path: Path, found: Hours) -> None:
     with path.open("w") as opened:
-        hours.write(found, opened)
+        write_hours(found, opened)
 
 
 # Texts.

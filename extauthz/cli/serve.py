@@ -8,7 +8,8 @@ import sys
 
 import yaml
 
-from extauthz.cli import exits, options
+from extauthz.cli import exits
+from extauthz.cli.flags.settings import effective
 from extauthz.service.loading import shown
 from extauthz.service.setting_types import ConfigFileError, SettingsError
 from extauthz.service.settings import Settings, variable, word
@@ -22,7 +23,7 @@ REQUIRED = {
 def run(arguments: argparse.Namespace) -> int:
     """Serve; 0 after a clean stop."""
     try:
-        settings = options.settings(arguments)
+        settings = effective(arguments)
         if arguments.print_settings:
             yaml.safe_dump(shown(settings), sys.stdout, sort_keys=False)
             return 0

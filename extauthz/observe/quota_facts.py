@@ -1,5 +1,5 @@
 """What the gate knows of each WorkspaceQuota, gathered without holding up a decision: for its status, and for the
-series that name a quota."""
+series that name a quota; and what kinds of owners have its devices."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from extauthz.core.model import Decision, Shortage, Unspecified
 from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.problems import Standing, shown
 from extauthz.core.quota.spec import Mode
+from extauthz.core.resources import is_device
 from extauthz.observe.autoscalers import NeverFits
 from extauthz.observe.observers import NOBODY_KNOWN, Serving
 from extauthz.observe.quota_status import Facts, Selected
 
 SLICE = 200
 """Quotas looked at in one go: about a millisecond, which is the most that a decision waits."""
+
+LOOK_S = 30.0
+"""How old the numbers of ``DeviceOwners`` may be."""
 
 Item = TypeVar("Item")
 
@@ -249,3 +253,35 @@ def auditing(decision: Decision) -> Iterator[Shortage | Unspecified]:
     """What would refuse, and only audits."""
     yield from decision.evidence.audit
     yield from (row for row in decision.evidence.unspecified if row.audits)
+
+
+class DeviceOwners:
+    """Adds up what the workloads of each kind use, from time to time, as it takes a look at all workloads.
+
+    ``run()`` is one more task of a gate.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self.used: Level = {}
+        """By quota, resource and kind (``jobs.batch``): devices."""
+
+    async def run(self) -> None:
+        """Look for ever. Ends by cancellation."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Add all up once, letting decisions pass in between."""
+        sums: dict[tuple[str, ...], int] = {}
+        limited = any(is_device(row.resource) for row in self._queries.rows())
+        for number, (ref, used, nodes) in enumerate(self._queries.charges() if limited else (), 1):
+            for key in filter(is_device, used):
+                for node in nodes:
+                    if key in node.hard:
+                        of = node.quota.name, key, ref.group_resource
+                        sums[of] = sums.get(of, 0) + used[key]
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        self.used = {of: amount / NANOS for of, amount in sums.items() if amount}

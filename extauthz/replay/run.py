@@ -1,4 +1,5 @@
-"""Brings the events of a record to a run under quotas and to a sum of what was wanted, and measures both."""
+"""Brings the events of a record to a run under quotas and to a sum of what was wanted, measures both, and suggests
+quotas that would have held that."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, NamedTuple
 
+import yaml
+
+from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage, written
+from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, dumped, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
-from extauthz.replay.hours import Hours
-from extauthz.replay.measures import Clock, Course, Level, Row
+from extauthz.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
 from extauthz.replay.play import Play, Waiting, Workload
 
 _ENDLESS: Final = 10**40
@@ -354,3 +357,31 @@ def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa
         return parse(tree)
     except QuotaSpecError as error:
         raise RecordError(f"quota {name} of the record: {error}; read it with the release that wrote it") from None
+
+
+def suggested(result: Result, percent: float) -> str:
+    """All quotas in YAML, each with that percentile of what was wanted as ``hard``, rounded up to a whole pod of its
+    dearest workload. What was never wanted keeps its limit.
+
+    Args:
+        percent: above 0; 100: the peak.
+    """
+    return yaml.safe_dump_all(
+        [_suggested(result, at, percent) for at in range(len(result.tree.nodes))], sort_keys=False
+    )
+
+
+def _suggested(result: Result, at: int, percent: float) -> object:
+    quota = result.tree.nodes[at].quota
+    spec = dumped(quota)
+    for key, hard in quota.hard.items():
+        row = (quota.name, key)
+        level = result.wanted.get(row)
+        wanted = 0 if level is None else level.peak if percent >= 100 else level.percentile(percent / 100)
+        amount = rounded_up(wanted, result.dearest.get(row, 0)) if wanted else hard
+        spec["hard"][key] = quantities.format(amount, key)
+    spec.pop("overrides", None)
+    guaranteed = {key: min(amount, quantities.parse(spec["hard"][key])) for key, amount in quota.guaranteed.items()}
+    if guaranteed:
+        spec["guaranteed"] = {key: quantities.format(amount, key) for key, amount in guaranteed.items()}
+    return written(quota.name, spec)

@@ -17,12 +17,12 @@ from typing import TextIO, TypeAlias
 import uvloop
 from aiohttp import web
 
+from extauthz import version
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.session import NoClusterError
-from extauthz.observe.device_owners import DeviceOwners
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.quota_facts import Waiting
+from extauthz.observe.quota_facts import DeviceOwners, Waiting
 from extauthz.record.recorder import RecordThread
 from extauthz.rpc.link import Server
 from extauthz.servers.api.answers import Answers
@@ -50,7 +50,6 @@ from extauthz.service.setting_types import OFF, Address, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sources import levels as levels_of_policies
 from extauthz.service.sources import policy_names
-from extauthz.service.version import VERSION
 
 Leave: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -155,7 +154,7 @@ class App:
         if not self._settings.live:
             return
         try:
-            connecting = connect(self._settings.kubeconfig, user_agent=f"extauthz/{VERSION}")
+            connecting = connect(self._settings.kubeconfig, user_agent=f"extauthz/{version()}")
             self._connection = await stack.enter_async_context(connecting)
         except NoClusterError as error:
             raise SettingsError(f"--kubeconfig: {error}") from None
@@ -226,7 +225,7 @@ class App:
         self._stage = ""
         tls = self._settings.tls_cert is not None
         there = {name: str(address) for name, address in addresses.items() if address is not None}
-        self._log.event("info", "serving", version=VERSION, **there, tls=tls, pid=os.getpid())
+        self._log.event("info", "serving", version=version(), **there, tls=tls, pid=os.getpid())
         if self._settings.mode == "audit":
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         grpc_address = addresses["grpc"]
@@ -258,7 +257,7 @@ class App:
     def _knowledge(self) -> Knowledge:
         queries, inputs = self._gate.queries, self._gate.inputs
         return Knowledge(
-            VERSION,
+            version(),
             self._gate.stale or "",
             self._gate.notes(),
             queries.quota_count,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from extauthz import version
 from extauthz.core.decision.gate import Gate
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -16,7 +17,6 @@ from extauthz.observe.notices import NOBODY, OVERFLOW, Notices
 from extauthz.observe.quota_facts import strangers
 from extauthz.service.inputs import Clock
 from extauthz.service.settings import KUBERNETES, Settings
-from extauthz.service.version import VERSION
 
 MOST_ODD: Final = 100
 """Unknown names of one change of quotas that are logged, each in a line."""
@@ -30,7 +30,7 @@ class Notifying:
         self._signs = settings.notify_keys is not None
         self._log = log
         self._sender = Sender(
-            settings.notify_source, settings.notify_keys, settings.notify_ca, user_agent=f"extauthz/{VERSION}"
+            settings.notify_source, settings.notify_keys, settings.notify_ca, user_agent=f"extauthz/{version()}"
         )
         self._delivery = Delivery(self.receivers, self._sender, log.event, clock=clock)
         self.notices = Notices(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from extauthz import version
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.accounts import highest
@@ -22,7 +23,6 @@ from extauthz.record.recorder import Recorder, Seen
 from extauthz.record.scribe import Scribe, Sink
 from extauthz.service.setting_types import size_of
 from extauthz.service.settings import Settings
-from extauthz.service.version import VERSION
 
 STEP = 50
 """Workloads that are told at once: about a millisecond."""
@@ -79,7 +79,7 @@ def recorder(gate: Gate, sink: Sink, name: str, wall: Callable[[], float]) -> Re
 
 def _head(gate: Gate, name: str, now_s: float) -> dict[str, Any]:
     settings = {field.name: getattr(gate.policy, field.name) for field in dataclasses.fields(gate.policy)}
-    return {"gate": name, "version": VERSION, "run": f"{name}/{os.getpid()}/{now_s:.3f}", "settings": settings}
+    return {"gate": name, "version": version(), "run": f"{name}/{os.getpid()}/{now_s:.3f}", "settings": settings}
 
 
 class Recording:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake import admission as intake
+from extauthz.core.intake import counts
 from extauthz.core.intake.counts import read
+from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import (
     Amounts,
     Decision,
@@ -20,14 +23,18 @@ from extauthz.core.model import (
     Request,
     Requester,
     Template,
+    Unreadable,
     WorkloadRef,
 )
 from extauthz.core.objects.custom import Shape
+from extauthz.core.objects.fields import labels_dict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import reviews
+from extauthz.simulate import patches
+
+Tree = Any
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -203,7 +210,59 @@ def shown(asked: Gate, request: Request) -> Reading:
     shows to its webhook."""
     found = read(request)
     entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
-    return reviews.reading(request, entry.observed if entry is not None else None)
+    return reading(request, entry.observed if entry is not None else None)
+
+
+def reading(request: Request, observed: Observed | None) -> Reading:
+    """``observed`` is what the request finds. As an API server does it, the webhook is shown whole objects."""
+    found = read(request)
+    if not isinstance(found, NotACount):
+        return found
+    old = document(found.ref, observed) if observed is not None else None
+    body, content_type = json.loads(request.body), request.headers.get("content-type", "")
+    if request.method == "PATCH" and old is None and content_type != PATCH_TYPES["apply"]:
+        return Unreadable("not-found", "an API server patches no object that is not there", found.ref)
+    new = body if request.method != "PATCH" or old is None else patches.apply(old, content_type, body)
+    if request.method == "POST":
+        old = None
+    named = {"name": found.ref.name} if found.ref.name else {}
+    new = new | {"metadata": {"namespace": found.ref.namespace} | named | new.get("metadata", {})}
+    asked = intake.read(json.dumps(review(found.ref, new, old, request.target)).encode())
+    return asked.question.reading if isinstance(asked, intake.Review) else asked
+
+
+def review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:  # noqa: ANN401 (any object)
+    """The AdmissionReview of an object that an API server is about to store in place of ``old``."""
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "resource": {"group": ref.group, "version": "v1", "resource": ref.resource},
+        "name": ref.name,
+        "namespace": ref.namespace,
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {},
+        "object": new,
+        "oldObject": old,
+        "dryRun": counts.dry_run(target.partition("?")[2]),
+    }
+    return {"apiVersion": intake.API_VERSION, "kind": intake.KIND, "request": request}
+
+
+def document(ref: WorkloadRef, observed: Observed) -> dict[str, Any]:
+    """The object of which so much was kept."""
+    metadata: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace, "labels": labels_dict(observed.labels)}
+    named = {"uid": observed.uid, "resourceVersion": observed.resource_version}
+    metadata |= {key: value for key, value in named.items() if value}
+    if observed.owner is not None:
+        group, kind, name, uid = observed.owner
+        api = f"{group}/v1" if group else "v1"
+        metadata["ownerReferences"] = [{"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": True}]
+    spec: dict[str, Any] = {"replicas": observed.replicas}
+    if observed.selector:
+        spec["selector"] = {"matchLabels": labels_dict(observed.selector)}
+    if observed.template is not None:
+        spec |= json.loads(observed.template.text)
+    api = f"{ref.group}/v1" if ref.group else "v1"
+    return {"apiVersion": api, "kind": BY_KEY[ref[:2]].name, "metadata": metadata, "spec": spec}
 
 
 def admission(
@@ -239,3 +298,83 @@ def scale_object(name: str = "web", replicas: int = 1, version: str = "1", *, na
     """A Scale as an API server shows it to a webhook."""
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version}
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": replicas}}
+
+
+# Objects with several pod templates, as RayCluster and JobSet have them, and where: for tests of ``pod-groups``.
+
+RAY: Final = (
+    "{rayclusters.ray.io: [{template: .spec.headGroupSpec.template, unless: .spec.suspend}, "
+    "{template: '.spec.workerGroupSpecs[*].template', "
+    "count: ['.spec.workerGroupSpecs[*].replicas', '.spec.workerGroupSpecs[*].numOfHosts'], "
+    "least: '.spec.workerGroupSpecs[*].minReplicas', unless: [.spec.suspend, '.spec.workerGroupSpecs[*].suspend']}]}"
+)
+"""The setting, as docs/counting.md has it."""
+
+JOB_SETS: Final = (
+    "{jobsets.jobset.x-k8s.io: [{template: '.spec.replicatedJobs[*].template.spec.template', "
+    "count: ['.spec.replicatedJobs[*].replicas', '.spec.replicatedJobs[*].template.spec.parallelism'], "
+    "unless: [.spec.suspend, .status.terminalState]}]}"
+)
+
+LEADER_WORKER_SETS: Final = (
+    "{leaderworkersets.leaderworkerset.x-k8s.io: [{template: .spec.leaderWorkerTemplate.leaderTemplate, "
+    "instead: .spec.leaderWorkerTemplate.workerTemplate}, {template: .spec.leaderWorkerTemplate.workerTemplate, "
+    "count: .spec.leaderWorkerTemplate.size, minus: 1, through: pods}]}"
+)
+
+
+def worker(name: str, replicas: int | None, requests: Mapping[str, str], **more: Any) -> Tree:  # noqa: ANN401
+    """A worker group of a RayCluster."""
+    count = {} if replicas is None else {"replicas": replicas}
+    return {"groupName": name, "template": pod(requests)} | count | more
+
+
+def raycluster(*workers: Tree, name: str = "ray", version: str = "7", **spec: Any) -> Tree:  # noqa: ANN401
+    """A RayCluster whose head needs one CPU."""
+    metadata = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "resourceVersion": version}
+    spec = {"headGroupSpec": {"template": pod({"cpu": "1"})}, "workerGroupSpecs": list(workers)} | spec
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+
+
+def jobset(replicas: int, parallelism: int, name: str = "train", version: str = "7", **spec: Any) -> Tree:  # noqa: ANN401
+    """A JobSet of equal Jobs, whose pods need one CPU each."""
+    metadata = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "resourceVersion": version}
+    job = {"spec": {"parallelism": parallelism, "template": pod({"cpu": "1"})}}
+    jobs = [{"name": "workers", "replicas": replicas, "template": job}]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata,
+        "spec": {"replicatedJobs": jobs} | spec,
+    }
+
+
+def leader_worker_set(replicas: int, size: int | None, leader: str | None = None, version: str = "7") -> Tree:
+    """A LeaderWorkerSet. Workers need one CPU each, and leaders ``leader``, or the same."""
+    metadata = {"name": "lws", "namespace": "team-a", "uid": "uid-lws", "resourceVersion": version}
+    pods = {"size": size, "workerTemplate": pod({"cpu": "1"})}
+    pods |= {"leaderTemplate": pod({"cpu": leader})} if leader is not None else {}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": pods}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def definition(group: str, version: str, plural: str, kind: str) -> Tree:
+    """A CustomResourceDefinition without a scale subresource."""
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }
+
+
+RAY_CLUSTERS: Final = definition("ray.io", "v1", "rayclusters", "RayCluster")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from testcontainers.compose import DockerCompose
 
-from extauthz.testing.compose.show import FITS, LOOK
+from extauthz.testing.compose import FITS, LOOK
 from tests.compose import engine
 from tests.waiting import eventually
 

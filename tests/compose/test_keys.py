@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.testing.compose import keys
+from extauthz.testing import compose as keys
 from extauthz.testing.envoy import validate
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
-    keys.make(folder)
+    keys.make_keys(folder)
     return folder
 
 
@@ -29,7 +29,7 @@ def test_envoy_takes_its_configuration(made: Path):
 
 def test_what_was_made_stays_when_it_runs_again(made: Path):
     before = {file.name: file.read_bytes() for file in made.iterdir()}
-    keys.make(made)
+    keys.make_keys(made)
     assert {file.name: file.read_bytes() for file in made.iterdir()} == before
 
 

@@ -22,7 +22,7 @@ from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.testing import authz
 from extauthz.testing.authz import ScriptedAuthz
-from extauthz.testing.volumes import of_annotations
+from extauthz.testing.kubelet import of_annotations
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree

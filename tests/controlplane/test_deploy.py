@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz import version
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import connect
 from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS
 from extauthz.service.settings import described, word
-from extauthz.service.version import VERSION
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError
@@ -104,7 +104,7 @@ def test_the_flags_of_the_deployment_are_settings():
 
 def test_the_image_is_the_version_of_the_package():
     container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == f"extauthz:{VERSION}"
+    assert container["image"] == f"extauthz:{version()}"
 
 
 def test_ports_are_named_alike_everywhere():

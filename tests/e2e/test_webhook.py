@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.render.options import Profile
-from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
+from extauthz.testing.builders import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError

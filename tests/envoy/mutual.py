@@ -9,8 +9,8 @@ from typing import Any
 
 from extauthz.render.options import GateTls
 from extauthz.testing.certs import Authority
+from extauthz.testing.kubelet import Volume
 from extauthz.testing.stack import unused_port
-from extauthz.testing.volumes import Volume
 
 from .test_settling import TEAMS, Real
 

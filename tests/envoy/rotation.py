@@ -10,7 +10,7 @@ from typing import Any
 
 from extauthz.testing.certs import LOOPBACK_NAMES, Authority
 from extauthz.testing.gate import Gate
-from extauthz.testing.volumes import Volume
+from extauthz.testing.kubelet import Volume
 from tests.waiting import eventually
 
 ROTATIONS = 5

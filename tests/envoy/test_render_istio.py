@@ -20,7 +20,7 @@ from extauthz.render import envoy, istio, manifests, options, routes
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
-from extauthz.testing.volumes import of_annotations
+from extauthz.testing.kubelet import of_annotations
 from tests.envoy.test_render import give_files, give_secrets
 
 REPOSITORY = Path(__file__).parents[2]

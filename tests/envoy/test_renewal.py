@@ -13,8 +13,8 @@ import pytest
 from extauthz.render.options import SidecarOptions
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
+from extauthz.testing.kubelet import Volume
 from extauthz.testing.stack import SCALE
-from extauthz.testing.volumes import Volume
 from tests.waiting import eventually
 
 from .mutual import Mutual, shown

@@ -19,9 +19,8 @@ from extauthz.core.objects.custom import Shapes
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
-from extauthz.testing.builders import admission, scale_object, workload
+from extauthz.testing.builders import RAY, RAY_CLUSTERS, admission, raycluster, scale_object, worker, workload
 from extauthz.testing.certs import Authority, Pair
-from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.servers.running import QUOTAS, STATE, Running
 from tests.servers.test_serve import start, within
 

@@ -18,8 +18,7 @@ import yaml
 
 from extauthz.cli import asking, asking_server, headroom, main, top
 from extauthz.servers.api.answers import Answers
-from extauthz.testing.builders import pod
-from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
+from extauthz.testing.builders import RAY, RAY_CLUSTERS, pod, raycluster, worker
 from tests.servers.running import Running
 
 QUOTAS = """\

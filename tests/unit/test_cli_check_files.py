@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from extauthz.simulate.objects import definition
-from extauthz.testing.builders import pod
-from extauthz.testing.grouped import RAY, RAY_CLUSTERS, raycluster, worker
+from extauthz.testing.builders import RAY, RAY_CLUSTERS, pod, raycluster, worker
 from tests.unit.test_cli_check import STATE, Check
 
 SET = """\

@@ -17,13 +17,13 @@ from extauthz.core.objects.groups import Group, Groups
 from extauthz.service.loading import load
 from extauthz.service.pod_groups import declared, parse
 from extauthz.service.setting_types import SettingsError
-from extauthz.testing.builders import pod
-from extauthz.testing.grouped import (
+from extauthz.testing.builders import (
     JOB_SETS,
     LEADER_WORKER_SETS,
     RAY,
     jobset,
     leader_worker_set,
+    pod,
     raycluster,
     worker,
 )

@@ -1,4 +1,5 @@
-"""Flags of ``top``, ``headroom`` and ``check``: where their answers come from, and of which workload."""
+"""Flags of ``top``, ``headroom`` and ``check``: what is asked, where their answers come from, and what ``--server`` is
+shown by who asks."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from extauthz.cli.flags import credentials, settings
+from extauthz.cli.flags import settings
 from extauthz.core import texts
 from extauthz.core.kinds import GATED
 from extauthz.core.quota import overrides
+from extauthz.service.setting_types import SettingsError
 
 PLACE: Final = "extauthz-system/extauthz"
 """Namespace and Service of a gate, as the chart is installed by default."""
@@ -18,7 +20,6 @@ SETTINGS = (
     "on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unknown_policy",
     "on_unsynced", "scaled_templates", "pod_groups",
 )  # fmt: skip
-
 
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 
@@ -46,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    credentials.add_credentials(parser)
+    _add_credentials(parser)
     settings.add(parser, SETTINGS)
 
 
@@ -79,3 +80,155 @@ def workload(text: str) -> tuple[str, str, str]:
         return group, plural, name
     known = ", ".join(sorted((*SHORT, *(one.key[1] for one in GATED))))
     raise argparse.ArgumentTypeError(f"{kind!r} is no kind with replicas; there are {known}, and PLURAL.GROUP")
+
+
+CREDENTIALS: Final = {
+    "ca": "Authorities of the gate's certificate, PEM. Default: the system's.",
+    "token_file": "A bearer token, such as `kubectl create token` prints.",
+    "client_cert": "A client certificate of an authority in the gate's --api-client-ca, PEM.",
+    "client_key": "Its private key, PEM.",
+    "kubeconfig": "In place of these: shows the token, or the client certificate, of its current user.",
+}
+
+
+def _add_credentials(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
+    for name, text in CREDENTIALS.items():
+        group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
+
+
+def _word(name: str) -> str:
+    """As it is spelled after its dashes."""
+    return name.replace("_", "-")
+
+
+def check_credentials(arguments: argparse.Namespace) -> None:
+    """Whether the flags go together; else SettingsError."""
+    given = [name for name in CREDENTIALS if getattr(arguments, name) is not None]
+    if not given:
+        return
+    if arguments.server is None:
+        raise SettingsError(f"--{_word(given[0])} is for --server https://…; give that, or leave it out")
+    if not arguments.server.startswith("https://"):
+        raise SettingsError(f"--{_word(given[0])}: credentials go over https only; write --server https://…")
+    if (arguments.client_cert is None) != (arguments.client_key is None):
+        raise SettingsError("--client-cert and --client-key go together; give both or neither")
+    if arguments.kubeconfig is not None and set(given) - {"kubeconfig", "ca"}:
+        raise SettingsError("--kubeconfig stands in place of --token-file and --client-cert; leave one of them out")
+
+
+TOP = """\
+Shows every quota with what is used, reserved and hard. With the name of a quota, it shows the workloads that count in
+it: what uses most comes first. Reserved is what writes that are under way may add."""
+
+TOP_EPILOG = """\
+examples:
+  extauthz top --quotas quotas/ --state state.yaml
+  extauthz top acme --sort requests.nvidia.com/gpu --server http://127.0.0.1:9192
+  extauthz top acme --by kind                           (who has the GPUs: Deployments, Jobs, …)
+  extauthz top                                          (a gate in the cluster, by kubectl port-forward)
+
+exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it does not know the quota"""
+
+
+def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``top``."""
+    parser = commands.add_parser("top", description=TOP, epilog=TOP_EPILOG)
+    parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
+    parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
+    parser.add_argument(
+        "--by", choices=["kind"], help="What kinds of workloads use of each resource of the quota, devices first."
+    )
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="Workloads at most. Default: 20.")
+    add(parser)
+
+
+HEADROOM = """\
+Says how many replicas a workload may have, and which quota stands in the way of one more. It is a look and no promise:
+it reserves nothing."""
+
+HEADROOM_EPILOG = """\
+examples:
+  extauthz headroom deploy/web -n shop --quotas quotas/ --state state.yaml
+  extauthz headroom deploy/web -n shop --server http://127.0.0.1:9192
+  extauthz headroom -f deployment.yaml -n shop          (a gate in the cluster, by kubectl port-forward)
+
+exit codes: 0 at least one replica more fits, 1 none does, 64 wrong usage, 65 a file is wrong, 69 no server, or it does
+not know the workload, or would refuse it at any size"""
+
+
+def add_headroom(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``headroom``."""
+    parser = commands.add_parser("headroom", description=HEADROOM, epilog=HEADROOM_EPILOG)
+    parser.add_argument("workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web.")
+    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
+    parser.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="In place of KIND/NAME a manifest of a workload that does not exist yet, or is to be changed; - reads "
+        "standard input.",
+    )
+    add(parser)
+
+
+CHECK = """\
+Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
+workload and the count that it should get, a request as it would come over the wire, or (-f) whole objects, each by
+itself. Of these each gets a line, with the sentence if it is refused; objects without replicas are left out."""
+
+CHECK_EPILOG = """\
+examples:
+  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
+  extauthz check deploy/web -n shop --replicas 9 --server http://127.0.0.1:9192
+  extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
+      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
+      --header content-type:application/merge-patch+json --body patch.json
+  extauthz check -f manifests/ -n shop --custom rollouts.argoproj.io
+  helm template shop ./chart | extauthz check -f - -n shop --server http://127.0.0.1:9192
+  echo '{"spec":{"replicas":9}}' | extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
+      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
+      --header content-type:application/merge-patch+json --body - -o json
+
+exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
+69 no server. Of several objects: 1 if any is denied, else 2 if any is unavailable"""
+
+
+def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``check``."""
+    parser = commands.add_parser("check", description=CHECK, epilog=CHECK_EPILOG)
+    parser.add_argument(
+        "workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
+    )
+    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
+    parser.add_argument("--replicas", type=int, metavar="N", help="The count that the workload should get.")
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        metavar="FILE|DIR|-",
+        help="In place of a workload: the objects of these YAML or JSON files, each as the webhook would be shown it; "
+        "- reads standard input. May be repeated.",
+    )
+    parser.add_argument(
+        "--custom",
+        action="append",
+        default=[],
+        metavar="PLURAL.GROUP",
+        help="With -f: also objects of this custom resource, such as rollouts.argoproj.io, which the webhook is asked "
+        "about with the same flag. May be repeated.",
+    )
+    parser.add_argument("--method", help="In place of a workload: PUT, PATCH or POST, or any other.")
+    parser.add_argument("--path", help="The request target with its query, escaped as it would be sent.")
+    parser.add_argument(
+        "--header", type=_header, action="append", default=[], metavar="NAME:VALUE", help="May be repeated."
+    )
+    parser.add_argument("--body", metavar="FILE|-", help="The body as it would be sent; - reads standard input.")
+    add(parser)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:VALUE; write for example content-type:application/json")
+    return name.strip().lower(), value.strip()

@@ -29,7 +29,7 @@ examples:
 exit codes: 0 no check fails, 1 one does (with --strict: or warns), 64 wrong usage, 65 a file is wrong"""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("doctor", description=DESCRIPTION, epilog=EPILOG)
     _proxy(parser.add_argument_group("the proxy"))

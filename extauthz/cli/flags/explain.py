@@ -35,7 +35,7 @@ exit codes: 0 the autoscaler gets what it asks for, 1 something holds it back (t
 depends on is not among the objects, 64 wrong usage, 65 a file is wrong, 69 no cluster or server"""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("explain", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(

@@ -377,7 +377,7 @@ certificate to show, gate-client too. Print each with the same options.
 Check the result with `envoy --mode validate -c sidecar.yaml`; the files it names must exist for that."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     commands_parser = commands.add_parser("render", description=DESCRIPTION)
     what = commands_parser.add_subparsers(metavar="WHAT", required=True, dest="what")

@@ -1,17 +1,18 @@
-"""The next count of a PodAutoscaler, taken as Knative's autoscaler takes it; or, if nobody gives the values of its
-metric, what can be concluded from its status."""
+"""The next count of a PodAutoscaler, step by step, as Knative's autoscaler takes it, with its bounds and its way to
+zero; or, if nobody gives the values of its metric, what can be concluded from its status."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from extauthz.core.objects.fields import at
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
-from extauthz.explain.objects import condition
+from extauthz.explain.objects import condition, moment
 
-from . import scaler, words
 from .decider import Values, Wanted, wanted
+from .rules import INT32, Rules
 from .scene import Scene
 
 RETRIED_S: Final = 1100.0
@@ -46,15 +47,15 @@ def decide(scene: Scene, values: Values | None) -> Answer:
     found = wanted(rules, values, scene.ready, scene.memory)
     sure = rules.config_known and scene.ready_known
     own = found.counts
-    limits = scaler.bounds(scene)
+    limits = _limits(scene)
     bounded = Range(*map(limits.apply, own))
-    ends = [scaler.applied(scene, count) for count in bounded]
+    ends = [_applied(scene, count) for count in bounded]
     last = ends[1]
     steps = [
-        words.metric(rules, values, found, certain=rules.config_known),
-        *words.rates(rules, found, scene.ready, certain=sure),
-        words.panic(scene, values, found, certain=sure and own.certain),
-        words.bounds(rules, limits, own.guess, bounded, certain=sure and limits.certain and bounded.certain),
+        _metric(rules, values, found, certain=rules.config_known),
+        *_rates(rules, found, scene.ready, certain=sure),
+        _panic(scene, values, found, certain=sure and own.certain),
+        _bounds(rules, limits, own.guess, bounded, certain=sure and limits.certain and bounded.certain),
     ]
     certain = sure and limits.certain and all(one.certain and one[:2] == last[:2] for one in ends)
     if last.why or last.text:
@@ -65,7 +66,7 @@ def decide(scene: Scene, values: Values | None) -> Answer:
     )
 
 
-def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: scaler.Outcome) -> str:
+def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: _Outcome) -> str:
     if last.replicas != scene.replicas:
         return "scales-up" if last.replicas > scene.replicas else "scales-down"
     if last.why and (scene.replicas > 0 or last.why != "zero-waits"):
@@ -89,21 +90,21 @@ def _backwards(scene: Scene) -> Answer:
         failing = condition(scene.objects.one("Metric", scene.namespace, scene.name) or {}, "Ready")
         said = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
         note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
-        step = Step("status", words.no_metrics(note), replicas, certain=False)
+        step = Step("status", _no_metrics(note), replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
-    steps = [words.status(scene)]
+    steps = [_status(scene)]
     last = scene.refused[-1] if scene.refused else None
     if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
         steps.append(Step("write", f"its write was refused: {last.text}", replicas, certain=False))
         return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)
     if scale == 0 and replicas > 0:
-        last_step = scaler.applied(scene, 0)
+        last_step = _applied(scene, 0)
         steps.append(Step("zero", last_step.text, last_step.replicas, certain=False))
         end = last_step.replicas
         outcome = "scales-down" if end < replicas else "zero-waits"
         return Answer(replicas, end, last_step.scale, outcome, False, tuple(steps), None, last_step.text)
-    limits = scaler.bounds(scene)
-    steps.append(words.bounds(scene.rules, limits, scale, Range(scale, scale, scale), certain=False))
+    limits = _limits(scene)
+    steps.append(_bounds(scene.rules, limits, scale, Range(scale, scale, scale), certain=False))
     if scale != replicas:
         outcome = "scales-up" if scale > replicas else "scales-down"
     elif limits.most and scale >= limits.most:
@@ -113,3 +114,223 @@ def _backwards(scene: Scene) -> Answer:
     else:
         outcome = "idle" if scale == 0 else "on-target"
     return Answer(replicas, scale, scale, outcome, False, tuple(steps), None)
+
+
+# What becomes of a count that it asks for: minimum, maximum, and the way to zero, in the order of
+# ``pkg/reconciler/autoscaling/kpa/scaler.go`` of knative.dev/serving.
+
+
+class _Bounds(NamedTuple):
+    """What it may be; 0 as ``most`` is no limit."""
+
+    least: int
+    most: int
+    note: str
+    """Where ``least`` is of, if it is not min-scale."""
+    certain: bool
+
+    def apply(self, count: int) -> int:
+        if count < self.least:
+            return self.least
+        return self.most if self.most and count > self.most else count
+
+
+class _Outcome(NamedTuple):
+    """What is written."""
+
+    scale: int
+    """``status.desiredScale`` then."""
+    replicas: int
+    why: str
+    """A reason word if zero was asked for; else empty."""
+    text: str
+    certain: bool
+
+
+def _limits(scene: Scene) -> _Bounds:
+    """Minimum and maximum of now."""
+    rules = scene.rules
+    if rules.initial <= 1 or scene.initialized or rules.initial <= rules.least:
+        return _Bounds(rules.least, rules.most, "", certain=True)
+    note = "initial-scale, until it has had that once"
+    if scene.ready >= rules.initial:
+        # It has that now; it is marked so when it is next looked at, and then min-scale counts.
+        return _Bounds(rules.least, rules.most, "", certain=False)
+    if rules.reachable:
+        return _Bounds(rules.initial, rules.most, note, certain=True)
+    # Older releases start what no route reaches at its initial scale, too.
+    return _Bounds(rules.least, rules.most, "", certain=False)
+
+
+def _applied(scene: Scene, count: int) -> _Outcome:
+    """What comes of a count within the bounds."""
+    if count > 0:
+        return _Outcome(count, count, "", "", certain=True)
+    if not scene.rules.to_zero:
+        text = "enable-scale-to-zero is false in config-autoscaler, so one stays"
+        return _Outcome(1, 1, "zero-disabled", text, certain=True)
+    status = condition(scene.autoscaler, "Active").get("status", "Unknown")
+    if status == "Unknown":
+        return _activating(scene)
+    return _active(scene) if status == "True" else _inactive(scene)
+
+
+def _activating(scene: Scene) -> _Outcome:
+    """It has been started and has not been ready yet."""
+    since = _since(scene)
+    limit = scene.rules.activation_within_s
+    if since is not None and since > limit:
+        text = f"it has not become ready within {limit:g} s, so it goes to zero"
+        return _Outcome(0, 0, "timed-out", text, certain=True)
+    text = f"it is being started, and is given {limit:g} s for that"
+    return _Outcome(scene.scale, scene.replicas, "activating", text, certain=since is not None)
+
+
+def _active(scene: Scene) -> _Outcome:
+    """It must have been active for a stable window; then it is first called inactive."""
+    since, window = _since(scene), scene.rules.stable_window_s
+    if since is not None and since >= window:
+        text = f"nothing asks for it, so it is marked inactive; it goes to zero {_grace(scene)} later"
+        return _Outcome(0, scene.replicas, "zero-waits", text, certain=True)
+    left = "" if since is None else f", {window - since:.0f} s from now"
+    text = f"nothing asks for it, but it became active less than {window:g} s ago (its stable window){left}; one stays"
+    return _Outcome(1, 1, "zero-waits", text, certain=since is not None)
+
+
+def _inactive(scene: Scene) -> _Outcome:
+    """The activator must be in the path for the grace period, and the last pod is kept as long as is asked."""
+    since, rules = _since(scene), scene.rules
+    sure = since is not None and rules.burst == -1
+    since = 0.0 if since is None else since
+    if since >= max(rules.grace_s, rules.retention_s):
+        text = f"nothing has asked for it for {since:.0f} s, so it goes to zero"
+        return _Outcome(0, 0, "", text, certain=sure)
+    if since < rules.retention_s:
+        text = f"the last pod is kept for {rules.retention_s:g} s (scale-to-zero-pod-retention-period)"
+        return _Outcome(0, scene.replicas, "zero-waits", text, certain=True)
+    service = scene.objects.one("ServerlessService", scene.namespace, scene.name)
+    proxied = condition(service or {}, "ActivatorEndpointsPopulated")
+    if proxied.get("status") == "True" and scene.now - moment(proxied["lastTransitionTime"]) >= rules.grace_s:
+        text = f"requests have gone to the activator for {rules.grace_s:g} s, so it goes to zero"
+        return _Outcome(0, 0, "", text, certain=sure)
+    text = f"requests must go to the activator for {rules.grace_s:g} s first (scale-to-zero-grace-period)"
+    return _Outcome(0, scene.replicas, "zero-waits", text, certain=sure and bool(proxied))
+
+
+def _grace(scene: Scene) -> str:
+    return f"at most {max(scene.rules.grace_s, scene.rules.retention_s):g} s"
+
+
+def _since(scene: Scene) -> float | None:
+    """For how long it has been as it is."""
+    time = at(condition(scene.autoscaler, "Active"), "lastTransitionTime")
+    return None if time is None else scene.now - moment(time)
+
+
+# The steps, in words.
+
+_UNITS = {"concurrency": "requests at a time", "rps": "requests a second"}
+
+
+def amount(value: float) -> str:
+    """A value of a metric, as a person writes it."""
+    return f"{value:.6g}"
+
+
+def target(rules: Rules) -> str:
+    """What each replica is aimed at."""
+    part = rules.target / rules.total if rules.total else 1.0
+    made = "" if part == 1.0 else f" ({amount(rules.total)} × {part * 100:.6g} %)"
+    return f"the target is {amount(rules.target)} for each replica{made}"
+
+
+def _metric(rules: Rules, values: Values, found: Wanted, *, certain: bool) -> Step:
+    """Both windows against the target."""
+    aim = amount(rules.target)
+    text = (
+        f"{rules.metric} is {amount(values.stable)} over the stable window ({rules.stable_window_s:g} s) and "
+        f"{amount(values.panic)} over the panic window ({rules.panic_window_s:g} s); {target(rules)}: "
+        f"⌈{amount(values.stable)} / {aim}⌉ = {found.by_stable} and ⌈{amount(values.panic)} / {aim}⌉ = {found.by_panic}"
+    )
+    if not rules.config_known:
+        text += " (config-autoscaler is not among the objects, or has what is no number; defaults stand in)"
+    return Step("metric", text, found.by_stable, certain)
+
+
+def _rates(rules: Rules, found: Wanted, ready: int, *, certain: bool) -> list[Step]:
+    """What one step may be at most, and activation-scale."""
+    steps = []
+    both = (found.by_stable, found.by_panic)
+    if max(both) > found.ceiling or min(both) < found.floor:
+        text = (
+            f"with {ready} ready, max-scale-up-rate {rules.up_rate:g} allows at most {found.ceiling}, and "
+            f"max-scale-down-rate {rules.down_rate:g} at least {found.floor}"
+        )
+        held = min(max(found.by_stable, found.floor), found.ceiling)
+        steps.append(Step("rates", text, held, certain))
+    if found.activated:
+        text = f"activation-scale makes at least {rules.activation} of what is not 0"
+        steps.append(Step("activation-scale", text, rules.activation, certain))
+    return steps
+
+
+def _panic(scene: Scene, values: Values, found: Wanted, *, certain: bool) -> Step:
+    """Panic mode, and the counts that it keeps."""
+    rules, pods = scene.rules, max(1, scene.ready)
+    ratio = f"{found.by_panic} / {pods} ready = {amount(found.by_panic / pods)}"
+    if found.over:
+        text = (
+            f"{ratio} is at least the panic threshold of {rules.panic_threshold:g}: panic mode, which never scales down"
+        )
+    elif values.panics:
+        text = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}, but it is still in panic mode"
+    elif values.panics is False:
+        text = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}, and it is not in panic mode"
+    else:
+        text = (
+            f"{ratio} is below the panic threshold of {rules.panic_threshold:g}; whether it is still in panic mode "
+            f"only the autoscaler knows (--at panic-mode=0 or 1)"
+        )
+        text = text if not certain else f"{ratio} is below the panic threshold of {rules.panic_threshold:g}"
+    if rules.delay_s:
+        text += f"; the largest count of the last {rules.delay_s:g} s stays (scale-down-delay)"
+    if not certain and found.counts.high > found.counts.low:
+        most = "any number" if found.counts.high == INT32 else str(found.counts.high)
+        text += f"; what it remembers may make it {found.counts.low} to {most}"
+    return Step("panic", text, found.counts.guess, certain)
+
+
+def _bounds(rules: Rules, limits: _Bounds, wanted: int, found: Range, *, certain: bool) -> Step:
+    """Minimum and maximum."""
+    most = str(limits.most) if limits.most else "none"
+    within = f"min-scale {rules.least}, max-scale {most}"
+    if limits.note:
+        within = f"{limits.least} at least ({limits.note}), max-scale {most}"
+    if found.guess == wanted:
+        return Step("bounds", f"{wanted} is within the bounds ({within})", wanted, certain)
+    return Step("bounds", f"the bounds make {found.guess} of {wanted} ({within})", found.guess, certain)
+
+
+def _status(scene: Scene) -> Step:
+    """What its last decision tells of its metric."""
+    rules, scale = scene.rules, scene.scale
+    if scale == 0:
+        return Step("status", f"{rules.metric} is 0, by its status (desiredScale 0)", 0, certain=False)
+    least, most = amount(rules.target * (scale - 1)), amount(rules.target * scale)
+    unit = _UNITS[rules.metric]
+    if rules.most and scale >= rules.most:
+        means = f"more than {least} {unit}"
+    elif scale <= rules.least:
+        means = f"at most {most} {unit}"
+    else:
+        means = f"more than {least} and at most {most} {unit}, if panic mode, rates and delay change nothing"
+    text = (
+        f"what it measures is known to the autoscaler only (--at {rules.metric}=N); its status says desiredScale "
+        f"{scale}, and {target(rules)}: that is {means}"
+    )
+    return Step("status", text, scale, certain=False)
+
+
+def _no_metrics(note: str) -> str:
+    """It has not decided yet."""
+    return "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")

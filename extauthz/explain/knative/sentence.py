@@ -9,8 +9,8 @@ from typing import Final
 
 from extauthz.explain.sentence import Change
 
-from . import rules, words
-from .decide import Answer, decide
+from . import rules
+from .decide import Answer, amount, decide, target
 from .decider import Values
 from .rules import GROUP, Rules
 from .scene import Scene
@@ -72,7 +72,7 @@ def _why(scene: Scene, answer: Answer) -> str:
 
 def _measured(rules: Rules, values: Values) -> str:
     both = sorted({values.stable, values.panic})
-    return f"{rules.metric} is {' and '.join(words.amount(one) for one in both)}, {words.target(rules)}"
+    return f"{rules.metric} is {' and '.join(amount(one) for one in both)}, {target(rules)}"
 
 
 def _bound(scene: Scene, answer: Answer) -> str:
@@ -111,8 +111,8 @@ def _value(scene: Scene, wanted: int) -> Iterator[Change]:
 
     if (count := _least(lambda one: at(one) >= wanted)) is None:
         return
-    after, shown = at(count), words.amount(aim * (count - 1))
-    text = f"{scene.rules.metric} above {shown} over both windows ({words.target(scene.rules)}): {_count(after)}"
+    after, shown = at(count), amount(aim * (count - 1))
+    text = f"{scene.rules.metric} above {shown} over both windows ({target(scene.rules)}): {_count(after)}"
     yield Change("metric", text, shown, after)
 
 

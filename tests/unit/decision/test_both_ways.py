@@ -13,7 +13,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, Write
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune
-from extauthz.testing import builders, reviews
+from extauthz.testing import builders
 from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
 from tests.unit.asking import asker, books
 from tests.unit.intake.test_read import RECORDED, request_of
@@ -181,7 +181,7 @@ def before(write: Write) -> Observed:
 
 def tree(write: Write, observed: Observed, replicas: int) -> dict[str, Any]:
     """An object, or its Scale, as an API server shows it."""
-    shown = reviews.document(write.ref, observed)
+    shown = builders.document(write.ref, observed)
     spec = {"replicas": replicas} if write.scale else shown["spec"] | {"replicas": replicas}
     return shown | {"spec": spec}
 

@@ -18,15 +18,17 @@ from extauthz.kube.resource import scaled
 from extauthz.observe.episodes import outlook
 from extauthz.service.pod_groups import parse
 from extauthz.testing import builders
-from extauthz.testing.builders import admission, pod, quota
-from extauthz.testing.grouped import (
+from extauthz.testing.builders import (
     JOB_SETS,
     LEADER_WORKER_SETS,
     RAY,
     RAY_CLUSTERS,
+    admission,
     definition,
     jobset,
     leader_worker_set,
+    pod,
+    quota,
     raycluster,
     worker,
 )

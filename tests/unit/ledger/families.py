@@ -20,7 +20,7 @@ from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError
 from extauthz.simulate import patches
-from extauthz.testing import reviews
+from extauthz.testing import builders
 from extauthz.testing.builders import Snapshot, create, owned_by, patch, path, pod, quota, workload
 
 Tree = Any
@@ -92,7 +92,7 @@ class Cluster:
             if old
             else new
         )
-        review = admission.read(json.dumps(reviews.review(ref, asked, old, request.target)).encode())
+        review = admission.read(json.dumps(builders.review(ref, asked, old, request.target)).encode())
         assert isinstance(review, admission.Review)
         return review.question.reading, Admitted(
             at, new, old["metadata"]["resourceVersion"] if old is not None else None

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from extauthz.core.queries import Queries
-from extauthz.observe import device_owners
-from extauthz.observe.device_owners import DeviceOwners
+from extauthz.observe import quota_facts
+from extauthz.observe.quota_facts import DeviceOwners
 from extauthz.testing.builders import gate, quota, workload
 
 GPUS = "requests.nvidia.com/gpu"
@@ -24,7 +24,7 @@ async def test_where_no_device_is_limited_nothing_is_added_up(hard: dict[str, st
 async def test_each_kind_of_owner_has_its_sum_in_each_quota_that_limits_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_owners, "SLICE", 1)
+    monkeypatch.setattr(quota_facts, "SLICE", 1)
     quotas = [quota("corp", {GPUS: "99"}, namespaces=None), quota("acme", {GPUS: "20", "pods": "99"}, parent="corp")]
     trees = [
         workload("web", 2, {"nvidia.com/gpu": "3", "cpu": "1"}),
@@ -39,7 +39,7 @@ async def test_each_kind_of_owner_has_its_sum_in_each_quota_that_limits_the_devi
 
 
 async def test_it_looks_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_owners, "LOOK_S", 0.0)
+    monkeypatch.setattr(quota_facts, "LOOK_S", 0.0)
     looks = 0
 
     class Counted(DeviceOwners):

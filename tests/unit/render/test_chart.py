@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from extauthz import version
 from extauthz.cluster import selectors
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.notify.receivers import Receiver, parse_all
@@ -22,7 +23,6 @@ from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
 from extauthz.service import settings
 from extauthz.service.loading import load
-from extauthz.service.version import VERSION
 from tests import rendering
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +80,7 @@ def described(path: str) -> Tree:
 
 def test_the_version_is_the_packages():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+    assert (chart["version"], chart["appVersion"]) == (version(), version())
 
 
 @pytest.mark.parametrize("path", [*leaves(VALUES)])

@@ -1,0 +1,198 @@
+"""Flags of the commands that share none with another: ``demo``, ``week``, ``why``, ``replay`` and ``simulate``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+DEMO = """\
+Sends recorded requests of real autoscalers through a real Envoy, which asks a gate about each write that can grow a
+workload. A stand-in for an API server, in memory, holds the result. It uses free ports of this machine and a temporary
+directory, asks nothing of any network, and ends by itself.
+
+It needs two packages more: pip install 'extauthz[demo]'."""
+
+
+def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``demo``."""
+    parser = commands.add_parser("demo", description=DEMO, epilog="exit codes: 0 all went as it must, 1 not so")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        default=bool(os.environ.get("KEEP")),
+        help="Leave the gate's page open at the end, until Ctrl-C (KEEP=1).",
+    )
+
+
+WEEK = """\
+Sums the record of gates (serve --record), or their log (JSON): what was refused, and what Enforce would have refused in
+mode Audit, of whom and how often. So it shows before a quota is enforced whom that will meet. Lines of several gates
+may be in any order."""
+
+WEEK_EPILOG = """\
+examples:
+  extauthz week --record record/
+  kubectl logs -n extauthz-system -l app.kubernetes.io/name=extauthz --tail=-1 | extauthz week
+  extauthz week gate.log gate.log.1 --quota acme
+  extauthz week --days 1 -o json < gate.log
+
+exit codes: 0 it is summed, 64 wrong usage, 65 no decision is in it, or the record\ncannot be read"""
+
+
+def add_week(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``week``."""
+    parser = commands.add_parser("week", description=WEEK, epilog=WEEK_EPILOG)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="Logs of gates. Default: standard input.")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="In place of logs: the files of all gates together.")
+    parser.add_argument("--days", type=_days, default=7, metavar="N", help="Up to the newest line. Default: 7.")
+    parser.add_argument("--quota", metavar="NAME", help="Only what this quota has refused, or would have.")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) <= 3660:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write for example 7")
+    return int(text)
+
+
+WHY = """\
+Says what the reason of a decision means, who can cure it, and how. The reason is the field `reason` of the log, of the
+API and of `check`, and of a refusal by Envoy `details.causes[0].reason`. Without a code it lists them."""
+
+WHY_EPILOG = """\
+examples:
+  extauthz why exceeded-quota
+  extauthz why
+
+exit codes: 0 it is known, 64 no such code"""
+
+
+def add_why(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``why``."""
+    parser = commands.add_parser("why", description=WHY, epilog=WHY_EPILOG)
+    parser.add_argument("code", nargs="?", metavar="CODE", help="Such as exceeded-quota.")
+
+
+REPLAY = """\
+Replays the record of gates (serve --record) against quotas: what they would have refused, whose growth, and for how
+long. Without --quotas the recorded ones are in force, with their changes, and each answer is compared with the recorded
+one."""
+
+REPLAY_EPILOG = """\
+examples:
+  extauthz replay --record record/ --quotas smaller.yaml
+  extauthz replay --record record/ --suggest 99 > quotas.yaml
+  extauthz replay --record record/ --quotas quotas.yaml --max-denied-minutes 0 && kubectl apply -f quotas.yaml
+
+exit codes: 0 it is replayed, 1 more is denied than --max-denied-minutes, 64 wrong usage, 65 the record or the quotas
+cannot be read, 70 a bug: a grant has taken a quota above its limit"""
+
+
+def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``replay``."""
+    parser = commands.add_parser("replay", description=REPLAY, epilog=REPLAY_EPILOG)
+    parser.add_argument("--record", type=Path, required=True, metavar="DIR", help="Files of all gates together.")
+    parser.add_argument(
+        "--quotas",
+        type=Path,
+        metavar="FILE",
+        help="WorkspaceQuotas, all of them, in a file or folder. Default: the recorded ones.",
+    )
+    parser.add_argument("--since", type=_time, metavar="T", help="Measure from then on: 2027-02-01T12:00:00Z.")
+    parser.add_argument("--until", type=_time, metavar="T", help="Measure up to then.")
+    parser.add_argument(
+        "--suggest",
+        type=_percent,
+        metavar="P",
+        help="Print quotas whose limits hold what was wanted P percent of the time; 100: always.",
+    )
+    parser.add_argument(
+        "--max-denied-minutes", type=_minutes, metavar="N", help="Exit 1 above so many replica-minutes."
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="Write a page: wanted, granted and limit over time.")
+    parser.add_argument(
+        "--hours", type=Path, metavar="FILE", help="Write CSV: hours of CPUs, GiB and devices, by quota and workload."
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
+
+
+def _time(text: str) -> float:
+    from extauthz.core.texts import seconds
+
+    found = seconds(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write for example 2027-02-01T12:00:00Z, with a zone")
+    return found
+
+
+def _number(text: str) -> float:
+    """Below 0: it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0
+
+
+def _percent(text: str) -> float:
+    found = _number(text)
+    if not 0 < found <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage above 0; write for example 99")
+    return found
+
+
+def _minutes(text: str) -> float:
+    found = _number(text)
+    if not 0 <= found < 1e15:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes; write for example 0")
+    return found
+
+
+SIMULATE = """\
+Runs the gate's own code in simulated worlds: several gates, an API server and autoscalers on a virtual clock, with
+faults. What happens follows from the seed alone. The rules of the guarantee are checked after every step; of a seed
+that breaks one the shortest run that still does is printed."""
+
+SIMULATE_EPILOG = """\
+examples:
+  extauthz simulate --seeds 1000
+  extauthz simulate --minutes 60 --steps 60
+  extauthz simulate --seed 17 --trace
+  extauthz simulate --seed 17 --only 3,7,12 --trace
+  extauthz simulate sharing --seeds 30 --svg sharing.svg
+
+sharing: autoscalers in one full house, first come and with turns; of the flags only --seed, --seeds and --svg
+
+faults:
+{faults}
+
+exit codes: 0 no rule was broken, 1 one was (of sharing: somebody waits for more than two of its own intervals beyond
+its turn, or Jain's index is below 0.95), 64 wrong usage"""
+
+
+def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``simulate``."""
+    from extauthz.simulate.plan import ENTRANCES, FAULTS  # they bring much that other pages of help do not need
+
+    faults = "\n".join(f"  {name:10} {what}" for name, what in FAULTS.items())
+    parser = commands.add_parser("simulate", description=SIMULATE, epilog=SIMULATE_EPILOG.format(faults=faults))
+    parser.add_argument(
+        "what", nargs="?", choices=("sharing",), help="Worlds of their own. Default: those with faults."
+    )
+    parser.add_argument("--svg", default="", metavar="FILE", help="Of sharing: write the chart there, too.")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="The first, or the only one. Default: 0.")
+    many = parser.add_mutually_exclusive_group()
+    many.add_argument("--seeds", type=int, default=1, metavar="N", help="How many from there on. Default: 1.")
+    many.add_argument("--minutes", type=float, metavar="N", help="Go on from seed to seed for so long.")
+    parser.add_argument(
+        "--steps", type=int, default=30, metavar="N", help="Things that happen in a world. Default: 30."
+    )
+    parser.add_argument("--faults", default="all", metavar="A,B|all|none", help="What may go wrong. Default: all.")
+    parser.add_argument("--ledger", choices=("memory", "store", "kubernetes"), default="", help="Default: drawn.")
+    parser.add_argument("--gates", type=int, default=0, metavar="N", help="Of a shared ledger. Default: drawn, 1 to 3.")
+    parser.add_argument("--entrances", choices=ENTRANCES, default="", help="Who asks the gates. Default: drawn.")
+    parser.add_argument("--only", metavar="N,N", help="Leave out all steps but these.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="Worlds at a time.")
+    parser.add_argument(
+        "--trace", action="store_true", help="Print what happens in the world of --seed, and how it ends."
+    )
