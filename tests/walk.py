@@ -75,7 +75,7 @@ CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(39, 16, 23),
     "observers of that check": Walk(19, 6, 13),
     "AdmissionReview of a scale": Walk(48, 18, 30),
-    "AdmissionReview of a Deployment": Walk(178, 23, 155),
+    "AdmissionReview of a Deployment": Walk(176, 23, 153),
     "watch event of a Deployment": Walk(73, 15, 58),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
