@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from extauthz.kube.reflector import PAGE
+from extauthz.kube.reflector import PAGE, SHORT_WATCH_S
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from tests.contract.worlds import World, following, names, world_of
@@ -142,7 +142,7 @@ async def test_a_forgotten_version_makes_the_list_come_again_so_that_what_vanish
 async def test_a_watch_that_ends_at_its_time_goes_on_without_a_list(world: World):
     a, b = itertools.islice(names, 2)
     await world.create(a)
-    reflector = world.reflector(watch_s=1.0)
+    reflector = world.reflector(watch_s=2 * SHORT_WATCH_S)
     before = world.connection.calls["watch"]
     async with following(reflector):
         await until(lambda: world.connection.calls["watch"] - before >= 3)
