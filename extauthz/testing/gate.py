@@ -106,10 +106,10 @@ class Gate:
         """Log lines of one kind."""
         return (line for line in self.lines() if line.get("event") == event)
 
-    def metric(self, series: str) -> float:
-        """The value of one series of /metrics; 0 if there is none."""
-        page = self.page("/metrics").splitlines()
-        return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
+    def metric(self, *series: str) -> float:
+        """The sum of series of /metrics, as of one moment; one that is not there is 0."""
+        lines = [line.rpartition(" ") for line in self.page("/metrics").splitlines()]
+        return sum(float(value) for name, _, value in lines if name in series)
 
     @property
     def address(self) -> str:

@@ -88,18 +88,19 @@ class Workspace:
 
     def used(self, resource: str = "requests.cpu") -> float:
         """What the gate counts as used, in cores, bytes or objects."""
-        return self._measured("used", resource)
+        return self._measured("used", resource=resource)
 
     def charged(self, resource: str = "requests.cpu") -> float:
         """What it counts as used or reserved."""
-        return self._measured("used", resource) + self._measured("reserved", resource)
+        return self._measured("used", "reserved", resource=resource)
 
     def hard(self, resource: str = "requests.cpu") -> float:
         """The limit that the gate goes by."""
-        return self._measured("hard", resource)
+        return self._measured("hard", resource=resource)
 
-    def _measured(self, what: str, resource: str) -> float:
-        return self.world.gate.metric(f'extauthz_quota_{what}{{quota="{self.name}",resource="{resource}"}}')
+    def _measured(self, *what: str, resource: str) -> float:
+        labels = f'{{quota="{self.name}",resource="{resource}"}}'
+        return self.world.gate.metric(*(f"extauthz_quota_{one}{labels}" for one in what))
 
     def replicas(self, name: str, kind: str = "Deployment") -> int:
         return int(self.api.get(kind, name, self.namespace)["spec"]["replicas"])
