@@ -84,6 +84,8 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
 
 def _is_uniform(owner: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
     """Whether its family has no more pods than it asks for, each at the cost of its template. Nearly always."""
+    if owner.ref[:2] not in SHARE_TEMPLATES:
+        return False
     costs = NamespaceCosts(owner.ref.namespace, pod_costs)
     each, count = costs.one(observed.template), 0
     for child in _children(owner):
@@ -95,7 +97,7 @@ def _is_uniform(owner: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
             return False
     groups = _pods((owner, *_children(owner)))
     is_within = count <= observed.replicas and (not groups or _are_within(groups, owner, observed, costs))
-    return is_within and owner.ref[:2] in SHARE_TEMPLATES and not costs.unknown
+    return is_within and not costs.unknown
 
 
 # What no count changes.
