@@ -157,6 +157,8 @@ class Question(NamedTuple):
     """Who sent it, as the API server has authenticated him; cut for logs. Empty: not known."""
     requester: Requester | None = None
     """The same, whole. ``None``: not known."""
+    timeout_s: float | None = None
+    """How long its asker waits for an answer. ``None``: not known."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

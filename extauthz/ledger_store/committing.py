@@ -25,6 +25,9 @@ WITHIN_S = 1.5
 """Time from the first decision to the answer: less than Envoy's ext_authz timeout as ``extauthz render`` sets it (2
 s)."""
 
+SPARE_S = 0.5
+"""So much earlier than its asker gives up, where he has said when."""
+
 HOUSEKEEPING_S = 0.25
 """How often to check whether pending writes have ended."""
 
@@ -119,13 +122,18 @@ class Committer:
     # The request path.
 
     async def commit(
-        self, reading: Reading, source: str, decision: Decision, requester: Requester | None = None
+        self,
+        reading: Reading,
+        source: str,
+        decision: Decision,
+        requester: Requester | None = None,
+        timeout_s: float | None = None,
     ) -> Decision:
         """The answer to a write that ``decision``, which recorded nothing, would grant."""
         waiter = _Waiter(reading, source, decision, requester, asyncio.get_running_loop().create_future())
         granted = False
         try:
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(WITHIN_S if timeout_s is None else timeout_s - SPARE_S):
                 if waiter.remakes and not await self._is_looked_at(waiter):
                     why = "cannot tell whether it is there: it could not be read"
                     return _refused(decision, "ledger-unavailable", why)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
@@ -45,6 +46,10 @@ BOUNDS: Final = Bounds(connections=1_000, each=600, idle_s=KEPT_ALIVE_S)
 LEAVES_S: Final = 1.0
 """How long a stop leaves idle connections open. Those in use end sooner, each with an answer that says so. What an API
 server sends on a connection that ends without a word is lost, and the write that it asks about fails."""
+
+TIMEOUT: Final = re.compile(r"([1-9]|[12]\d|30)s", re.ASCII)
+"""The query parameter ``timeout``, with which the API server says how long it waits: ``timeoutSeconds`` of its
+configuration, 1 to 30."""
 
 PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 """Why a body was not read, where another try may help."""
@@ -123,7 +128,7 @@ class Webhook:
             with self._bodies.charged(request) as arrived:
                 body = await listener.body(request, MAX_REVIEW_BYTES, RECEIVED_WITHIN_S, arrived)
                 review = await self.read(body, request.remote)
-            return await answer(review)
+            return await answer(_timed(review, request.query.get("timeout", "")))
 
         return handler
 
@@ -136,6 +141,14 @@ class Webhook:
         decision."""
         decision = await self._decided(Question(found))
         return web.Response(text=f"{decision.sentence}\n", status=_status(found))
+
+
+def _timed(review: Review | Unreadable, timeout: str) -> Review | Unreadable:
+    """With how long its asker waits, if he says."""
+    match = TIMEOUT.fullmatch(timeout)
+    if match is None or isinstance(review, Unreadable):
+        return review
+    return review._replace(question=review.question._replace(timeout_s=float(match[1])))
 
 
 def _status(found: Unreadable) -> int:

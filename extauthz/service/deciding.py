@@ -38,9 +38,9 @@ from extauthz.servers.ext_proc import Lowered
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import Look
 
-Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitable[Decision]]
-"""Takes a write, its source, a decision that would grant it, and who asks. Returns a grant that every gate knows,
-or a refusal."""
+Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None, float | None], Awaitable[Decision]]
+"""Takes a write, its source, a decision that would grant it, who asks, and how long he waits, in seconds, if that is
+known. Returns a grant that every gate knows, or a refusal."""
 
 A = TypeVar("A", bound=Decision | None)
 
@@ -66,6 +66,8 @@ class Underway:
     user_agent: str = ""
     user: str = ""
     requester: Requester | None = None
+    timeout_s: float | None = None
+    """How long its asker waits. ``None``: not known."""
 
 
 class _Later:
@@ -134,8 +136,8 @@ class Deciding:
         started_s = self.clock()
         if isinstance(question, Question):
             user = question.user
-            who = question.requester
-            return Underway(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
+            who, timeout_s = question.requester, question.timeout_s
+            return Underway(None, self._new_id(), started_s, user, question.reading, "", user, who, timeout_s)
         user_agent, user = question.headers.get("user-agent", ""), question.requester
         who = by_name(user) if user else None
         return Underway(
@@ -149,7 +151,8 @@ class Deciding:
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
-                decision = await self._commit(asked.reading, asked.source, decision, asked.requester)
+                who, timeout_s = asked.requester, asked.timeout_s
+                decision = await self._commit(asked.reading, asked.source, decision, who, timeout_s)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._answered(decision, asked)

@@ -86,16 +86,30 @@ async def client(gate: Gate) -> AsyncIterator[TestClient]:
         yield made
 
 
+ODD_TIMEOUTS = ["", "0s", "31s", "2", "2m", "-2s", "1e1s", "٣s", "2s2s"]
+"""No API server says so."""
+
 UPDATE = review_of(scale_object(replicas=9), scale_object(version="7"), subresource="scale")
 LONG = review_of(workload(annotations={"x": "y" * 20_000}))
 
 
-async def post(client: TestClient, review: Any, path: str = "/validate", **more: Any) -> tuple[int, Any]:
+async def post(
+    client: TestClient, review: Any, path: str = "/validate", timeout: str = "2s", **more: Any
+) -> tuple[int, Any]:
     body = review if isinstance(review, bytes | io.BytesIO) else json.dumps(review).encode()
-    async with client.post(f"{path}?timeout=2s", data=body, **more) as response:
+    async with client.post(f"{path}?timeout={timeout}", data=body, **more) as response:
         text = await response.text()
         is_json = response.content_type == "application/json"
         return response.status, json.loads(text) if is_json else text
+
+
+@pytest.mark.parametrize(("timeout", "known_s"), [("1s", 1.0), ("30s", 30.0), *((text, None) for text in ODD_TIMEOUTS)])
+async def test_how_long_the_api_server_waits_is_known(
+    client: TestClient, gate: Gate, timeout: str, known_s: float | None
+) -> None:
+    await post(client, UPDATE, timeout=timeout)
+    (question,) = gate.asked
+    assert question.timeout_s == known_s
 
 
 async def test_what_is_allowed_is_answered_with_its_uid(client: TestClient, gate: Gate) -> None:

@@ -11,7 +11,7 @@ import time
 from asyncio.selector_events import _SelectorSocketTransport
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -302,7 +302,7 @@ class Asking:
         self.learnt = True
 
 
-async def agree(reading: Reading, source: str, decision: Decision, requester: Requester | None) -> Decision:
+async def agree(reading: Reading, source: str, decision: Decision, *_: Any) -> Decision:
     assert reading is READING
     assert decision.pending_write is None, "nothing is recorded before it is agreed upon"
     return decision._replace(reason="agreed")
@@ -334,7 +334,7 @@ async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once(
 
 
 async def test_a_failure_while_others_are_asked_is_refused_by_name() -> None:
-    async def fails(reading: Reading, source: str, decision: Decision, requester: Requester | None) -> Decision:
+    async def fails(reading: Reading, source: str, decision: Decision, *_: Any) -> Decision:
         raise AssertionError("the ledger is negative")
 
     gate = Asking()

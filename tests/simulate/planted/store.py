@@ -29,7 +29,7 @@ def decided_before_the_write():
     """A grant is decided when it is asked for, and its write begins on what another gate wrote since."""
     original = Committer.commit
 
-    async def commit(self, reading, source, decision, requester=None):
+    async def commit(self, reading, source, decision, requester=None, timeout_s=None):
         early = self._gate.decide(reading, decision.id, self._clock(), source=source)
         if early.pending_write is None:
             return early

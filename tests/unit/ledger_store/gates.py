@@ -67,7 +67,9 @@ class Member:
     async def _list_anew(self) -> None:
         self.lists += 1
 
-    async def ask(self, request: Request, by: Requester | None = None) -> Decision:
+    async def ask(
+        self, request: Request, by: Requester | None = None, timeout_s: float | None = None
+    ) -> Decision:
         """As ``service.deciding``."""
         reading, decision_id = shown(self.gate, request), f"d{next(self._ids)}"
         decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
@@ -75,7 +77,7 @@ class Member:
             return decision
         if decision.evidence.uncovered:
             return self.gate.decide(reading, decision_id, time.monotonic())
-        return await self.committer.commit(reading, "", decision, by)
+        return await self.committer.commit(reading, "", decision, by, timeout_s)
 
     @property
     def agreed(self) -> set[str]:

@@ -468,6 +468,17 @@ async def test_who_waits_for_a_look_that_never_ends_is_told_what_he_waited_for(m
         assert "it could not be read" in refused.sentence
 
 
+async def test_a_write_waits_for_other_gates_as_long_as_its_asker_does(monkeypatch: pytest.MonkeyPatch):
+    store = Odd()
+    async with members(1, TEN, workload("web", 1), store=store) as (gate,):
+        monkeypatch.setattr(committing, "WITHIN_S", 0.0)
+        store.faults = ["refused", "refused"]
+        assert (await gate.ask(scale("web", 2), timeout_s=60.0)).verdict is Verdict.ALLOW
+        monkeypatch.setattr(committing, "WITHIN_S", 600.0)
+        store.faults = ["refused"] * 1_000
+        assert (await gate.ask(scale("web", 3), timeout_s=0.6)).reason == "ledger-unavailable"
+
+
 async def test_nothing_is_written_before_it_is_known_whether_there_is_an_object(monkeypatch: pytest.MonkeyPatch):
     class Silent(MemoryStore):
         async def run(self, follower: Follower) -> None:
