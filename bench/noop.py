@@ -75,7 +75,7 @@ CHECK, LOG = f"/{ext_authz.SERVICE}/Check", f"/{access_log.SERVICE}/StreamAccess
 async def ours() -> AsyncIterator[int]:
     """On the gate's own server; its port."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = Server({CHECK: Unary(check), LOG: Sink(drop)}, [bound])
+    server = Server({CHECK: Unary(lambda raw, _: check(raw)), LOG: Sink(drop)}, [bound])
     await server.start()
     yield bound.getsockname()[1]
     await server.stop(1)

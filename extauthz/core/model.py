@@ -35,6 +35,8 @@ class Request(NamedTuple):
     """Who sent it, as the proxy vouches: a mutual TLS principal, or else a peer address. Empty: not known."""
     requester: str = ""
     """The user whose writes come this way, as the proxy's configuration says. Empty: it does not say."""
+    timeout_s: float | None = None
+    """How long the proxy waits for an answer. ``None``: not known."""
 
 
 Kind: TypeAlias = tuple[str, str]

@@ -22,11 +22,10 @@ from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 
 WITHIN_S = 1.5
-"""Time from the first decision to the answer: less than Envoy's ext_authz timeout as ``extauthz render`` sets it (2
-s)."""
+"""Time from the first decision to the answer, for an asker who does not say how long he waits."""
 
 SPARE_S = 0.5
-"""So much earlier than its asker gives up, where he has said when."""
+"""One who says so is answered so much earlier, or after half of that time."""
 
 HOUSEKEEPING_S = 0.25
 """How often to check whether pending writes have ended."""
@@ -133,7 +132,7 @@ class Committer:
         waiter = _Waiter(reading, source, decision, requester, asyncio.get_running_loop().create_future())
         granted = False
         try:
-            async with asyncio.timeout(WITHIN_S if timeout_s is None else timeout_s - SPARE_S):
+            async with asyncio.timeout(_within(timeout_s)):
                 if waiter.remakes and not await self._is_looked_at(waiter):
                     why = "cannot tell whether it is there: it could not be read"
                     return _refused(decision, "ledger-unavailable", why)
@@ -407,6 +406,11 @@ class Committer:
             self._told = trouble
             self._tell("warning", "ledger-not-written", why=trouble)
         return AGAIN_S if self._queue else IDLE_AGAIN_S
+
+
+def _within(timeout_s: float | None) -> float:
+    """How long a write may wait for other gates, in seconds."""
+    return WITHIN_S if timeout_s is None else max(timeout_s - SPARE_S, timeout_s / 2)
 
 
 def _refused(decision: Decision, reason: str, why: str) -> Decision:

@@ -66,6 +66,8 @@ class Asked:
     stream: int
     method: Unary
     message: bytes
+    timeout_s: float | None
+    """How long its client waits."""
 
 
 @dataclass(slots=True)
@@ -535,7 +537,7 @@ class Connection:
         elif one.message is None:
             self._fail(one, Code.UNIMPLEMENTED, "no message of a call that has one")
         else:
-            self._events.append(Asked(one.number, one.method, one.message))
+            self._events.append(Asked(one.number, one.method, one.message, one.head.timeout_s))
             one.message = None
             self._keep(one, 0)
 

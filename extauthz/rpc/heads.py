@@ -39,8 +39,9 @@ class Call(Protocol):
 class Unary:
     """A message for a message. What is answered at once is sent together with all answers to what was read with it."""
 
-    answer: Callable[[bytes], bytes | Awaitable[bytes]]
-    """Nothing of an awaitable runs before it is awaited, and it is cancelled when its caller has gone."""
+    answer: Callable[[bytes, float | None], bytes | Awaitable[bytes]]
+    """Takes the message, and how long its client waits (``grpc-timeout``, seconds), if it says so. Nothing of an
+    awaitable runs before it is awaited, and it is cancelled when its caller has gone."""
 
 
 @dataclass(frozen=True, slots=True)

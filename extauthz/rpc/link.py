@@ -141,7 +141,7 @@ class Link(asyncio.Protocol):
         if not self._connection.is_open(stream):
             return  # given up in the same read: its answer would reach nobody
         try:
-            answer = event.method.answer(event.message)
+            answer = event.method.answer(event.message, event.timeout_s)
         except Exception as error:  # noqa: BLE001 (whatever a handler raises is its own call's)
             self._failed(stream, error)
             return

@@ -95,7 +95,7 @@ class Checks:
         """For a gRPC server."""
         return {f"/{SERVICE}/Check": Unary(self.answer)}
 
-    def answer(self, raw: bytes) -> bytes | Awaitable[bytes]:
+    def answer(self, raw: bytes, timeout_s: float | None = None) -> bytes | Awaitable[bytes]:
         """The bytes of a CheckRequest to those of a CheckResponse: at once, unless something must be fetched first.
 
         Raises:
@@ -105,7 +105,7 @@ class Checks:
             message = CheckRequest.FromString(raw)
         except DecodeError:
             raise StatusError(Code.INTERNAL, "this is no CheckRequest") from None
-        decision = self._decide(to_request(message))
+        decision = self._decide(to_request(message, timeout_s))
         return encoded(decision) if isinstance(decision, Decision) else _awaited(decision)
 
 
@@ -113,7 +113,7 @@ async def _awaited(decision: Awaitable[Decision]) -> bytes:
     return encoded(await decision)
 
 
-def to_request(message: CheckRequest) -> Request:
+def to_request(message: CheckRequest, timeout_s: float | None = None) -> Request:
     """The HTTP request that a CheckRequest describes.
 
     ``path`` carries the query and is not decoded, as the message's documentation says. Envoy fills either ``headers``
@@ -133,7 +133,8 @@ def to_request(message: CheckRequest) -> Request:
         body = http.body.encode()
         truncated = truncated or _spoilt(headers)
     requester = attributes.context_extensions.get(CONTEXT_EXTENSION, "")
-    return Request(http.method, http.path, headers, body, truncated, _source(attributes.source), requester)
+    source = _source(attributes.source)
+    return Request(http.method, http.path, headers, body, truncated, source, requester, timeout_s)
 
 
 def _source(peer: AttributeContext.Peer) -> str:

@@ -105,7 +105,7 @@ class Health:
         """For a gRPC server."""
         return {f"/{SERVICE}/Check": Unary(self._check), f"/{SERVICE}/Watch": Streaming(self._watch)}
 
-    def _check(self, raw: bytes) -> bytes:
+    def _check(self, raw: bytes, _: float | None) -> bytes:
         service = _asked(raw)
         if service not in self._NAMES:
             raise StatusError(Code.NOT_FOUND, f"{service}: nobody asks the health of that here")

@@ -138,11 +138,9 @@ class Deciding:
             user = question.user
             who, timeout_s = question.requester, question.timeout_s
             return Underway(None, self._new_id(), started_s, user, question.reading, "", user, who, timeout_s)
-        user_agent, user = question.headers.get("user-agent", ""), question.requester
+        agent, user, timeout_s = question.headers.get("user-agent", ""), question.requester, question.timeout_s
         who = by_name(user) if user else None
-        return Underway(
-            question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
-        )
+        return Underway(question, self._new_id(), started_s, question.source, None, agent, user, who, timeout_s)
 
     async def _finished(self, asked: Underway, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""

@@ -28,6 +28,8 @@ class ScriptedAuthz:
         self.answer: Answer = allow()
         self.checks: list[Message] = []
         """Every CheckRequest that came, in order."""
+        self.patience_s: float | None = None
+        """How long the last one who asked would still wait."""
         self.entries: list[Message] = []
         """Every HTTPAccessLogEntry that came, in order."""
         self.streams = 0
@@ -77,6 +79,7 @@ class ScriptedAuthz:
 
     def _check(self, request: Message, context: grpc.ServicerContext) -> Message:
         self.checks.append(request)
+        self.patience_s = context.time_remaining()
         return self.answer(request)
 
 

@@ -46,6 +46,12 @@ def test_the_gates_own_refusal_arrives_byte_for_byte(stack: Stack, code: int, h2
     assert not stack.api.writes()
 
 
+def test_envoy_says_how_long_it_waits_for_the_gate(stack: Stack):
+    assert allowed(stack)
+    assert stack.gate.patience_s is not None
+    assert 0 < stack.gate.patience_s < 21, "gate_timeout_s of conftest.py"
+
+
 def garbage_denial() -> bytes:
     """A denial from something that is no gate: no decision id."""
     response = CheckResponse()

@@ -22,7 +22,7 @@ async def _unused(_: Call) -> None:
 
 
 PATHS = ("/a.Fuzz/Unary", "/a.Fuzz/Sink", "/a.Fuzz/Bidi")
-METHODS: Methods = {PATHS[0]: Unary(lambda raw: raw), PATHS[1]: Sink(lambda _: None), PATHS[2]: Streaming(_unused)}
+METHODS: Methods = {PATHS[0]: Unary(lambda raw, _: raw), PATHS[1]: Sink(lambda _: None), PATHS[2]: Streaming(_unused)}
 BOUNDS = Bounds(message_bytes=50_000, streams=8, unread_bytes=120_000, idle_frames=200)
 KEPT_BYTES = 2 << 20
 """Of one connection, whatever it was sent: what is unread, as much again for how Python keeps it, and its answers."""
@@ -151,7 +151,7 @@ def _answer(draw: random.Random, connection: Connection, part: bytes, now_s: flo
     answered = 0
     for event in [*connection.feed(part, now_s), *connection.expire(now_s)]:
         match event:
-            case Asked(stream, _, message) if connection.is_open(stream) and draw.random() < 0.9:
+            case Asked(stream, _, message, _) if connection.is_open(stream) and draw.random() < 0.9:
                 connection.answer(stream, message + bytes(draw.choice((0, 0, 40_000))))
                 answered += 1
             case Message(stream, message) if draw.random() < 0.9:

@@ -35,7 +35,7 @@ async def nothing(_: Call) -> None:
     """The pure machine runs no handlers."""
 
 
-METHODS: Methods = {UNARY: Unary(lambda message: message), SINK: Sink(lambda _: None), BIDI: Streaming(nothing)}
+METHODS: Methods = {UNARY: Unary(lambda message, _: message), SINK: Sink(lambda _: None), BIDI: Streaming(nothing)}
 
 
 def head(path: str = UNARY, **more: str) -> list[tuple[str, str]]:
@@ -181,7 +181,7 @@ class Peer:
         self.events += events
         for event in events:
             if isinstance(event, Asked) and self.echo and self.connection.is_open(event.stream):
-                answer = event.method.answer(event.message)
+                answer = event.method.answer(event.message, event.timeout_s)
                 assert isinstance(answer, bytes)
                 self.connection.answer(event.stream, answer)
 

@@ -39,12 +39,12 @@ class Service:
 
     def methods(self) -> Methods:
         return {
-            U: Unary(lambda message: message),
+            U: Unary(lambda message, _: message),
             LATER: Unary(self._later), FAILS: Unary(self._fails), REFUSES: Unary(self._refuses),
             LOG: Sink(self.logged.append, b"thanks"), ECHO: Streaming(self._echo), HELD: Unary(self._held),
         }  # fmt: skip
 
-    async def _later(self, message: bytes) -> bytes:
+    async def _later(self, message: bytes, _: float | None) -> bytes:
         self.began += 1
         try:
             await asyncio.sleep(0.005)
@@ -52,15 +52,15 @@ class Service:
         finally:
             self.ended += 1
 
-    async def _held(self, message: bytes) -> bytes:
+    async def _held(self, message: bytes, _: float | None) -> bytes:
         self.began += 1
         await self.go.wait()
         return message
 
-    def _fails(self, message: bytes) -> bytes:
+    def _fails(self, message: bytes, _: float | None) -> bytes:
         raise ValueError(message)
 
-    async def _refuses(self, message: bytes) -> bytes:
+    async def _refuses(self, message: bytes, _: float | None) -> bytes:
         raise StatusError(Code.NOT_FOUND, "no such thing")
 
     async def _echo(self, call: Call) -> None:
@@ -186,7 +186,7 @@ class TestGrpcioAsClient:
         client, tls = authority.issue("envoy"), server_context(authority)
         tls.load_verify_locations(authority.ca)
         tls.verify_mode = ssl.CERT_REQUIRED
-        async with listening({U: Unary(lambda message: message)}, tls=tls) as (server, address):
+        async with listening({U: Unary(lambda message, _: message)}, tls=tls) as (server, address):
             for shown, is_let_in in ((client, True), (stranger, False), (None, False)):
                 keys = (shown.key.read_bytes(), shown.cert.read_bytes()) if shown else (None, None)
                 async with channel(address, grpc.ssl_channel_credentials(authority.ca.read_bytes(), *keys)) as one:
@@ -230,7 +230,7 @@ class TestLeaving:
 
     async def test_no_call_is_lost_while_clients_keep_asking(self, service: Service):
         told: list[bytes] = []
-        methods = {U: Unary(lambda message: told.append(message) or message)}
+        methods = {U: Unary(lambda message, _: told.append(message) or message)}
         async with listening(methods) as (server, address), channel(address) as one:
             got: list[bytes] = []
 
@@ -316,7 +316,7 @@ class TestStrangers:
         accepted = Accepting(taken_within_s=0.5)
         answered = 0
 
-        def large(_: bytes) -> bytes:
+        def large(_: bytes, timeout_s: float | None) -> bytes:
             nonlocal answered
             answered += 1
             return bytes(10_000)

@@ -90,6 +90,17 @@ async def test_a_request_arrives_byte_for_byte_as_envoy_saw_it(check: Check, dec
     assert decide.asked == [Request("PUT", SCALE, headers, body, False)]
 
 
+async def test_how_long_envoy_waits_is_known_if_it_says_so(address: str, decide: Script) -> None:
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_unary("/envoy.service.auth.v3.Authorization/Check", bytes)
+        await call(CheckRequest())
+        await call(CheckRequest(), timeout=20)
+    unsaid, said = (request.timeout_s for request in decide.asked)
+    assert unsaid is None
+    assert said is not None
+    assert 0 < said < 21
+
+
 async def test_raw_headers_are_read_where_envoy_sends_those_instead(check: Check, decide: Script) -> None:
     raw = [
         HeaderValue(key="Content-Type", raw_value=b"application/json"),

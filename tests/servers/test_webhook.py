@@ -94,20 +94,20 @@ LONG = review_of(workload(annotations={"x": "y" * 20_000}))
 
 
 async def post(
-    client: TestClient, review: Any, path: str = "/validate", timeout: str = "2s", **more: Any
+    client: TestClient, review: Any, path: str = "/validate", waits: str = "2s", **more: Any
 ) -> tuple[int, Any]:
     body = review if isinstance(review, bytes | io.BytesIO) else json.dumps(review).encode()
-    async with client.post(f"{path}?timeout={timeout}", data=body, **more) as response:
+    async with client.post(f"{path}?timeout={waits}", data=body, **more) as response:
         text = await response.text()
         is_json = response.content_type == "application/json"
         return response.status, json.loads(text) if is_json else text
 
 
-@pytest.mark.parametrize(("timeout", "known_s"), [("1s", 1.0), ("30s", 30.0), *((text, None) for text in ODD_TIMEOUTS)])
+@pytest.mark.parametrize(("waits", "known_s"), [("1s", 1.0), ("30s", 30.0), *((text, None) for text in ODD_TIMEOUTS)])
 async def test_how_long_the_api_server_waits_is_known(
-    client: TestClient, gate: Gate, timeout: str, known_s: float | None
+    client: TestClient, gate: Gate, waits: str, known_s: float | None
 ) -> None:
-    await post(client, UPDATE, timeout=timeout)
+    await post(client, UPDATE, waits=waits)
     (question,) = gate.asked
     assert question.timeout_s == known_s
 

@@ -323,6 +323,26 @@ async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit)
         await known
 
 
+@pytest.mark.parametrize(
+    "question", [REQUEST._replace(timeout_s=7.0), Question(READING, timeout_s=7.0)], ids=["envoy", "webhook"]
+)
+async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -> None:
+    told: list[float | None] = []
+
+    async def commit(
+        reading: Reading, source: str, decision: Decision, by: Requester | None, timeout_s: float | None
+    ) -> Decision:
+        told.append(timeout_s)
+        return decision
+
+    gate = Asking()
+    gate.learnt = True
+    asked, log, _ = deciding(gate, commit=commit)
+    await asked(question)
+    log.close()
+    assert told == [7.0]
+
+
 async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once() -> None:
     gate = Asking()
     gate.learnt = gate.uncovered = True

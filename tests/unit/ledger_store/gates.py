@@ -67,9 +67,7 @@ class Member:
     async def _list_anew(self) -> None:
         self.lists += 1
 
-    async def ask(
-        self, request: Request, by: Requester | None = None, timeout_s: float | None = None
-    ) -> Decision:
+    async def ask(self, request: Request, by: Requester | None = None, timeout_s: float | None = None) -> Decision:
         """As ``service.deciding``."""
         reading, decision_id = shown(self.gate, request), f"d{next(self._ids)}"
         decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
