@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.cluster import object_readers
-from extauthz.cluster.event_handlers import DELETED, Context, Feed, InvalidObjects, Notes, Place, Seen, Workloads
+from extauthz.cluster.event_handlers import DELETED, READ, Context, Feed, InvalidObjects, Notes, Place, Seen, Workloads
 from extauthz.cluster.forms import Counted
 from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
@@ -410,7 +410,7 @@ class LiveCluster:
         tree.setdefault("kind", resource.kind)
         self._has_read(resource, version_of(tree))
         feed = self.feeds[resource.group, resource.plural]
-        feed.changed("MODIFIED", feed.convert(tree))
+        feed.changed(READ, feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
         """Every watch as it is now."""
