@@ -32,6 +32,8 @@ Place: TypeAlias = tuple[str, str]
 """Namespace (empty where there is none) and name."""
 
 DELETED = "DELETED"
+READ = "READ"
+"""No event of a watch: a read shows it, and may have overtaken the watch."""
 
 
 class Feed(EventHandler[Item], Protocol[Item]):
@@ -121,7 +123,7 @@ class Workloads:
         if event == DELETED:
             self.gone((obj.ref.namespace, obj.ref.name), obj.version)
         else:
-            self._gate.observe(obj.ref, obj.observed, version=obj.version)
+            self._gate.observe(obj.ref, obj.observed, version=obj.version, is_next=event != READ)
 
     def reached(self, version: str) -> None:
         self._gate.reached((self._resource.group, self._resource.plural), version)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.cluster import object_readers
-from extauthz.cluster.event_handlers import DELETED, Context, Feed, InvalidObjects, Notes, Place, Seen, Workloads
+from extauthz.cluster.event_handlers import DELETED, READ, Context, Feed, InvalidObjects, Notes, Place, Seen, Workloads
 from extauthz.cluster.forms import Counted
 from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
@@ -382,20 +382,10 @@ class LiveCluster:
         kind = resource.group_resource  # who grants on what this has shown says so to the other gates
         self._read[kind] = max(reflector.seen, self._read.get(kind, 0))
 
-    def belonging(self, ref: WorkloadRef, tree: Tree, *, is_news: bool) -> tuple[Resource, str] | None:
-        """What must be read with an object to know its cost: a resource and a label selector.
-
-        Args:
-            is_news: the read has overtaken the watch. Then templates that the Deployment had in between are known by
-                its ReplicaSets alone. What the watch shows, it shows in order: ``Rollouts`` sees what is left.
-        """
+    def pods_of(self, ref: WorkloadRef, tree: Tree) -> str:
+        """The selector of pods that must be read with an object that was passed on, to know its cost; empty: none."""
         feed = self.feeds[ref.group, ref.resource]
-        if isinstance(feed, ScaledObjects):
-            selector = feed.of_pods(tree)
-            return (PODS, selector) if selector else None
-        if is_news and ref[:2] == kinds.DEPLOYMENTS:
-            return REPLICA_SETS, spelled(tree["spec"]["selector"])
-        return None
+        return feed.of_pods(tree) if isinstance(feed, ScaledObjects) else ""
 
     def seen(self) -> dict[str, int]:
         """``deployments.apps`` to the highest resourceVersion of any object of that kind that was shown to the gate."""
@@ -420,7 +410,7 @@ class LiveCluster:
         tree.setdefault("kind", resource.kind)
         self._has_read(resource, version_of(tree))
         feed = self.feeds[resource.group, resource.plural]
-        feed.changed("MODIFIED", feed.convert(tree))
+        feed.changed(READ, feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
         """Every watch as it is now."""
@@ -582,32 +572,49 @@ class Reader:
             await self._list(NAMESPACES, "", ref.namespace)
             await self._list(LIMIT_RANGES, ref.namespace)
         name = "" if ref.name.startswith("#") else ref.name  # the name of a create that left it to the server
-        for tree, is_news in await self._list(resource, ref.namespace, name):
-            belonging = self._cluster.belonging(ref, tree, is_news=is_news)
-            if belonging is not None:
-                await self._list(belonging[0], ref.namespace, labels=belonging[1])
+        for tree in await self._list(resource, ref.namespace, name):
+            pods = self._cluster.pods_of(ref, tree)
+            if pods:
+                await self._list(PODS, ref.namespace, labels=pods)
 
-    async def _list(
+    def _is_news(self, resource: Resource, tree: Tree) -> bool:
+        """Whether a read has overtaken the watch of Deployments. Then templates that it had in between are known by its
+        ReplicaSets alone. What the watch shows, it shows in order: ``Rollouts`` sees what is left."""
+        entry = self._gate.ledger.get(WorkloadRef(resource.group, resource.plural, *place_of(tree)))
+        held = entry.observed if entry is not None else None
+        return resource == DEPLOYMENTS and (held is None or held.resource_version != version_of(tree))
+
+    async def _replica_sets(self, deployment: Tree) -> list[Tree]:
+        namespace, _ = place_of(deployment)
+        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(deployment["spec"]["selector"]))
+        return found
+
+    async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
+        """Pass on what a collection has, and return it. If one name was asked for and is not there: that it is gone."""
+        found, version = await self._fetch(resource, namespace, name, labels=labels)
+        made = [each for tree in found if self._is_news(resource, tree) for each in await self._replica_sets(tree)]
+        self._pass_on(resource, found)  # at once with what they have made, or not at all
+        self._pass_on(REPLICA_SETS, made)
+        if name and not found:
+            await self._shown(WorkloadRef(resource.group, resource.plural, namespace, name), version)
+            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version)
+        return found
+
+    async def _fetch(
         self, resource: Resource, namespace: str, name: str = "", *, labels: str = ""
-    ) -> list[tuple[Tree, bool]]:
-        """Pass on what a collection has, and say of each whether the gate did not have this version of it. If one name
-        was asked for and is not there: pass on that it is gone."""
+    ) -> tuple[list[Tree], str]:
+        """What a collection has, and as of which version."""
         query: Query = [
             *([("fieldSelector", f"metadata.name={name}")] if name else []),
             *([("labelSelector", labels)] if labels else []),
         ]
         path = resource.collection(namespace or None)
         answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
-        found: list[tuple[Tree, bool]] = []
-        for tree in answer.get("items") or ():
-            entry = self._gate.ledger.get(WorkloadRef(resource.group, resource.plural, *place_of(tree)))
-            held = entry.observed if entry is not None else None
-            found.append((tree, held is None or held.resource_version != version_of(tree)))
+        return answer.get("items") or [], version_of(answer)
+
+    def _pass_on(self, resource: Resource, trees: Iterable[Tree]) -> None:
+        for tree in trees:
             self._cluster.read(resource, tree)
-        if name and not found:
-            await self._shown(WorkloadRef(resource.group, resource.plural, namespace, name), version_of(answer))
-            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version_of(answer))
-        return found
 
     async def _shown(self, ref: WorkloadRef, version: str) -> None:
         """Wait until the watch has shown that it is gone, as of ``version``. Raises TimeoutError."""

@@ -109,6 +109,8 @@ class ConsistentReads:
         self._told = told
         self._clock = clock
         self._for_checks = asyncio.Semaphore(AT_ONCE)
+        self._of_checks = 0
+        """Reads for checks, those that wait for their turn among them."""
         self._for_pending_writes = 0
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
         self._queue: dict[WorkloadRef, float] = {}
@@ -128,11 +130,15 @@ class ConsistentReads:
 
     async def read(self, ref: WorkloadRef) -> bool:
         """Read a workload, or wait for a running read. False: it could not be read, and nothing has changed."""
-        task = self._under_way.get(ref)
-        if task is None:
-            if len(self._under_way) >= WAITING_AT_MOST:
-                return False
-            task = self._begin([ref], self._read_for_check(ref))
+        while (task := self._under_way.get(ref)) is not None:
+            is_read = await asyncio.shield(task)
+            if ref not in self._one_by_one:  # else its watch did not catch up
+                return is_read
+        if self._of_checks >= WAITING_AT_MOST:
+            return False
+        self._of_checks += 1
+        task = self._begin([ref], self._read_for_check(ref))
+        task.add_done_callback(self._one_check_less)
         return await asyncio.shield(task)
 
     async def read_anew(self, ref: WorkloadRef) -> bool:
@@ -188,6 +194,9 @@ class ConsistentReads:
     def _one_less(self, _: asyncio.Task[bool]) -> None:
         self._for_pending_writes -= 1
 
+    def _one_check_less(self, _: asyncio.Task[bool]) -> None:
+        self._of_checks -= 1
+
     def _begin(self, refs: Iterable[WorkloadRef], reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
         task = asyncio.create_task(reading)
         for ref in refs:
@@ -204,12 +213,15 @@ class ConsistentReads:
         assert self._catch_up is not None, "else each is read by itself"
         started_s = self._clock()
         shown = await self._catch_up(refs)
-        for ref in shown:
-            self._told(Result.OK, ref, self._pending.read(ref, started_s), "")
         left = [ref for ref in refs if ref not in shown]
         self._one_by_one.update(left)
         self._queue.update(dict.fromkeys(left, self._clock()))
-        return not left
+        for number, ref in enumerate(shown):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)  # decisions have their turn
+            self._told(Result.OK, ref, self._pending.read(ref, started_s), "")
+            self._waits.pop(ref, None)
+        return True
 
     async def _read_for_check(self, ref: WorkloadRef) -> bool:
         async with self._for_checks:

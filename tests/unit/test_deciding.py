@@ -327,7 +327,9 @@ async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit)
     "question", [REQUEST._replace(timeout_s=7.0), Question(READING, timeout_s=7.0)], ids=["envoy", "webhook"]
 )
 async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -> None:
+    """What was fetched before has taken its time of that."""
     told: list[float | None] = []
+    now_s = 1000.0
 
     async def commit(
         reading: Reading, source: str, decision: Decision, by: Requester | None, timeout_s: float | None
@@ -335,12 +337,19 @@ async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -
         told.append(timeout_s)
         return decision
 
-    gate = Asking()
+    gate = Asking(seen=False)
     gate.learnt = True
-    asked, log, _ = deciding(gate, commit=commit)
+
+    async def look(ref: WorkloadRef) -> None:
+        nonlocal now_s
+        now_s += 0.75
+        await gate.look(ref)
+
+    asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: look}, commit=commit, clock=lambda: now_s)
+    await asked(question)
     await asked(question)
     log.close()
-    assert told == [7.0]
+    assert told == [6.25, 7.0]
 
 
 async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once() -> None:

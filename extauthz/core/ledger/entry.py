@@ -273,8 +273,18 @@ class Rollouts:
         self._reached: dict[Kind, str] = {}
         """The version up to which the watch of a kind has shown everything."""
 
-    def observed(self, ref: WorkloadRef, before: Observed | None, after: Observed | None, most: int) -> LeftTemplates:
+    def observed(
+        self,
+        ref: WorkloadRef,
+        before: Observed | None,
+        after: Observed | None,
+        most: int,
+        between: Iterable[PendingWrite] = (),
+    ) -> LeftTemplates:
         """Take a step of a workload, of which there were ``most`` pods. What has no status tells nothing of rollouts.
+
+        Args:
+            between: what may have been stored in between, and was not shown.
 
         Returns:
             What it has left and may still run.
@@ -284,10 +294,12 @@ class Rollouts:
         if before is None or after is None or before.uid != after.uid:
             self._left.pop(ref, None)
             return ()
-        makes = most or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
-        if makes and after.acted_on is not None and before.template not in (None, after.template):
-            assert before.template is not None
-            self._left.setdefault(ref, []).append(_Left(before.template))
+        had = [(most, before.template), *((one.replicas, each) for one in between for each in one.templates)]
+        for count, template in had if after.acted_on is not None else ():
+            makes = count or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
+            if makes and template not in (None, after.template):
+                assert template is not None
+                self._left.setdefault(ref, []).append(_Left(template))
         for one in self._left.get(ref, ()):
             if after.acted_on and not one.acted_on:
                 one.acted_on = after.resource_version
@@ -474,6 +486,12 @@ class Entry:
         """The highest count that the observed template may meet."""
         top = self.observed.replicas if self.observed is not None else 0
         return max([top, *(one.replicas or 0 for one in self.live_pending_writes() if not one.templates)])
+
+    def stored_before(self, version: str) -> Iterator[PendingWrite]:
+        """Objects that pend, and may have been stored before ``version`` of it was."""
+        for one in self.live_pending_writes():
+            if one.templates and is_newer(version, one.precondition.resource_version or ""):
+                yield one
 
     def all_labels(self) -> Iterator[Labels]:
         """The labels that it has, and those by which it may count where a pending write has landed."""

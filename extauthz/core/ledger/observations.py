@@ -17,7 +17,7 @@ from cachetools import FIFOCache
 
 from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES
 from extauthz.core.ledger.accounts import NOWHERE
-from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, Rollouts, Workloads, is_newer
+from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, PendingWrite, Rollouts, Workloads, is_newer
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import claimed_by, ephemeral
@@ -63,17 +63,23 @@ class Observations:
         self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """The same of pods, which come and go more often than all others."""
 
-    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> bool:
+    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "", *, is_next: bool = True) -> bool:
         """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
 
         What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
-        What states no version, or one that cannot be compared, is taken as it comes. Returns whether it was taken.
+        What states no version, or one that cannot be compared, is taken as it comes.
+
+        Args:
+            is_next: a watch shows it, state by state. Else it may have had others in between.
+
+        Returns:
+            Whether it was taken.
         """
         if self.is_late(ref, observed.resource_version if observed is not None else version):
             return False
         if observed is None and version:
             (self._gone_pods if ref[:2] == PODS else self._gone)[ref] = version
-        self._take(ref, observed, version)
+        self._take(ref, observed, version, is_next=is_next)
         self._take_groups()
         return True
 
@@ -116,7 +122,7 @@ class Observations:
             for ref, observed in several:
                 absent.discard(ref)
                 if not self.is_late(ref, observed.resource_version):
-                    self._take(ref, observed)
+                    self._take(ref, observed, is_next=False)
             self._take_groups()
             yield
         for some in _in_steps(absent):
@@ -170,7 +176,7 @@ class Observations:
         if kind == PODS:
             yield from self._pods
 
-    def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> None:
+    def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "", *, is_next: bool = True) -> None:
         if ref[:2] == PODS:
             resize = WorkloadRef(*RESIZES, ref.namespace, ref.name) if self._workloads.has(RESIZES) else None
             if resize is not None and self._workloads.get(resize) is not None:
@@ -182,7 +188,7 @@ class Observations:
             observed = observed if observed is None or observed.owner is None else None
         elif ref[:2] == DEVICE_CLAIMS:
             self._take_device_claim(ref, observed)
-        self._take_one(ref, observed)
+        self._take_one(ref, observed, is_next=is_next)
 
     def _take_claims(self, ref: WorkloadRef, pod: Observed | None) -> None:
         """Note the claims of a pod's ephemeral volumes, those that it had before among them."""
@@ -249,22 +255,23 @@ class Observations:
         if entry is not None and landed:
             self._pending.end(entry, landed)
 
-    def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
+    def _take_one(self, ref: WorkloadRef, observed: Observed | None, *, is_next: bool = True) -> None:
         entry = self._workloads.get(ref) or Entry(ref)
         before = entry.observed
         if before == observed:
             return
-        if _differ_in_version_alone(before, observed):
+        between = [] if is_next or observed is None else [*entry.stored_before(observed.resource_version)]
+        if _differ_in_version_alone(before, observed) and not between:
             entry.observed = observed
         else:
-            self._move(entry, observed)
+            self._move(entry, observed, between)
         if entry.pending_writes:
             self._settle_observed(entry, before)
 
-    def _place(self, entry: Entry, observed: Observed | None) -> None:
+    def _place(self, entry: Entry, observed: Observed | None, between: Iterable[PendingWrite]) -> None:
         """Put it where it belongs now, without a count."""
         self._workloads.keep(entry)
-        entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
+        entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count(), between)
         if observed is not None:
             entry.expected = None
         elif entry.pending_writes:
@@ -272,15 +279,15 @@ class Observations:
         entry.observed = observed
         self._ownership.regroup(entry)
 
-    def _move(self, entry: Entry, observed: Observed | None) -> None:
+    def _move(self, entry: Entry, observed: Observed | None, between: Iterable[PendingWrite] = ()) -> None:
         """The same, and count it and all whose position it may change. While all is loaded, that is done at its end."""
         if self._usage.is_loading:
-            self._place(entry, observed)
+            self._place(entry, observed, between)
             self._ownership.forget_gone(entry)
             return
         touched = self._ownership.touched(entry, observed)
         before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
-        self._place(entry, observed)
+        self._place(entry, observed, between)
         for one in touched:
             self._ownership.find_strays(one)
         for one in touched:

@@ -34,6 +34,7 @@ from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 WINDOW_S = 90.0
+UNAVAILABLE = json.dumps({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}).encode()
 
 
 class Reading:
@@ -120,6 +121,20 @@ async def test_a_read_brings_a_workload_with_its_namespace_limits_and_replica_se
     reading.put(workload("web", 3, {}, resourceVersion="77"))
     await reading.reads.read(WEB)
     assert len(reading.api.seen) == before + 3, "a ReplicaSet may be of what it had in between"
+
+
+async def test_a_deployment_is_news_until_its_replica_sets_were_read_too(reading):
+    """Else a second read would take the first for the watch, and templates that it had in between stay unknown."""
+    reading.put(workload("web", 2, {}))
+    await reading.reads.read(WEB)
+    reading.put(workload("web", 1, {}))
+    sets = workload("web-1", 5, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    reading.put(sets, "replicasets")
+    reading.api.reading.faults.append(Fault(503, UNAVAILABLE, only="replicasets"))
+    assert not await reading.reads.read(WEB)
+    assert reading.pods() == 2, "as before"
+    assert await reading.reads.read(WEB)
+    assert reading.pods() == 4, "what its ReplicaSet has, less the one of a surge"
 
 
 async def test_of_a_resize_the_pod_is_read(reading):
@@ -265,8 +280,7 @@ async def test_a_read_that_fails_keeps_the_pending_write_and_is_tried_again_late
     running.put(workload("web", 2))
     await running.reads.read(WEB)
     decision = running.decide(scale("web", 4))
-    refused = json.dumps({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}).encode()
-    running.api.reading.faults.extend([Fault(503, refused), Fault(then="cut")])
+    running.api.reading.faults.extend([Fault(503, UNAVAILABLE), Fault(then="cut")])
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
     await until(lambda: (Result.REFUSED, 0) in running.told)

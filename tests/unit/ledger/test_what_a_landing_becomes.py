@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.event_handlers import InvalidObjects
+from extauthz.cluster.event_handlers import READ, InvalidObjects
 from extauthz.cluster.live import feeds
 from extauthz.cluster.scaled import PodPrices
 from extauthz.core.decision.gate import Gate
@@ -43,13 +43,19 @@ class World:
         self.show(f"{kind.lower()}s", self.web)
         self.show("deployments", workload("other", 0, {"cpu": "1"}))
 
-    def show(self, plural: str, tree: Tree) -> Tree:
+    def show(self, plural: str, tree: Tree, event: str = "MODIFIED") -> Tree:
         """A watch shows an object."""
         self._version += 1
         tree["metadata"]["resourceVersion"] = str(self._version)
         (feed,) = (one for (_, resource), one in self.feeds.items() if resource == plural)
-        feed.changed("MODIFIED", feed.convert(json.loads(json.dumps(tree))))
+        feed.changed(event, feed.convert(json.loads(json.dumps(tree))))
         return tree
+
+    async def list(self, plural: str, *trees: Tree) -> None:
+        """Its watch broke, and all is listed anew."""
+        self._version += 1
+        (feed,) = (one for (_, resource), one in self.feeds.items() if resource == plural)
+        await feed.replaced([feed.convert(json.loads(json.dumps(tree))) for tree in trees], str(self._version))
 
     def has_gone(self, plural: str, name: str) -> None:
         self._version += 1
@@ -320,3 +326,50 @@ def test_a_template_that_its_replica_set_shows_first_meets_the_next_count_too():
         tree["metadata"]["resourceVersion"] = "900"
     assert world.ask(again, landed).verdict is Verdict.DENY, "4 may be of 3 CPUs each"
     assert world.ask(fewer, landed).verdict is Verdict.ALLOW
+
+
+def of_dearer_and_back(kind: str, *, replicas: int = 2) -> tuple[World, Tree]:
+    """A world in which pods of 4 CPUs were allowed, and stored, and pods of 1 CPU again, while its watch is broken; and
+    what is there then."""
+    world = World(10, replicas=replicas, cpu="1", kind=kind)
+    world.all_watches_are_there()
+    assert world.write(2, "4").verdict is Verdict.ALLOW
+    world._version += 1
+    world.web = world.of_web(2, "4", generation=2, seen=1)
+    world.web["metadata"]["resourceVersion"] = str(world._version)
+    assert world.write(2, "1", generation=3).verdict is Verdict.ALLOW
+    world._version += 1
+    web = world.of_web(2, "1", generation=3, seen=2)
+    web["metadata"]["resourceVersion"] = str(world._version)
+    return world, web
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", ["list", "read"])
+async def test_what_was_allowed_and_never_shown_may_run_until_watches_have_shown_what_does(kind, by, replicas):
+    """Its pods may be there, whose watch is late."""
+    world, web = of_dearer_and_back(kind, replicas=replicas)
+    if by == "list":
+        await world.list(
+            f"{kind.lower()}s", web, *([workload("other", 0, {"cpu": "1"})] if kind == "Deployment" else [])
+        )
+    else:
+        world.show(f"{kind.lower()}s", web, event=READ)
+    assert world.gate.ledger.pending_writes == 0
+    assert world.charged == 8
+    assert not world.others_may_have(3)
+    world.show(f"{kind.lower()}s", world.of_web(2, "1", generation=3, seen=3))
+    assert world.charged == 8
+    world.all_watches_are_there()
+    assert world.charged == 2
+    assert world.others_may_have(8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_watch_passes_over_was_never_stored(kind):
+    """It shows each state. So something else has taken the version that the write wants."""
+    world = World(10, replicas=2, cpu="1", kind=kind)
+    assert world.write(2, "4").verdict is Verdict.ALLOW
+    world.lands(2, "1", generation=1)
+    assert world.charged == 2

@@ -341,6 +341,17 @@ class Several(Reader):
         self.waited.append(refs)
         return refs if self.caught_up else refs[:1]
 
+    def hold_up(self) -> asyncio.Event:
+        """Let the watch catch up no sooner than the event."""
+        go_on, catch_up = asyncio.Event(), self._catch_up
+
+        async def late(refs: Sequence[WorkloadRef]) -> Sequence[WorkloadRef]:
+            await go_on.wait()
+            return await catch_up(refs)
+
+        self.reads._catch_up = late
+        return go_on
+
     @property
     def left(self) -> int:
         return self.gate.ledger.pending_writes
@@ -381,14 +392,7 @@ async def test_few_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch):
 
 async def test_a_write_that_is_answered_while_a_watch_catches_up_waits_for_the_next(monkeypatch: pytest.MonkeyPatch):
     several = Several()
-    go_on = asyncio.Event()
-    catch_up = several._catch_up
-
-    async def late(refs: Sequence[WorkloadRef]) -> Sequence[WorkloadRef]:
-        await go_on.wait()
-        return await catch_up(refs)
-
-    several.reads._catch_up = late
+    go_on = several.hold_up()
     async with reading(several, monkeypatch):
         await ticks(5)
         assert several.gate.decide(read(scale(NAMES[0], 4)), "again", several.now_s).pending_write
@@ -399,3 +403,52 @@ async def test_a_write_that_is_answered_while_a_watch_catches_up_waits_for_the_n
         several.now_s += 1
         await until(lambda: several.left == 0)
     assert [ref.name for ref in several.source.asked] == [NAMES[0]], "it alone was left"
+
+
+async def test_what_failed_before_a_watch_has_shown_it_waits_no_more(monkeypatch: pytest.MonkeyPatch):
+    several = Several()
+    several.source.answers = refuse
+    async with reading(several, monkeypatch):
+        assert not await several.reads.read(ref_of(NAMES[0]))
+        several.now_s += 10
+        await until(lambda: several.left == 0)
+    assert several.reads._waits == {}
+
+
+async def test_a_check_whose_workload_the_watch_does_not_show_soon_reads_it(monkeypatch: pytest.MonkeyPatch):
+    several = Several()
+    several.caught_up = False
+    go_on = several.hold_up()
+    async with reading(several, monkeypatch):
+        await ticks(5)
+        looks = [asyncio.create_task(several.reads.look(ref_of(name))) for name in NAMES[:2]]
+        await ticks(2)
+        go_on.set()
+        assert await asyncio.gather(*looks) == [True, True]
+    assert several.source.asked[0] == ref_of(NAMES[1]), "the first was shown"
+
+
+async def test_what_many_writes_wait_for_leaves_checks_their_reads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reads, "WAITING_AT_MOST", len(NAMES))
+    several = Several()
+    go_on = several.hold_up()
+    async with reading(several, monkeypatch):
+        await ticks(5)
+        assert await several.reads.look(ref_of("unseen"))
+        go_on.set()
+
+
+async def test_decisions_have_their_turn_while_many_writes_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reads, "AT_ONCE", 2)
+    several = Several()
+    seen: set[int] = set()
+    async with reading(several, monkeypatch):
+        while several.left:
+            await asyncio.sleep(0)
+            seen.add(several.left)
+    assert seen == {0, 2, 4}
+
+
+def ref_of(name: str) -> WorkloadRef:
+    """The Deployment of that name."""
+    return WorkloadRef("apps", "deployments", "team-a", name)
