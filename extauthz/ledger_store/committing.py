@@ -27,6 +27,9 @@ WITHIN_S = 1.5
 SPARE_S = 0.5
 """One who says so is answered so much earlier, or after half of that time."""
 
+MOST_S = 30.0
+"""No write waits longer, whatever its asker says. No API server waits for a webhook longer than this."""
+
 HOUSEKEEPING_S = 0.25
 """How often to check whether pending writes have ended."""
 
@@ -410,7 +413,7 @@ class Committer:
 
 def _within(timeout_s: float | None) -> float:
     """How long a write may wait for other gates, in seconds."""
-    return WITHIN_S if timeout_s is None else max(timeout_s - SPARE_S, timeout_s / 2)
+    return WITHIN_S if timeout_s is None else min(max(timeout_s - SPARE_S, timeout_s / 2), MOST_S)
 
 
 def _refused(decision: Decision, reason: str, why: str) -> Decision:

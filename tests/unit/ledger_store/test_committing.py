@@ -477,6 +477,8 @@ async def test_a_write_waits_for_other_gates_as_long_as_its_asker_does(monkeypat
         monkeypatch.setattr(committing, "WITHIN_S", 600.0)
         store.faults = ["refused"] * 1_000
         assert (await gate.ask(scale("web", 3), timeout_s=0.6)).reason == "ledger-unavailable"
+        monkeypatch.setattr(committing, "MOST_S", 0.1)
+        assert (await gate.ask(scale("web", 3), timeout_s=600.0)).reason == "ledger-unavailable"
 
 
 async def test_nothing_is_written_before_it_is_known_whether_there_is_an_object(monkeypatch: pytest.MonkeyPatch):
