@@ -39,8 +39,8 @@ from extauthz.service.ids import new_id
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None, float | None], Awaitable[Decision]]
-"""Takes a write, its source, a decision that would grant it, who asks, and how long he waits, in seconds, if that is
-known. Returns a grant that every gate knows, or a refusal."""
+"""Takes a write, its source, a decision that would grant it, who asks, and how long he still waits, in seconds, if that
+is known. Returns a grant that every gate knows, or a refusal."""
 
 A = TypeVar("A", bound=Decision | None)
 
@@ -149,8 +149,10 @@ class Deciding:
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
-                who, timeout_s = asked.requester, asked.timeout_s
-                decision = await self._commit(asked.reading, asked.source, decision, who, timeout_s)
+                who, left_s = asked.requester, asked.timeout_s
+                if left_s is not None:
+                    left_s -= self.clock() - asked.started_s
+                decision = await self._commit(asked.reading, asked.source, decision, who, left_s)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._answered(decision, asked)

@@ -326,8 +326,9 @@ async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit)
 @pytest.mark.parametrize(
     "question", [REQUEST._replace(timeout_s=7.0), Question(READING, timeout_s=7.0)], ids=["envoy", "webhook"]
 )
-async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -> None:
+async def test_other_gates_are_waited_for_as_long_as_the_asker_still_waits(question) -> None:
     told: list[float | None] = []
+    now_s = 10.0
 
     async def commit(
         reading: Reading, source: str, decision: Decision, by: Requester | None, timeout_s: float | None
@@ -335,12 +336,18 @@ async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -
         told.append(timeout_s)
         return decision
 
-    gate = Asking()
+    gate = Asking(seen=False)
     gate.learnt = True
-    asked, log, _ = deciding(gate, commit=commit)
+
+    async def look(ref: WorkloadRef) -> None:
+        nonlocal now_s
+        now_s += 3.0
+        await gate.look(ref)
+
+    asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: look}, commit=commit, clock=lambda: now_s)
     await asked(question)
     log.close()
-    assert told == [7.0]
+    assert told == [4.0]
 
 
 async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once() -> None:
