@@ -298,6 +298,8 @@ class LiveCluster:
         self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._custom: dict[ScaledKind, tuple[Listed, asyncio.Task[None]]] = {}
+        self._without: set[Resource] = set()
+        """What it serves without, until it can be listed."""
         self._read: dict[str, int] = {}
         """The highest resourceVersion that consistent reads have brought, by kind."""
         self._group = asyncio.TaskGroup()
@@ -395,9 +397,13 @@ class LiveCluster:
         return kinds
 
     def has_reached(self, kind: str, version: int) -> bool:
-        """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched."""
-        reflector = next((one for resource, one in self._reflectors.items() if resource.group_resource == kind), None)
-        return reflector is None or reflector.upto >= version
+        """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched, or it is
+        served without."""
+        found = next((each for each in self._reflectors.items() if each[0].group_resource == kind), None)
+        if found is None:
+            return True
+        resource, reflector = found
+        return reflector.upto >= version or reflector.absent or (resource in self._without and not reflector.synced)
 
     def has_shown(self, resource: Resource, version: str) -> bool:
         """Whether the watch of a resource has brought all changes up to a version."""
@@ -448,6 +454,7 @@ class LiveCluster:
             feed.withdrawn()
         del self.resources[resource.group, resource.plural]
         del self._reflectors[resource]
+        self._without.discard(resource)
 
     async def _custom_listed(self) -> None:
         await self._definitions.first.wait()
@@ -455,6 +462,8 @@ class LiveCluster:
         for kind, (listed, _) in list(self._custom.items()):
             if kind in self._custom:  # its definition may have gone meanwhile
                 await self._first(kind.resource, listed, self._reflectors[kind.resource], began_s)
+                if kind in self._custom and not listed.first.is_set():
+                    self._without.add(kind.resource)
 
     async def _first(self, resource: Resource, listed: Listed, reflector: Reflector[Any], began_s: float) -> None:
         """Wait for a list; of a custom resource, until it has gone or is refused for good."""

@@ -169,10 +169,9 @@ class Replica:
         now_s = self._clock()
         try:
             tree = unpack(payload.pending_writes[pending_id], payload.texts)
-            left_ms = int(tree["until_ms"]) - payload.clock_ms
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            expires_s = now_s + max(int(tree["until_ms"]) - payload.clock_ms, 0) / 1000
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise RecordError(repr(error)) from error
-        expires_s = now_s + max(left_ms, 0) / 1000
         return pending_writes.load({**tree, "id": pending_id}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:

@@ -40,8 +40,14 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
 _LOG.addFilter(_is_our_fault)
 
 
-def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web.AppRunner:
-    """What a ``Site`` needs. Before the router, it is noted that a head has come."""
+def runner(
+    app: web.Application, bounds: Bounds, shutdown_timeout: float, *, stays_for_its_caller: bool = True
+) -> web.AppRunner:
+    """What a ``Site`` needs. Before the router, it is noted that a head has come.
+
+    Args:
+        stays_for_its_caller: whether a handler goes on when its caller has gone.
+    """
 
     @web.middleware
     async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -58,6 +64,7 @@ def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web
         keepalive_timeout=bounds.idle_s,
         lingering_time=1.0,
         shutdown_timeout=shutdown_timeout,
+        handler_cancellation=not stays_for_its_caller,
     )
 
 

@@ -106,13 +106,14 @@ async def bind_http(
 async def bind_webhook(
     app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = webhook.BOUNDS
 ) -> tuple[web.AppRunner, Address]:
-    """The same for the admission webhook, over TLS. Bodies are taken as they come, and never inflated.
+    """The same for the admission webhook, over TLS. Bodies are taken as they come, and never inflated. An API server
+    that has gone is granted nothing.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, stays_for_its_caller=False)
     return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 

@@ -26,7 +26,8 @@ AT_ONCE = 16
 default share for a client of its own flow is some 30 requests (APF)."""
 
 WAITING_AT_MOST = 256
-"""Checks that may wait for a read; beyond that they are answered by what is known."""
+"""Checks that may wait for a read; beyond that they are answered by what is known. And so many workloads that could
+not be read for one are read later."""
 
 COALESCE_S = 0.25
 """How long an answered write waits for others of its workload: autoscalers write one every 2 s, rollouts a burst."""
@@ -225,15 +226,17 @@ class ConsistentReads:
 
     async def _read_for_check(self, ref: WorkloadRef) -> bool:
         async with self._for_checks:
-            return await self._read(ref)
+            return await self._read(ref, is_due=False)
 
-    async def _read(self, ref: WorkloadRef) -> bool:
+    async def _read(self, ref: WorkloadRef, *, is_due: bool = True) -> bool:
         started_s = self._clock()
         result, is_shown, why = await self._bring(ref)
         ended = self._pending.read(ref, started_s) if is_shown else 0
         self._told(result, ref, ended, why)
         self._one_by_one.discard(ref)
         if result in _FAILED:
+            if not is_due and len(self._waits) >= WAITING_AT_MOST:
+                return False
             wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
             wait.until_s = self._clock() + wait.backoff.failed()
             self._queue.setdefault(ref, wait.until_s)

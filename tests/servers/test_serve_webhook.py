@@ -171,13 +171,17 @@ class Under:
     """A webhook that decides as a test lets it, and a connection to it."""
 
     def __init__(self, authority: Authority) -> None:
-        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self.asked, self.go_on, self.given_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._authority = authority
         self.webhook = Webhook(lambda question: self._decided(), self._never)
 
     async def _decided(self) -> Decision:
         self.asked.set()
-        await self.go_on.wait()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.given_up.set()
+            raise
         return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
 
     async def _never(self, body: bytes, shapes: Shapes, source: str | None) -> Unreadable:
@@ -214,6 +218,15 @@ async def test_a_stop_answers_what_is_under_way(under: Under) -> None:
     under.go_on.set()
     assert b'"allowed":true' in await under.reader.read()
     await stopping
+
+
+async def test_what_an_api_server_that_has_gone_waited_for_is_given_up(under: Under) -> None:
+    """Else it is granted and holds room, and nobody stores it."""
+    under.ask()
+    await under.asked.wait()
+    under.writer.close()
+    async with asyncio.timeout(5):
+        await under.given_up.wait()
 
 
 async def test_a_stop_ends_a_connection_in_use_with_an_answer_that_says_so(under: Under) -> None:

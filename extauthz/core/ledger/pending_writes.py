@@ -28,6 +28,9 @@ class PendingWrites:
         self._ownership = ownership
         self._usage = usage
         self._pending_writes: dict[str, tuple[Entry, PendingWrite]] = {}
+        self._counts: dict[str, tuple[Entry, PendingWrite]] = {}
+        self._objects: dict[str, tuple[Entry, PendingWrite]] = {}
+        """All of them once more, by their landing windows. Each of the two is in the order of expiry."""
         self._answered: dict[str, Entry] = {}
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
@@ -85,7 +88,7 @@ class PendingWrites:
     def add(self, entry: Entry, pending_write: PendingWrite, position: Position) -> None:
         """Put ``pending_write`` on ``entry``, which counts in the quotas of ``position``."""
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
-        self._pending_writes[pending_write.id] = (entry, pending_write)
+        self._pending_writes[pending_write.id] = self._alike(pending_write)[pending_write.id] = entry, pending_write
         self._of_source[pending_write.source] += 1
         self._trees[pending_write.id] = trees = position.trees
         for root in trees:
@@ -124,7 +127,12 @@ class PendingWrites:
             self._answered.pop(pending_write.id, None)
         if expires_s > pending_write.expires_s:
             pending_write.expires_s = expires_s
-            self._pending_writes[pending_write.id] = self._pending_writes.pop(pending_write.id)
+            for order in (self._pending_writes, self._alike(pending_write)):
+                order[pending_write.id] = order.pop(pending_write.id)
+
+    def _alike(self, pending_write: PendingWrite) -> dict[str, tuple[Entry, PendingWrite]]:
+        """Those that have the same landing window."""
+        return self._objects if pending_write.touches else self._counts
 
     # How they end: by these and by nothing else.
 
@@ -239,15 +247,17 @@ class PendingWrites:
         return len(ended)
 
     def _expired(self, now_s: float) -> Iterator[tuple[Entry, PendingWrite]]:
-        """Pending writes whose landing window has elapsed. They come in the order of expiry: the window is the same for
-        all. One that is behind another with more time left waits for it, which is safe."""
-        for entry, pending_write in self._pending_writes.values():
-            if pending_write.expires_s > now_s:
-                return
-            yield entry, pending_write
+        """Pending writes whose landing window has elapsed. One that is behind another with more time left waits for it,
+        which is safe."""
+        for order in (self._counts, self._objects):
+            for entry, pending_write in order.values():
+                if pending_write.expires_s > now_s:
+                    break
+                yield entry, pending_write
 
     def _remove(self, pending_write: PendingWrite) -> None:
         entry, _ = self._pending_writes.pop(pending_write.id)
+        del self._alike(pending_write)[pending_write.id]
         self._answered.pop(pending_write.id, None)
         self._of_source[pending_write.source] -= 1
         if not self._of_source[pending_write.source]:

@@ -451,14 +451,27 @@ async def test_kinds_that_are_refused_are_given_up_together(monkeypatch: pytest.
         listed = Listed(cast("Any", SimpleNamespace(convert=None, changed=None, reached=None)))
         cluster.feeds[TINS.group, plural] = object.__new__(ScaledObjects)
         cluster._custom[kind] = (listed, cast("Any", None))
-        cluster._reflectors[kind.resource] = cast("Any", SimpleNamespace(refusal=500))
+        refused = SimpleNamespace(refusal=500, upto=0, synced=False, absent=False)
+        cluster._reflectors[kind.resource] = cast("Any", refused)
     cluster._definitions.first.set()
     waiting = asyncio.create_task(cluster._custom_listed())
     await asyncio.sleep(0.02)
     assert not waiting.done()
+    assert not cluster.has_reached(TINS.group_resource, 1)
     now_s = live.GIVE_UP_S
     await asyncio.sleep(0.05)
     assert waiting.done()
+    assert cluster.has_reached(TINS.group_resource, 1), "a shared ledger that knows it waits for it no more"
+    refused.upto, refused.synced = 5, True
+    assert cluster.has_reached("cans.ops.example.com", 5)
+    assert not cluster.has_reached("cans.ops.example.com", 6), "once it is listed it counts again"
+
+
+async def test_a_kind_that_the_server_no_longer_has_is_not_waited_for():
+    cluster = LiveCluster(cast("Connection", None), Gate(), InvalidObjects(print))
+    gone = SimpleNamespace(upto=0, synced=False, absent=True)
+    cluster._reflectors[live.DEVICE_CLASSES] = cast("Any", gone)
+    assert cluster.has_reached(live.DEVICE_CLASSES.group_resource, 1)
 
 
 async def test_a_refusal_counts_until_the_next_try():

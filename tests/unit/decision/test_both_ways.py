@@ -10,7 +10,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, Write
+from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, WorkloadRef, Write
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune
 from extauthz.testing import builders
@@ -151,6 +151,14 @@ def test_an_admitted_object_holds_its_room_for_the_shorter_window_and_a_count_fo
     assert admit(ask, workload("new", 2)).verdict is Verdict.ALLOW
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     assert books(ask) == (1, 4)
+    assert [ask.gate.ledger.pending.consistent_read(at_s) for at_s in (39.0, 40.0, 89.0, 90.0)] == [0, 1, 0, 1]
+
+
+def test_an_admitted_object_does_not_wait_for_a_count_that_may_land_for_longer():
+    ask = asker(web(), hard="5", policy=Policy(window_s=90.0, admitted_window_s=40.0))
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    assert admit(ask, workload("new", 2)).verdict is Verdict.ALLOW
+    assert ask.gate.ledger.pending.due(40.0) == [WorkloadRef("apps", "deployments", "team-a", "new")]
     assert [ask.gate.ledger.pending.consistent_read(at_s) for at_s in (39.0, 40.0, 89.0, 90.0)] == [0, 1, 0, 1]
 
 

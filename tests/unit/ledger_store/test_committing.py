@@ -141,6 +141,13 @@ async def test_less_is_no_less_where_nobody_can_look():
         assert (await second.ask(scale("web", 3))).reason == "ledger-unavailable"
 
 
+async def test_a_look_that_fails_is_not_tried_again_at_once():
+    async with one_behind() as (_, second):
+        second.can_look = False
+        await second.ask(scale("web", 3), timeout_s=1.0)
+        assert 1 < len(second.looks) < 20
+
+
 async def test_what_another_gate_has_seen_since_the_look_is_looked_at_too():
     async with one_behind("deployments.apps", workload("api", 1)) as (first, second):
         looks = []
@@ -479,6 +486,15 @@ async def test_a_write_waits_for_other_gates_as_long_as_its_asker_does(monkeypat
         assert (await gate.ask(scale("web", 3), timeout_s=0.6)).reason == "ledger-unavailable"
         monkeypatch.setattr(committing, "MOST_S", 0.1)
         assert (await gate.ask(scale("web", 3), timeout_s=600.0)).reason == "ledger-unavailable"
+
+
+async def test_of_many_who_wait_only_some_are_decided_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(committing, "AT_ONCE", 3)
+    async with members(1, [quota("acme", {"pods": "20"})], *(workload(f"web{one}", 1) for one in range(10))) as (gate,):
+        answers = await asyncio.gather(*(gate.ask(scale(f"web{one}", 2)) for one in range(10)))
+        assert allowed(answers) == 10
+        assert sum(grants for _, grants in gate.writes) == 10
+        assert max(grants for _, grants in gate.writes) == 3
 
 
 async def test_nothing_is_written_before_it_is_known_whether_there_is_an_object(monkeypatch: pytest.MonkeyPatch):

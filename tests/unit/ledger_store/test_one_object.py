@@ -295,12 +295,17 @@ async def test_an_object_without_content_is_none_that_a_gate_wrote_at_its_start_
         assert (await gate.ask(scale("web", 2))).reason == "hold"
 
 
-async def test_a_line_that_cannot_be_read_makes_the_whole_object_unreadable_and_nothing_is_forgotten():
+@pytest.mark.parametrize(
+    "line",
+    ['{"workload":[]}', f'{{"workload":["apps","deployments","team-a","web"],"replicas":2,"until_ms":1{"0" * 400}}}'],
+    ids=["no-workload", "no-time"],
+)
+async def test_a_line_that_cannot_be_read_makes_the_whole_object_unreadable_and_nothing_is_forgotten(line: str):
     store = MemoryStore()
     async with members(1, TEN, WEB, store=store, window_s=30.0) as (gate,):
         granted = await gate.ask(scale("web", 9))
         held = newest(store)
-        await store.put(encode(replace(held, pending_writes={"odd": '{"workload":[]}'})), 1, await store.get())
+        await store.put(encode(replace(held, pending_writes={"odd": line})), 1, await store.get())
         await until(gate.committer.notes)
         assert gate.gate.ledger.pending.follows(granted.id)
 

@@ -258,6 +258,17 @@ async def test_what_a_check_could_not_read_is_read_again_though_nobody_asks(read
     await until(lambda: reader.told[1:] == [(Result.OK, 0)])
 
 
+async def test_of_what_checks_could_not_read_only_so_much_is_read_again(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+):
+    """Names are free, and a kind may not be readable for ever."""
+    monkeypatch.setattr(reads, "WAITING_AT_MOST", 3)
+    reader.source.answers = refuse
+    for number in range(9):
+        assert not await reader.reads.look(WEB._replace(name=f"w{number}"))
+    assert len(reader.reads._queue) == len(reader.reads._waits) == 3
+
+
 async def test_after_a_good_read_the_waits_begin_anew(reader: Reader):
     for number in range(6):
         reader.source.answers = refuse
