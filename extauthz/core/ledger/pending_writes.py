@@ -131,8 +131,8 @@ class PendingWrites:
                 order[pending_write.id] = order.pop(pending_write.id)
 
     def _alike(self, pending_write: PendingWrite) -> dict[str, tuple[Entry, PendingWrite]]:
-        """Those that have the same landing window."""
-        return self._objects if pending_write.touches else self._counts
+        """Those that have the same landing window: an object brings labels, and be it none."""
+        return self._objects if pending_write.labels else self._counts
 
     # How they end: by these and by nothing else.
 
