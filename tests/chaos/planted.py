@@ -19,11 +19,16 @@ def answer_early() -> None:
     writing: set[asyncio.Task[Decision]] = set()
 
     async def early(
-        self: Committer, reading: Reading, source: str, decision: Decision, requester: Requester | None = None
+        self: Committer,
+        reading: Reading,
+        source: str,
+        decision: Decision,
+        requester: Requester | None = None,
+        timeout_s: float | None = None,
     ) -> Decision:
         async def later() -> Decision:
             await asyncio.sleep(LATER_S)
-            return await commit(self, reading, source, decision, requester)
+            return await commit(self, reading, source, decision, requester, timeout_s)
 
         task = asyncio.create_task(later())
         writing.add(task)
