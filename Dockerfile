@@ -2,10 +2,12 @@
 # docs/internals/image.md says what is in it. Python is Debian 13's in the last stages, and of the same minor version in the first.
 FROM python:3.13-trixie AS packages
 WORKDIR /src
-# What it needs first, which changes seldom; then the gate itself.
+# What it needs first, which changes seldom; then the gate itself. What is built of the empty module would be taken for
+# newer than the real one.
 COPY LICENSE README.md constraints.txt pyproject.toml ./
 RUN mkdir extauthz /keys && touch extauthz/__init__.py \
-    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages ".[cel]"
+    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages ".[cel]" \
+    && rm -r build
 COPY extauthz extauthz
 COPY tools/release/slim.py ./
 RUN pip install --no-cache-dir --no-compile --no-deps --force-reinstall --prefix /packages . \

@@ -72,7 +72,7 @@ def loads(packages: Path) -> set[Path]:
     path = os.pathsep.join([str(packages), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-S", "-P", "-c", LOADS, *ENTRANCES]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     return {file for line in said.splitlines() if (file := Path(line)).is_relative_to(packages)}
 
 
