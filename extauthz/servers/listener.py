@@ -41,12 +41,12 @@ _LOG.addFilter(_is_our_fault)
 
 
 def runner(
-    app: web.Application, bounds: Bounds, shutdown_timeout: float, *, stays_for_its_caller: bool = True
+    app: web.Application, bounds: Bounds, shutdown_timeout: float, *, ends_with_caller: bool = False
 ) -> web.AppRunner:
     """What a ``Site`` needs. Before the router, it is noted that a head has come.
 
     Args:
-        stays_for_its_caller: whether a handler goes on when its caller has gone.
+        ends_with_caller: a handler is cancelled when its caller has gone.
     """
 
     @web.middleware
@@ -64,7 +64,7 @@ def runner(
         keepalive_timeout=bounds.idle_s,
         lingering_time=1.0,
         shutdown_timeout=shutdown_timeout,
-        handler_cancellation=not stays_for_its_caller,
+        handler_cancellation=ends_with_caller,
     )
 
 

@@ -113,7 +113,7 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, stays_for_its_caller=False)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, ends_with_caller=True)
     return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 

@@ -110,9 +110,9 @@ class ConsistentReads:
         self._told = told
         self._clock = clock
         self._for_checks = asyncio.Semaphore(AT_ONCE)
-        self._of_checks = 0
+        self._of_checks: set[asyncio.Task[bool]] = set()
         """Reads for checks, those that wait for their turn among them."""
-        self._for_pending_writes = 0
+        self._of_pending_writes: set[asyncio.Task[bool]] = set()
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
         self._queue: dict[WorkloadRef, float] = {}
         """Workloads to read, and from when on."""
@@ -135,12 +135,9 @@ class ConsistentReads:
             is_read = await asyncio.shield(task)
             if ref not in self._one_by_one:  # else its watch did not catch up
                 return is_read
-        if self._of_checks >= WAITING_AT_MOST:
+        if len(self._of_checks) >= WAITING_AT_MOST:
             return False
-        self._of_checks += 1
-        task = self._begin([ref], self._read_for_check(ref))
-        task.add_done_callback(self._one_check_less)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._begin([ref], self._read_for_check(ref), self._of_checks))
 
     async def read_anew(self, ref: WorkloadRef) -> bool:
         """Read a workload by a read that begins after this call. False if it could not be read."""
@@ -170,11 +167,10 @@ class ConsistentReads:
                 self._queue.setdefault(ref, now_s)
         due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s and self._is_free(ref, now_s)]
         for refs, by_watch in self._alike(due):
-            if self._for_pending_writes >= AT_ONCE:
+            if len(self._of_pending_writes) >= AT_ONCE:
                 return
-            self._for_pending_writes += 1
             reading = self._follow(refs) if by_watch else self._read(refs[0])
-            self._begin(refs, reading).add_done_callback(self._one_less)
+            self._begin(refs, reading, self._of_pending_writes)
 
     def _is_free(self, ref: WorkloadRef, now_s: float) -> bool:
         wait = self._waits.get(ref)
@@ -192,14 +188,12 @@ class ConsistentReads:
                 refs = [ref for ref in refs if ref in self._one_by_one]
             yield from (([ref], False) for ref in refs)
 
-    def _one_less(self, _: asyncio.Task[bool]) -> None:
-        self._for_pending_writes -= 1
-
-    def _one_check_less(self, _: asyncio.Task[bool]) -> None:
-        self._of_checks -= 1
-
-    def _begin(self, refs: Iterable[WorkloadRef], reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+    def _begin(
+        self, refs: Iterable[WorkloadRef], reading: Coroutine[None, None, bool], among: set[asyncio.Task[bool]]
+    ) -> asyncio.Task[bool]:
         task = asyncio.create_task(reading)
+        among.add(task)
+        task.add_done_callback(among.discard)
         for ref in refs:
             self._queue.pop(ref, None)
             self._under_way[ref] = task

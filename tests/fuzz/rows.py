@@ -185,10 +185,8 @@ async def _listening() -> AsyncIterator[tuple[list[int], tuple[accepting.Listene
     made = runner(app, BOUNDS, 0.1)
     await made.setup()
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    site, server = (
-        Site(made, sockets[:1], BOUNDS),
-        Server({PATHS[0]: Unary(lambda raw, _: raw)}, sockets[1:], accepted=BOUNDS),
-    )
+    site = Site(made, sockets[:1], BOUNDS)
+    server = Server({PATHS[0]: Unary(lambda raw, _: raw)}, sockets[1:], accepted=BOUNDS)
     await site.start()
     await server.start()
     yield [one.getsockname()[1] for one in sockets], (site._listener, server._listener)
