@@ -35,7 +35,7 @@ def commands(page: str) -> list[str]:
     return re.findall(r"```sh\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
-CERTIFICATES = commands("install.md")[0]
+CERTIFICATES = commands("envoy.md")[0]
 *STEPS, TAKE_OUT = commands("istio.md")
 
 

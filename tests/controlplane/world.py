@@ -62,7 +62,7 @@ class World:
         return self
 
     def _install(self) -> None:
-        """As docs/install.md has it; the gate gets the token of its own service account, and with it no more rights."""
+        """As docs/envoy.md has it; the gate gets the token of its own service account, and with it no more rights."""
         self.kubectl("apply", f"--kustomize={DEPLOY}")
         eventually(lambda: self.api.serves("WorkspaceQuota"))
         token = service_account(self.plane, GATES_OWN, "extauthz")

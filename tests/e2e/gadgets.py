@@ -44,7 +44,7 @@ ROLLOUTS = _definition("argoproj.io", "Rollout", ".spec.replicas")
 
 
 def may_see(definition: Tree) -> Tree:
-    """As docs/install.md says: whoever owns a kind lets the gate see it."""
+    """As docs/envoy.md says: whoever owns a kind lets the gate see it."""
     spec = definition["spec"]
     plural = spec["names"]["plural"]
     return {

@@ -1,4 +1,4 @@
-"""Run by ``test_newcomer.py`` in a network namespace: the lines of docs/internals/newcomer.md, one after the other.
+"""Run by ``test_newcomer.py`` in a network namespace: the lines of docs/install.md, one after the other.
 
 ``rolled.py`` says what of the cluster is real. ``NEWCOMER=write`` writes the page anew; ``TURNS`` says how often its
 GitOps loop applies.
@@ -32,7 +32,7 @@ from tests.e2e.webhooked import only_route
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "internals" / "newcomer.md"
+PAGE = ROOT / "docs" / "install.md"
 FETCHES = re.compile(r"(kubectl (-n \S+ )?(get|events|rollout) |extauthz )")
 """Lines that are typed until they show what the page shows."""
 WITHIN_S = 120

@@ -1,4 +1,4 @@
-"""docs/install.md: its commands, run as they stand, end with a gate that holds a workload back and says so."""
+"""docs/envoy.md: its commands, run as they stand, end with a gate that holds a workload back and says so."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ with warnings.catch_warnings():
 pytestmark = pytest.mark.controlplane
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "install.md").read_text()
+PAGE = (ROOT / "docs" / "envoy.md").read_text()
 CERTIFICATES, INSTALL, QUOTA, LOOK, WORKLOAD, CUSTOM = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 NAMESPACE = "extauthz-system"
 WITHIN_S = 120

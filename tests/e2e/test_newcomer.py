@@ -1,4 +1,4 @@
-"""docs/internals/newcomer.md: what a newcomer types, and what is shown, on a real control plane."""
+"""docs/install.md: what a newcomer types, and what is shown, on a real control plane."""
 
 from __future__ import annotations
 

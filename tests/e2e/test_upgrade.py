@@ -57,7 +57,7 @@ class Asked:
         self.scene.populate()
 
     def _certificates(self, folder: Path) -> GateTls:
-        """As step 2 of docs/install.md: a Secret for the gates, a client's for Envoy."""
+        """As step 2 of docs/envoy.md: a Secret for the gates, a client's for Envoy."""
         authority = Authority(folder)
         gate, envoy = authority.issue("gate", (f"extauthz.{NAMESPACE}.svc",)), authority.issue("envoy")
         files = {"ca.crt": authority.ca, "tls.crt": gate.cert, "tls.key": gate.key}

@@ -17,8 +17,7 @@ from extauthz.explain.sentence import REASONS
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "internals" / "explain.md").read_text()
 PAGE = (DOCS / "explain.md").read_text() + REFERENCE
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL)
-EXAMPLE = next(text for language, text in BLOCKS if language == "yaml" and "kind: HorizontalPodAutoscaler" in text)
+EXAMPLE = (DOCS.parent / "examples" / "explain" / "state.yaml").read_text()
 
 QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1

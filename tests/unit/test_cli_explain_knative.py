@@ -17,11 +17,8 @@ from extauthz.explain.knative.sentence import REASONS
 Tree = Any
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "explain.md").read_text()
-BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-EXAMPLES = {
-    "hello.yaml": next(text for text in BLOCKS if "kind: PodAutoscaler" in text),
-    "worker.yaml": next(text for text in BLOCKS if "kind: ScaledObject" in text),
-}
+FOLDER = Path(__file__).parents[2] / "examples" / "explain"
+EXAMPLES = {name: (FOLDER / name).read_text() for name in ("hello.yaml", "worker.yaml")}
 QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota

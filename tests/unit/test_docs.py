@@ -215,19 +215,19 @@ def test_the_glossary_has_one_line_a_word_and_is_linked():
 
 
 LONG = 80
-"""Lines. A page that is longer begins with what it answers."""
-HEAD = ("**What this page answers:**", "**For whom:**", "**In short:**", "**Words:**", "**Example:**")
+"""Lines. A page that is longer begins with its answer."""
+HEAD = ("**In short:**", "**Example:**")
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
-def test_a_long_page_begins_with_what_it_answers_and_an_example(page: Path):
+def test_a_long_page_begins_with_its_answer_and_an_example(page: Path):
     lines = page.read_text().splitlines()
     if len(lines) > LONG:
         missing = [mark for mark in HEAD if not any(mark in line for line in lines[1:22])]
         assert not missing, f"{page.name} has {len(lines)} lines and does not begin with {missing}"
 
 
-MOST_WORDS = 30_000
+MOST_WORDS = 22_000
 
 
 def test_a_user_has_few_words_to_read():
@@ -236,7 +236,7 @@ def test_a_user_has_few_words_to_read():
     assert sum(any(char.isalnum() for char in word) for word in words) <= MOST_WORDS
 
 
-ENVOYS = ("render", "istio", "kube-controller-manager")
+ENVOYS = ("envoy", "render", "istio", "kube-controller-manager")
 
 
 @pytest.mark.parametrize("page", ENVOYS)

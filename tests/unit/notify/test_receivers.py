@@ -149,10 +149,10 @@ def test_no_name_of_a_tenant_becomes_a_link_or_calls_a_channel():
     assert text == ("[refused] &lt;@U1&gt;: &lt;!channel&gt; &amp;lt; &lt;https://evil.example|look&gt;")
 
 
-# Signatures of notices: Standard Webhooks, and the example of docs/internals/notices.md.
+# Signatures of notices: Standard Webhooks, and the example of docs/notices.md.
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "internals" / "notices.md"
+PAGE = Path(__file__).parents[3] / "docs" / "notices.md"
 NOW_S = 1_795_000_000.9
 
 KNOWN = {
