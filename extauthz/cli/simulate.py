@@ -13,12 +13,12 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from extauthz.cli import exits, report
-from extauthz.service.setting_types import SettingsError
-from extauthz.simulate import search, sharing
-from extauthz.simulate.plan import FAULTS
-from extauthz.simulate.running import Result
-from extauthz.simulate.search import Wanted
-from extauthz.simulate.sharing import Outcome
+from extauthz.serve.service.setting_types import SettingsError
+from tests.worlds import search, sharing
+from tests.worlds.plan import FAULTS
+from tests.worlds.running import Result
+from tests.worlds.search import Wanted
+from tests.worlds.sharing import Outcome
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,15 +20,15 @@ import pytest
 import yaml
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.testing import authz
-from extauthz.testing.authz import ScriptedAuthz
-from extauthz.testing.kubelet import of_annotations
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree
 from tests.controlplane.fixtures import deployment
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.support import authz
+from tests.support.authz import ScriptedAuthz
+from tests.support.kubelet import of_annotations
 from tests.waiting import eventually
 
 with warnings.catch_warnings():

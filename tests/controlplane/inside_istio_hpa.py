@@ -22,9 +22,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.service import handover
-from extauthz.testing.gate import Gate
-from extauthz.testing.processes import Child
+from extauthz.demo.gate import Gate
+from extauthz.demo.processes import Child
+from extauthz.serve.service import handover
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError, Tree
 from tests.controlplane.inside_istio import (

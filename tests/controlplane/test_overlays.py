@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.render import options
+from extauthz.tools.render import options
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
 from tests.rendering import chart

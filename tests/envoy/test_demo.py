@@ -15,8 +15,8 @@ from subprocess import PIPE
 
 import pytest
 
-from extauthz.testing.demo.cluster import Answer, find
-from extauthz.testing.demo.scenes import Outcome, complaints, scenes
+from extauthz.demo.cluster import Answer, find
+from extauthz.demo.scenes import Outcome, complaints, scenes
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, options, routes
-from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
-from extauthz.testing.certs import Authority, Pair
-from extauthz.testing.envoy import Envoy, validate, write_secrets
+from extauthz.demo.certs import Authority, Pair
+from extauthz.demo.envoy import Envoy, validate, write_secrets
+from extauthz.tools.render import envoy, options, routes
+from extauthz.tools.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 
 REPOSITORY = Path(__file__).parents[2]
 

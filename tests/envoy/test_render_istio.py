@@ -16,12 +16,12 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, istio, manifests, options, routes
-from extauthz.render.options import Outage, Profile
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import validate
-from extauthz.testing.kubelet import of_annotations
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import validate
+from extauthz.tools.render import envoy, istio, manifests, options, routes
+from extauthz.tools.render.options import Outage, Profile
 from tests.envoy.test_render import give_files, give_secrets
+from tests.support.kubelet import of_annotations
 
 REPOSITORY = Path(__file__).parents[2]
 SHOWN = sorted((REPOSITORY / "istio").glob("*.yaml"))

@@ -12,12 +12,12 @@ import pytest
 from extauthz.cli import main, simulate
 from extauthz.core.ledger.line import Turns
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.record.reading import Record
-from extauthz.replay.run import Replay, Result
-from extauthz.simulate import sharing
-from extauthz.simulate.plan import FAULTS, draw
-from extauthz.simulate.running import run
-from extauthz.simulate.sharing import HOUSE, House, Outcome, Row, fair, outcome
+from extauthz.tell.record.reading import Record
+from extauthz.tools.replay.run import Replay, Result
+from tests.worlds import sharing
+from tests.worlds.plan import FAULTS, draw
+from tests.worlds.running import run
+from tests.worlds.sharing import HOUSE, House, Outcome, Row, fair, outcome
 
 SEEDS, HALF_AN_HOUR_S = range(4), 1800.0
 

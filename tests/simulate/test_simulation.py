@@ -9,13 +9,13 @@ from random import SystemRandom
 import pytest
 
 from extauthz.cli import exits, main
-from extauthz.settlement import reads
-from extauthz.simulate.objects import KINDS
-from extauthz.simulate.plan import FAULTS, draw
-from extauthz.simulate.search import Wanted, search, shortest
-from extauthz.simulate.steps import TAKEN
+from extauthz.inputs.settlement import reads
 from tests.simulate.planted.planting import replaced
 from tests.simulate.planted.store import verdict_lost_on_conflict
+from tests.worlds.objects import KINDS
+from tests.worlds.plan import FAULTS, draw
+from tests.worlds.search import Wanted, search, shortest
+from tests.worlds.steps import TAKEN
 
 JOBS = os.cpu_count() or 1
 

@@ -172,7 +172,7 @@ its turn, or Jain's index is below 0.95), 64 wrong usage"""
 
 def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``simulate``."""
-    from extauthz.simulate.plan import ENTRANCES, FAULTS  # they bring much that other pages of help do not need
+    from tests.worlds.plan import ENTRANCES, FAULTS  # they bring much that other pages of help do not need
 
     faults = "\n".join(f"  {name:10} {what}" for name, what in FAULTS.items())
     parser = commands.add_parser("simulate", description=SIMULATE, epilog=SIMULATE_EPILOG.format(faults=faults))

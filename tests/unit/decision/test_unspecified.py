@@ -11,7 +11,7 @@ from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Verdict
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 
 CPU = {"requests.cpu": "9"}
 ALL = {"requests.cpu": "9", "requests.memory": "9Gi", "limits.cpu": "9", "limits.memory": "9Gi"}

@@ -16,13 +16,13 @@ import pytest
 import yaml
 
 from extauthz import version
-from extauthz.cluster import selectors
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.notify.receivers import Receiver, parse_all
-from extauthz.render import webhook
-from extauthz.render.webhook import Custom, WebhookOptions
-from extauthz.service import settings
-from extauthz.service.loading import load
+from extauthz.inputs.cluster import selectors
+from extauthz.serve.service import settings
+from extauthz.serve.service.loading import load
+from extauthz.tell.notify.receivers import Receiver, parse_all
+from extauthz.tools.render import webhook
+from extauthz.tools.render.webhook import Custom, WebhookOptions
 from tests import rendering
 
 ROOT = Path(__file__).parents[3]
@@ -311,7 +311,7 @@ def test_a_record_has_a_volume_with_bounds():
     values = (*values, "webhook.enabled=true", 'webhook.certificates="self-signed"')
     objects = made(*setting(*values, 'record.sizeLimit="3Gi"'))
     args = container(objects)["args"]
-    assert {"--record=/var/lib/extauthz/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
+    assert {"--record=/var/lib/extauthz/tell/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
     assert (
         load(
             {

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import options
+from extauthz.tools.render import options
 from tests.rendering import AUTOSCALERS, chart
 
 Tree = Any
