@@ -2,7 +2,7 @@
 
 A *stay* is a row of calls in one file: each begins with a change of file. A walk counts the stays, the files, and the
 returns: stays in a file that was left before. So stays are files and returns together. Only functions of ``extauthz/``
-count, without the simulation and the test kit, and only calls of Python functions.
+count, without the demo, and only calls of Python functions.
 
 The gate is the assembly that ``serve`` runs, with its real log, metrics and servers. The API server and its watches are
 simulated, on a virtual clock. Each request is sent several times, and the shortest walk counts: by then all caches are
@@ -43,7 +43,7 @@ from tests.worlds.reference import NAMESPACES, QUOTAS
 from tests.worlds.server import ApiServer
 
 PRODUCT = str(Path(extauthz.__file__).parent)
-OUTSIDE = tuple(f"{PRODUCT}/{room}/" for room in ("simulate", "testing"))
+OUTSIDE = tuple(f"{PRODUCT}/{room}/" for room in ("demo",))
 
 TIMES = 5
 """How often each request is sent."""

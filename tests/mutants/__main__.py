@@ -102,7 +102,7 @@ class Copy:
 
     def simulate(self, seed: int, within_s: float) -> str:
         flags = [f"--seed={seed}", f"--seeds={WORLDS}", f"--steps={STEPS}", "--jobs=1"]
-        return self.run(["-m", "extauthz.cli", "simulate", *flags], within_s)
+        return self.run(["-m", "tests.worlds", *flags], within_s)
 
 
 class Trial:

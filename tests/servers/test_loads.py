@@ -21,7 +21,7 @@ AT_MOST = 1320
 """Modules, those of Python's own library among them. Each costs a start about a millisecond."""
 NEVER = {
     "matplotlib", "numpy", "envoy_data_plane", "betterproto2", "playwright", "pytest",
-    "extauthz.tools.render", "tests.worlds", "extauthz.tools.doctor", "tests.support",
+    "extauthz.tools.render", "extauthz.tools.doctor", "extauthz.demo", "extauthz.testing", "tests",
 }  # fmt: skip
 AT_THE_END = """
 import atexit, sys

@@ -1,6 +1,6 @@
 """One gate, assembled, from its start to its end: what decides, what it knows, and what receives answers.
 
-``serve`` runs it as a process and listens for Envoy. ``simulate`` runs the same in a simulated world. So time,
+``serve`` runs it as a process and listens for Envoy. `tests/worlds` run the same in simulated worlds. So time,
 randomness, the connection and stores are arguments, and nothing here opens a port or a file.
 """
 

@@ -2,8 +2,8 @@
 
 istiod gives each sidecar a listener for the Service ``default/kubernetes``, named after its address, which passes TLS
 through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, the very one of the stand-alone Envoy
-(``extauthz.tools.render.envoy``), which ends the client's TLS and opens its own to the API server. Istio's own chain stays
-beside it for what is not TLS, and the API server refuses that.
+(``render/envoy.py``), which ends the client's TLS and opens its own to the API server. Istio's own chain stays beside
+it for what is not TLS, and the API server refuses that.
 (https://istio.io/latest/docs/reference/config/networking/envoy-filter/)
 
 The files of SDS by which the sidecar finds its certificates (``render/secrets.py``) are annotations of the pod
