@@ -80,7 +80,7 @@ def test_with_keep_the_page_stays_open_and_tells_who_is_refused_until_ctrl_c(aut
 
 def test_its_requests_are_the_recorded_ones():
     recorded = (ROOT / "tests" / "data" / "recorded.jsonl").read_text().splitlines()
-    shown = (ROOT / "extauthz" / "testing" / "demo" / "recorded.jsonl").read_text().splitlines()
+    shown = (ROOT / "extauthz" / "demo" / "recorded.jsonl").read_text().splitlines()
     assert set(shown) <= set(recorded)
 
 
