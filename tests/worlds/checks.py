@@ -275,8 +275,8 @@ class Checks:
         return {at: why for at, why in beyond.items() if now[at] > max(was[at], most[at])}
 
     def _raises_nothing(self, at_s: float, now_s: float, question: Question, known: Horizon) -> bool:
-        """Whether a count is none that anybody can take for growth: nothing else is under way, it comes to no more with
-        what gates may still take to be under way, and no controller makes objects for the workload."""
+        """Whether no gate can see growth in this count: nothing else is under way, nothing that gates may still take to
+        be under way adds to it, and no controller makes objects for the workload."""
         promise = question.promise
         others = any(one.key == promise.key for one in self._reference.promises.values())
         if promise.replicas is None or promise.changes or promise.key not in self._been or others:

@@ -60,7 +60,7 @@ class LiveQuotas:
         self._accept(quotas)
         self._taken = self.reflector.upto
         if self._tree is not before:
-            # The version of a list, or of a bookmark, is none that another watch comes to before its next bookmark.
+            # Another watch reaches the version of a list or of a bookmark only with its own next bookmark.
             self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
         self._missed = False
 

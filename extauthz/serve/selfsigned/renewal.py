@@ -1,4 +1,4 @@
-"""When what is renewed. A function of time and of what is there, so all gates come to the same.
+"""When the authority and the certificate are renewed: a function of time and of what exists, so all gates agree.
 
 An API server must trust an authority before it meets a certificate of it. So a new authority joins the bundle first,
 and signs once every configuration has had it for a while. An earlier one stays in the bundle until it has expired: by

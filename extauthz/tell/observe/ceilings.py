@@ -20,10 +20,10 @@ from extauthz.tell.observe.autoscalers import Autoscaler, Autoscalers, NeverFits
 from extauthz.tell.observe.quota_facts import in_slices
 
 LIST_S: Final = 300.0
-"""How old it may be what autoscalers may ask for."""
+"""How often the autoscalers, and the most that each may ask for, are listed anew."""
 
 LOOK_S: Final = 30.0
-"""How late a changed limit, or another cost of a pod, is seen."""
+"""How often limits and costs of pods are compared with what was listed."""
 
 FIRST_S: Final = 1.0
 """Until the next try, before the first look."""

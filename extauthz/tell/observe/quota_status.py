@@ -77,7 +77,7 @@ class Facts(NamedTuple):
     unpriced: int = 0
     """Workloads whose cost is not known."""
     strangers: tuple[str, ...] = ()
-    """A sentence for each name in ``spec.notify`` that is none of a receiver."""
+    """A sentence for each name in ``spec.notify`` that no receiver has."""
     serving: Serving = Serving()
     unasked: tuple[str, ...] = ()
     """Namespaces that it covers and that the webhook is not asked about."""

@@ -96,7 +96,7 @@ class Recorder:
     # What else is noted.
 
     def begin(self, tree: QuotaTree) -> None:
-        """All namespaces and workloads are told from now on (``labelled``, ``seen``): one that is not is gone."""
+        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist."""
         self._began = True
         self.is_incomplete = False
         self._note(Telling(self._clock()))

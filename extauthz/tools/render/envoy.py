@@ -36,8 +36,7 @@ from .options import CLAMP_TIMEOUT_S, VERIFY_TIMEOUT_S, Anonymous, Outage, Sidec
 from .routes import Rule, rules
 
 MAX_BODY_BYTES = 64 * 1024
-"""The gate is shown the first so many of a body. A count has 16 KiB at most, so what is longer is none, whatever
-follows."""
+"""How much of a body the gate is shown. A count has 16 KiB at most, so a longer body is no count."""
 
 UPGRADES = ("websocket", "SPDY/3.1")
 """exec, attach and port-forward: kubectl's two protocols for them."""

@@ -679,7 +679,7 @@ def test_the_table_has_the_rights_of_the_chart():
 
 def test_each_right_is_needed_by_the_code_that_its_row_names():
     for rights, files in rows():
-        text = "".join(there.read_text() for file in files for there in CODE.glob(f"*/{file}")).lower()
+        text = "".join(there.read_text() for file in files for there in CODE.rglob(file)).lower()
         for plural in {right.resource.split(".")[0].split("/")[-1] for right in rights}:
             word = "validatingwebhookconfiguration" if plural.startswith("validating") else plural
             assert word in text, (plural, files)
