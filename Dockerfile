@@ -24,7 +24,8 @@ FROM installed AS stand-ins
 COPY --from=registry.k8s.io/kubectl:v1.36.3 /bin/kubectl /usr/local/bin/kubectl
 # A volume starts as what it is mounted on, with its owner.
 COPY --from=packages --chown=65532:65532 /keys /keys
-ENTRYPOINT ["python3", "-m", "extauthz.testing.compose"]
+COPY tests/support /usr/local/lib/python3.13/dist-packages/tests/support
+ENTRYPOINT ["python3", "-m", "tests.support.compose"]
 
 FROM installed AS gate
 EXPOSE 9191 9192

@@ -87,7 +87,7 @@ chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: i
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 simulate: setup  ## an hour of simulated worlds with every fault; a new stretch of seeds each day
-	@$(BIN)/extauthz simulate --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
+	@$(BIN)/python -m tests.worlds --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
 
 walk: setup  ## how far one reads to follow a request through the gate: stays, files, returns (SHOW=check: where each begins)
 	@$(BIN)/python -m tests.walk $(SHOW)

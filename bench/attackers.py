@@ -20,7 +20,7 @@ import grpc
 
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Request
-from extauthz.rpc.frames import PREFACE
+from extauthz.serve.rpc.frames import PREFACE
 from tests.fuzz.measure import OBJECT, Case
 from tests.fuzz.shapes import KINDS
 from tests.rpc.client import FLOODS, raw, setting

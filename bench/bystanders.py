@@ -14,8 +14,8 @@ import grpc
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import API_VERSION, KIND
-from extauthz.testing.builders import workload
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
+from extauthz.testing import workload
 
 from . import inputs
 from .attackers import ATTACKERS, HOSTILE, TIMEOUT_S, WAYS, Attackers

@@ -15,8 +15,8 @@ import grpc
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.model import Request
-from extauthz.servers import ext_authz
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
+from extauthz.serve.servers import ext_authz
 
 from . import inputs, noop
 from .figures import Figure, Goal, median_ratio

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from extauthz.kube.connection import Connection, connect
-from extauthz.kube.resource import Resource
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
+from extauthz.inputs.kube.connection import Connection, connect
+from extauthz.inputs.kube.resource import Resource
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
 from tests.waiting import eventually

@@ -17,7 +17,7 @@ from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.servers.api.answers import Answers
+from extauthz.serve.servers.api.answers import Answers
 
 from .figures import Figure, Goal, median_ratio
 from .population import WORKLOADS_PER_TEMPLATE, Population

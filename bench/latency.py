@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from extauthz.render.options import Endpoint, SidecarOptions
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.gate import Gate
-from extauthz.testing.stack import TOKEN
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
+from extauthz.demo.gate import Gate
+from extauthz.tools.render.options import Endpoint, SidecarOptions
+from tests.support.stack import TOKEN
 
 from . import inputs
 from .figures import Figure, percentile

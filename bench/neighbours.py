@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from extauthz.testing.gate import SERVE
+from extauthz.demo.gate import SERVE
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import running_plane

@@ -20,9 +20,9 @@ import grpc
 import uvloop
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.rpc.heads import Sink, Unary
-from extauthz.rpc.link import Server
-from extauthz.servers import access_log, ext_authz
+from extauthz.serve.rpc.heads import Sink, Unary
+from extauthz.serve.rpc.link import Server
+from extauthz.serve.servers import access_log, ext_authz
 
 
 def allowed(message: CheckRequest) -> CheckResponse:

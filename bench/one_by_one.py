@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from extauthz.cli import main
-from extauthz.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.committing import Committer
 
 SERVE = [sys.executable, "-m", "bench.one_by_one", "serve"]
 

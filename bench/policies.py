@@ -12,8 +12,8 @@ from extauthz.core.model import Growth
 from extauthz.core.policies import Enlisted, GrowthPolicy, Limit, NotYet, Policies
 from extauthz.core.quota.policies import QuotaPolicy
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.policies.cel import compiled
-from extauthz.policies.plugins import Patience
+from extauthz.inputs.policies.cel import compiled
+from extauthz.inputs.policies.plugins import Patience
 
 from .decision import Size, batch, batch_us
 from .figures import Figure, Goal, median_ratio

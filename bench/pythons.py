@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from extauthz.testing.gate import SERVE, Gate
+from extauthz.demo.gate import SERVE, Gate
 
 from . import check, inputs
 from .figures import median_ratio

@@ -19,15 +19,15 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict
-from extauthz.observe.episodes import Recent
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.observers import Observers
-from extauthz.record.files import Files
-from extauthz.record.recorder import Recorder
-from extauthz.service.collector import spare_the_collector
-from extauthz.service.deciding import Deciding
-from extauthz.service.recording import Recording, recorder
+from extauthz.serve.service.collector import spare_the_collector
+from extauthz.serve.service.deciding import Deciding
+from extauthz.serve.service.recording import Recording, recorder
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.observers import Observers
+from extauthz.tell.record.files import Files
+from extauthz.tell.record.recorder import Recorder
 
 from .decision import Size, batch
 from .figures import Figure, Goal, median_ratio

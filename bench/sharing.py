@@ -20,8 +20,8 @@ import grpc.aio
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.servers import access_log, ext_authz
-from extauthz.testing.gate import SERVE, Gate
+from extauthz.demo.gate import SERVE, Gate
+from extauthz.serve.servers import access_log, ext_authz
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane

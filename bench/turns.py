@@ -11,8 +11,8 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.line import MAX_IN_CHILD, MAX_IN_TREE
 from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import gate as made
-from extauthz.testing.builders import quota, workload
+from extauthz.testing import gate as made
+from extauthz.testing import quota, workload
 
 from .figures import Figure, Goal, median_ratio
 

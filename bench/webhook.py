@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from extauthz.kube.connection import connect
-from extauthz.render.webhook import NAME, WebhookOptions, configuration
-from extauthz.selfsigned import issuing
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
+from extauthz.inputs.kube.connection import connect
+from extauthz.serve.selfsigned import issuing
+from extauthz.tools.render.webhook import NAME, WebhookOptions, configuration
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError, go_binary
 from tests.controlplane.plane import Plane, free_ports, running_plane

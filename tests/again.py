@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from extauthz.testing.processes import SlowStartError
+from extauthz.demo.processes import SlowStartError
 from tests.waiting import OutOfTimeError
 
 OUT_OF_TIME: Final = "ran out of time"

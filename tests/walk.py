@@ -2,7 +2,7 @@
 
 A *stay* is a row of calls in one file: each begins with a change of file. A walk counts the stays, the files, and the
 returns: stays in a file that was left before. So stays are files and returns together. Only functions of ``extauthz/``
-count, without the simulation and the test kit, and only calls of Python functions.
+count, without the demo, and only calls of Python functions.
 
 The gate is the assembly that ``serve`` runs, with its real log, metrics and servers. The API server and its watches are
 simulated, on a virtual clock. Each request is sent several times, and the shortest walk counts: by then all caches are
@@ -26,24 +26,24 @@ import orjson
 
 import extauthz
 from extauthz.core.model import Tree, Verdict, WorkloadRef
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.servers.ext_authz import Checks
-from extauthz.servers.webhook import Webhook
-from extauthz.service.aside import AsideProcess
-from extauthz.service.assembly import Assembly, Decide, Surroundings
-from extauthz.settlement.answers import Fate
-from extauthz.simulate import objects, reviews, wire
-from extauthz.simulate.connection import Link, SimulatedConnection
-from extauthz.simulate.loop import VirtualLoop
-from extauthz.simulate.member import Handover, settings
-from extauthz.simulate.objects import kind_of
-from extauthz.simulate.reference import NAMESPACES, QUOTAS
-from extauthz.simulate.server import ApiServer
-from extauthz.testing.builders import put_scale
+from extauthz.inputs.settlement.answers import Fate
+from extauthz.serve.servers.ext_authz import Checks
+from extauthz.serve.servers.webhook import Webhook
+from extauthz.serve.service.aside import AsideProcess
+from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.testing import put_scale
+from tests.worlds import objects, reviews, wire
+from tests.worlds.connection import Link, SimulatedConnection
+from tests.worlds.loop import VirtualLoop
+from tests.worlds.member import Handover, settings
+from tests.worlds.objects import kind_of
+from tests.worlds.reference import NAMESPACES, QUOTAS
+from tests.worlds.server import ApiServer
 
 PRODUCT = str(Path(extauthz.__file__).parent)
-OUTSIDE = tuple(f"{PRODUCT}/{room}/" for room in ("simulate", "testing"))
+OUTSIDE = tuple(f"{PRODUCT}/{room}/" for room in ("demo",))
 
 TIMES = 5
 """How often each request is sent."""

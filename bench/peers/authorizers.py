@@ -22,12 +22,12 @@ from bench.figures import Figure, Goal, percentile
 from bench.population import Population
 from bench.requests import SENDERS
 from extauthz.core.model import Request
-from extauthz.render.options import Endpoint, SidecarOptions
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.gate import Gate
-from extauthz.testing.processes import Child
-from extauthz.testing.stack import TOKEN
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
+from extauthz.demo.gate import Gate
+from extauthz.demo.processes import Child
+from extauthz.tools.render.options import Endpoint, SidecarOptions
+from tests.support.stack import TOKEN
 
 from . import machine, opa_envoy, policy
 from .rounds import figure, turns

@@ -13,9 +13,9 @@ from typing import Any
 from bench import cluster
 from bench.cluster import DEPLOYMENTS, NAMESPACES, QUOTAS
 from bench.figures import Figure, Goal
-from extauthz.kube.connection import connect
-from extauthz.kube.resource import Resource
-from extauthz.testing.gate import SERVE, Gate
+from extauthz.demo.gate import SERVE, Gate
+from extauthz.inputs.kube.connection import connect
+from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.plane import Plane, running_plane
 from tests.waiting import eventually
 

@@ -8,8 +8,8 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from extauthz.testing.processes import Child
-from extauthz.testing.stack import unused_port
+from extauthz.demo.processes import Child
+from tests.support.stack import unused_port
 
 from .building import SOURCE
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.cluster import QUOTAS
 from bench.figures import Figure, Goal, percentile
-from extauthz.kube.connection import ApiError, Connection, connect
-from extauthz.kube.resource import Resource
+from extauthz.inputs.kube.connection import ApiError, Connection, connect
+from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from extauthz.cli import main
-from extauthz.observe.metrics import Metrics
-from extauthz.observe.observers import Told
+from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Told
 
 
 def serve(file: Path) -> list[str]:

@@ -16,10 +16,10 @@ from typing import Any
 from bench.check import GRANTS
 from bench.webhook import NAMESPACE as GATES
 from bench.webhook import SERVICE, certificates, service
-from extauthz.render.options import Endpoint
-from extauthz.render.webhook import WebhookOptions, configuration
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.gate import Gate
+from extauthz.demo.envoy import Envoy
+from extauthz.demo.gate import Gate
+from extauthz.tools.render.options import Endpoint
+from extauthz.tools.render.webhook import WebhookOptions, configuration
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from extauthz.policies import Fate, Growth, GrowthPolicy, Limit, NotYet
+from extauthz.inputs.policies import Fate, Growth, GrowthPolicy, Limit, NotYet
 
 GRANTS = "growth-budget/grants"
 """Ours in ``growth.cycle``, which all policies share: grants of late of the workload."""

@@ -27,7 +27,6 @@ COMMANDS = {
     "headroom": "how many replicas a workload may have, and what stands in the way",
     "top": "what quotas are used for, and by which workloads",
     "replay": "what other quotas would have refused, by the record of growth",
-    "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",
 }
@@ -36,7 +35,7 @@ COMMANDS = {
 
 FLAGS = {"serve": "settings"}
 FLAGS |= dict.fromkeys(("check", "headroom", "top"), "asking")
-FLAGS |= dict.fromkeys(("demo", "week", "why", "replay", "simulate"), "small")
+FLAGS |= dict.fromkeys(("demo", "week", "why", "replay"), "small")
 
 EPILOG = """\
 examples:

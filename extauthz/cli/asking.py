@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from extauthz.cli import exits
 from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.model import WorkloadRef
-from extauthz.files.content import FilesError
-from extauthz.servers.api.rights import Problem
-from extauthz.service.setting_types import ConfigFileError, SettingsError
+from extauthz.inputs.files.content import FilesError
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
 
 
 class Source(Protocol):

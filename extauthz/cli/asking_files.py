@@ -7,17 +7,17 @@ import time
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
-from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.servers.api import questions
-from extauthz.servers.api.answers import Answers
-from extauthz.service.ids import new_id
-from extauthz.service.pod_groups import declared
-from extauthz.service.setting_types import SettingsError
-from extauthz.service.settings import KUBERNETES, policy
-from extauthz.sources import file as quota_file
+from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.sources import file as quota_file
+from extauthz.serve.servers.api import questions
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.service.ids import new_id
+from extauthz.serve.service.pod_groups import declared
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.serve.service.settings import KUBERNETES, policy
 
 SAVED: Final = {
     "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",

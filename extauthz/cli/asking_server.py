@@ -22,9 +22,9 @@ from urllib.parse import quote, urlencode
 from extauthz.cli import credentials
 from extauthz.cli.flags.asking import PLACE
 from extauthz.core.model import WorkloadRef
-from extauthz.servers.api.rights import Problem
-from extauthz.servers.api.shown import named
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.servers.api.shown import named
+from extauthz.serve.service.setting_types import SettingsError
 
 TIMEOUT_S = 10.0
 

@@ -15,14 +15,14 @@ from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
 from extauthz.core.objects import fields
-from extauthz.files import content
-from extauthz.files.content import Content, FileProblem, FilesError
-from extauthz.files.lines import steps
-from extauthz.files.objects import Placed, objects
-from extauthz.servers.api import shown
-from extauthz.servers.api.shown import Json
-from extauthz.service.ids import new_id
-from extauthz.service.setting_types import SettingsError
+from extauthz.inputs.files import content
+from extauthz.inputs.files.content import Content, FileProblem, FilesError
+from extauthz.inputs.files.lines import steps
+from extauthz.inputs.files.objects import Placed, objects
+from extauthz.serve.servers.api import shown
+from extauthz.serve.servers.api.shown import Json
+from extauthz.serve.service.ids import new_id
+from extauthz.serve.service.setting_types import SettingsError
 
 
 @asking.answered

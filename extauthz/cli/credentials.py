@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from extauthz.files.content import FileProblem, FilesError
+from extauthz.inputs.files.content import FileProblem, FilesError
 
 CURE: Final = "show who asks with --token-file, --client-cert and --client-key, or --kubeconfig"
 
@@ -57,7 +57,7 @@ def of_kubeconfig(path: Path) -> Shown:
     """
     import asyncio
 
-    from extauthz.kube.session import KubeConfig, NoClusterError, authorization  # it needs the Kubernetes client
+    from extauthz.inputs.kube.session import KubeConfig, NoClusterError, authorization  # it needs the Kubernetes client
 
     async def loaded() -> tuple[Any, str | None]:
         configuration = await KubeConfig(path).load(anew=True)

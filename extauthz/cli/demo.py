@@ -17,6 +17,6 @@ def run(arguments: argparse.Namespace) -> int:
     if missing:
         needed = f"the demo needs {', '.join(missing)}: pip install 'extauthz[demo]'"
         return exits.fail(exits.UNAVAILABLE, ModuleNotFoundError(needed))
-    from extauthz.testing.demo.__main__ import main
+    from extauthz.demo.__main__ import main
 
     return main(keep=arguments.keep)

@@ -7,10 +7,10 @@ import asyncio
 import sys
 
 from extauthz.cli import exits
-from extauthz.doctor import table
-from extauthz.doctor.dump import NoDumpError
-from extauthz.doctor.examine import Options, examine
-from extauthz.kube.session import NoClusterError
+from extauthz.inputs.kube.session import NoClusterError
+from extauthz.tools.doctor import table
+from extauthz.tools.doctor.dump import NoDumpError
+from extauthz.tools.doctor.examine import Options, examine
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,9 +19,9 @@ from extauthz.cli import (
 from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.files import content
-from extauthz.files.objects import objects as placed
-from extauthz.service.setting_types import SettingsError
+from extauthz.inputs.files import content
+from extauthz.inputs.files.objects import objects as placed
+from extauthz.serve.service.setting_types import SettingsError
 
 UNKNOWN = 2
 

@@ -10,17 +10,17 @@ from typing import Final
 from urllib.parse import quote
 
 from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
-from extauthz.cluster.selectors import spelled
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
-from extauthz.kube.connection import ApiError, Unreachable, connect
-from extauthz.kube.resource import Calls
-from extauthz.kube.session import NoClusterError
-from extauthz.servers.api.rights import Problem
+from extauthz.inputs.cluster.selectors import spelled
+from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
+from extauthz.inputs.kube.resource import Calls
+from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.servers.api.rights import Problem
 
 WITHIN_S: Final = 15.0
 NOT_FOUND: Final = 404

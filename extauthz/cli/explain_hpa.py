@@ -15,7 +15,7 @@ from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects, milli
 from extauthz.explain.sentence import changes
 from extauthz.explain.specs import Scene
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.service.setting_types import SettingsError
 
 
 def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:

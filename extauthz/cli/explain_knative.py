@@ -16,7 +16,7 @@ from extauthz.explain.knative.rules import KPA
 from extauthz.explain.knative.scene import Scene
 from extauthz.explain.knative.sentence import HOLDS, changes, sentence
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.service.setting_types import SettingsError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 

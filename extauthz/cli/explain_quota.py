@@ -9,18 +9,18 @@ from typing import Any
 
 from extauthz.cli import asking, asking_files, asking_server
 from extauthz.cli.flags.settings import effective
-from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.resources import FootprintError
 from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.servers.api.rights import Problem
-from extauthz.servers.api.shown import named
-from extauthz.service.setting_types import SettingsError
-from extauthz.service.settings import policy
-from extauthz.sources import file as quota_file
+from extauthz.inputs.cluster.snapshot import SnapshotBuilder
+from extauthz.inputs.sources import file as quota_file
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.servers.api.shown import named
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.serve.service.settings import policy
 
 Json = dict[str, Any]
 

@@ -11,11 +11,11 @@ from typing import Any
 from extauthz.cli import asking, report
 from extauthz.core.kinds import BY_NAME, GATED
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.files.content import Content
-from extauthz.files.objects import objects
-from extauthz.servers.api import shown
-from extauthz.servers.api.shown import Json
-from extauthz.service.setting_types import SettingsError
+from extauthz.inputs.files.content import Content
+from extauthz.inputs.files.objects import objects
+from extauthz.serve.servers.api import shown
+from extauthz.serve.servers.api.shown import Json
+from extauthz.serve.service.setting_types import SettingsError
 
 
 @asking.answered

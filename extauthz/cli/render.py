@@ -23,13 +23,13 @@ from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS
 from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
 from extauthz.cli.flags.render import TLS_DEFAULTS as TLS_DEFAULTS
 from extauthz.cli.flags.render import WEBHOOK_DEFAULTS as WEBHOOK_DEFAULTS
-from extauthz.files import options as file_options
-from extauthz.render import certificates, clusters, envoy, istio, secrets, webhook
-from extauthz.render.certificates import TlsOptions
-from extauthz.render.manifests import FORMATS as MANIFESTS
-from extauthz.render.manifests import Part
-from extauthz.render.options import CLIENTS, GATE_CA, SERVICE_PORT, Endpoint, GateTls, MeshOptions, SidecarOptions
-from extauthz.render.webhook import WebhookOptions
+from extauthz.inputs.files import options as file_options
+from extauthz.tools.render import certificates, clusters, envoy, istio, secrets, webhook
+from extauthz.tools.render.certificates import TlsOptions
+from extauthz.tools.render.manifests import FORMATS as MANIFESTS
+from extauthz.tools.render.manifests import Part
+from extauthz.tools.render.options import CLIENTS, GATE_CA, SERVICE_PORT, Endpoint, GateTls, MeshOptions, SidecarOptions
+from extauthz.tools.render.webhook import WebhookOptions
 
 FORMATS = {"yaml": envoy.to_yaml, "json": envoy.to_json}
 

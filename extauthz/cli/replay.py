@@ -15,14 +15,14 @@ from extauthz.cli import exits, report
 from extauthz.core import quantities
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.core.texts import stamp
-from extauthz.files.content import FilesError
-from extauthz.record.reading import Record, RecordError
-from extauthz.replay import page
-from extauthz.replay.measures import Hours, write_hours
-from extauthz.replay.play import NeverOverError
-from extauthz.replay.run import Refused, Replay, Result, suggested
-from extauthz.service.collector import SELDOM
-from extauthz.sources import file
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.sources import file
+from extauthz.serve.service.collector import SELDOM
+from extauthz.tell.record.reading import Record, RecordError
+from extauthz.tools.replay import page
+from extauthz.tools.replay.measures import Hours, write_hours
+from extauthz.tools.replay.play import NeverOverError
+from extauthz.tools.replay.run import Refused, Replay, Result, suggested
 
 PARTS = (0.5, 0.95, 0.99)
 """Percentiles of the table."""

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from extauthz.servers.api.shown import AMOUNTS, Json
+from extauthz.serve.servers.api.shown import AMOUNTS, Json
 
 # Tables of text for people: columns as wide as their widest cell.
 

@@ -10,9 +10,9 @@ import yaml
 
 from extauthz.cli import exits
 from extauthz.cli.flags.settings import effective
-from extauthz.service.loading import shown
-from extauthz.service.setting_types import ConfigFileError, SettingsError
-from extauthz.service.settings import Settings, variable, word
+from extauthz.serve.service.loading import shown
+from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
+from extauthz.serve.service.settings import Settings, variable, word
 
 REQUIRED = {
     "quotas": "kubernetes, or a file or a directory of WorkspaceQuota objects",
@@ -47,9 +47,9 @@ def _serve(settings: Settings) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
     # Its handlers of a fork start threads in the new process, which can end that one before it runs a program.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from extauthz.files.content import FilesError
-    from extauthz.service.app import serve
-    from extauthz.service.listening import ListenError
+    from extauthz.inputs.files.content import FilesError
+    from extauthz.serve.service.app import serve
+    from extauthz.serve.service.listening import ListenError
 
     try:
         serve(settings, sys.stderr)

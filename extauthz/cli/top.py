@@ -10,8 +10,8 @@ from typing import Any, Final
 from extauthz.cli import asking, report
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
-from extauthz.servers.api.rights import Problem
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.service.setting_types import SettingsError
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 

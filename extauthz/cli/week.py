@@ -16,7 +16,7 @@ from typing import Any, Final
 from extauthz.cli import exits, report
 from extauthz.core.model import WOULD_REFUSE, Verdict
 from extauthz.core.texts import stamp
-from extauthz.record.reading import Ask, Record
+from extauthz.tell.record.reading import Ask, Record
 
 Line = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ import sys
 
 from extauthz.cli import exits
 from extauthz.cli.report import wrapped
-from extauthz.observe.reasons import BY_CODE, TABLE, UNREADABLE, Reason
+from extauthz.tell.observe.reasons import BY_CODE, TABLE, UNREADABLE, Reason
 
 
 def run(arguments: argparse.Namespace) -> int:

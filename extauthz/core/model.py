@@ -244,9 +244,9 @@ class Unknown(StrEnum):
     FOOTPRINT = "unknownFootprint"
     """What a pod costs."""
     UNSPECIFIED = "unspecified"
-    """What a container needs of a compute resource that a quota limits: it says nothing of it."""
+    """A container names no request or limit of a compute resource that a quota limits."""
     POLICY = "unknownPolicy"
-    """What a policy says: it fails, is slow, or is missing."""
+    """The answer of a policy: it failed, was slow, or the policy is missing."""
 
 
 class Verdict(StrEnum):

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
     from tests.chaos import planted
     from tests.chaos.run import ENTRANCES, run
-from extauthz.testing.gate import SERVE
+from extauthz.demo.gate import SERVE
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 

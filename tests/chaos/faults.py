@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from extauthz.ledger_store.kubernetes import NAME
+from extauthz.serve.ledger_store.kubernetes import NAME
 from tests.chaos import estate
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.sites import LEDGER, Site, Sites

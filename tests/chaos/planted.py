@@ -7,7 +7,7 @@ import sys
 
 from extauthz.cli import main
 from extauthz.core.model import Decision, Reading, Requester
-from extauthz.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.committing import Committer
 
 LATER_S = 0.2
 """A write of the ledger takes some milliseconds: too few for a defect to show every time."""

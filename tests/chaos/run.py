@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from extauthz.testing.gate import SERVE
+from extauthz.demo.gate import SERVE
 from tests.chaos import estate, webhook
 from tests.chaos.estate import Scalers
 from tests.chaos.faults import Faults

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import cycle
 
-from extauthz.render.webhook import WebhookOptions, configuration
-from extauthz.testing.processes import Background
+from extauthz.demo.processes import Background
+from extauthz.tools.render.webhook import WebhookOptions, configuration
 from tests.contract.worlds import Relay
 from tests.controlplane.plane import Plane
 from tests.controlplane.sites import Sites

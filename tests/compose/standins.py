@@ -157,7 +157,7 @@ def _distroless(files: Path) -> None:
 
 
 def _envoy(files: Path) -> None:
-    from extauthz.testing.envoy import binary  # it brings all of Envoy's types
+    from extauthz.demo.envoy import binary  # it brings all of Envoy's types
 
     _copy(Path(binary()), files, "/usr/local/bin/envoy")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from testcontainers.compose import DockerCompose
 
-from extauthz.testing.compose import FITS, LOOK
 from tests.compose import engine
+from tests.support.compose import FITS, LOOK
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.containers

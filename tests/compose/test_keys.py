@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.testing import compose as keys
-from extauthz.testing.envoy import validate
+from extauthz.demo.envoy import validate
+from tests.support import compose as keys
 
 ROOT = Path(__file__).parents[2]
 

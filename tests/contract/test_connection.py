@@ -17,11 +17,11 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.core.model import Tree
-from extauthz.kube.connection import ApiError, Unreachable, connect
-from extauthz.kube.session import NoClusterError
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
-from extauthz.testing.reading import Fault
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.reading import Fault
+from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
+from extauthz.inputs.kube.session import NoClusterError
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import Plane, write_kubeconfig
 

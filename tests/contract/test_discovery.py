@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from extauthz.kube.connection import Connection, connect
-from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.inputs.kube.connection import Connection, connect
+from extauthz.inputs.kube.reflector import Reflector
+from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.waiting import until
 

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.queries import Ceiling
 from extauthz.core.quota.problems import Fault, Standing, compact
-from extauthz.kube.connection import Unreachable, connect
-from extauthz.observe import kube_events
-from extauthz.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject
-from extauthz.observe.ceilings import Ceilings
-from extauthz.observe.episodes import UPDATE_S
-from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
-from extauthz.observe.observers import Told
-from extauthz.observe.quota_status import Facts, status_of
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.kubecalls import ScriptedApi
+from extauthz.inputs.cluster.live import DEPLOYMENTS
+from extauthz.inputs.kube.connection import Unreachable, connect
+from extauthz.tell.observe import kube_events
+from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject
+from extauthz.tell.observe.ceilings import Ceilings
+from extauthz.tell.observe.episodes import UPDATE_S
+from extauthz.tell.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
+from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.quota_status import Facts, status_of
+from extauthz.testing import Asker, gate, quota, scale, workload
+from tests.support.kubecalls import ScriptedApi
 
 Tree = Any
 HPAS = KINDS[0]

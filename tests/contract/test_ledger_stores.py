@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.kube.connection import ApiError, Connection, connect
-from extauthz.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.ledger_store.store import Conflict, LedgerStore, MemoryStore, Refused, Stored, Unclear
+from extauthz.inputs.kube.connection import ApiError, Connection, connect
+from extauthz.serve.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
+from extauthz.serve.ledger_store.store import Conflict, LedgerStore, MemoryStore, Refused, Stored, Unclear
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.waiting import until
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from extauthz.core.quota.spec import Mode
-from extauthz.files.content import FilesError
-from extauthz.files.watch import Watched
-from extauthz.sources import file as quota_file
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.sources import file as quota_file
 
 
 def quota(name: str, **spec: object) -> dict[str, object]:

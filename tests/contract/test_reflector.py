@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from extauthz.kube.reflector import PAGE, SHORT_WATCH_S
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.inputs.kube.reflector import PAGE, SHORT_WATCH_S
 from tests.contract.worlds import World, following, names, world_of
 from tests.controlplane.plane import Plane, running_plane
 from tests.waiting import until

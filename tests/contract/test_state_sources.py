@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import file as state_file
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import PHASES, AnyFeed, feeds
-from extauthz.cluster.scaled import PodPrices
 from extauthz.core.decision.gate import Gate
 from extauthz.core.objects.fields import kind_of
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import owned_by, pod, quota, workload
+from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import PHASES, AnyFeed, feeds
+from extauthz.inputs.cluster.scaled import PodPrices
+from extauthz.testing import owned_by, pod, quota, workload
 
 Tree = Any
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"

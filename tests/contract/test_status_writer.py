@@ -18,12 +18,12 @@ from extauthz.core.queries import Ceiling
 from extauthz.core.quota.problems import Standing, standing
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError, connect
-from extauthz.observe.autoscalers import NeverFits, Subject
-from extauthz.observe.quota_facts import Ahead
-from extauthz.observe.status import COLLECTION, StatusWriter
-from extauthz.testing.builders import Asker, gate, scale, snapshot, workload
-from extauthz.testing.kubecalls import ScriptedApi
+from extauthz.inputs.kube.connection import ApiError, connect
+from extauthz.tell.observe.autoscalers import NeverFits, Subject
+from extauthz.tell.observe.quota_facts import Ahead
+from extauthz.tell.observe.status import COLLECTION, StatusWriter
+from extauthz.testing import Asker, gate, scale, snapshot, workload
+from tests.support.kubecalls import ScriptedApi
 from tests.waiting import eventually
 
 Tree = Any

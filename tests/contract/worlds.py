@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.kube.connection import ApiError, Connection, connect
-from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import Resource
+from extauthz.inputs.kube.connection import ApiError, Connection, connect
+from extauthz.inputs.kube.reflector import Reflector
+from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.plane import write_kubeconfig
 from tests.waiting import until
 

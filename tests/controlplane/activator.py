@@ -8,7 +8,7 @@ import time
 
 import aiohttp
 
-from extauthz.testing.processes import Background
+from extauthz.demo.processes import Background
 from tests.controlplane.wire import bytes_field, number_field, varint
 
 AUTOSCALER = "ws://127.0.0.1:8080"

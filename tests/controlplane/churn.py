@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from extauthz.testing.builders import pod
+from extauthz.testing import pod
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import Plane
 

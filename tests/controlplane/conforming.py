@@ -21,9 +21,9 @@ from extauthz.core.model import Decision, Observed, Request, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.render.webhook import Custom, WebhookOptions, configuration
-from extauthz.testing.builders import snapshot
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
+from extauthz.testing import snapshot
+from extauthz.tools.render.webhook import Custom, WebhookOptions, configuration
 from tests.controlplane import fixtures
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports

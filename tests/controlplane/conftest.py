@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.kube.connection import Connection, connect
+from extauthz.inputs.kube.connection import Connection, connect
 from tests.contract.worlds import Relay, relaying
 from tests.controlplane.plane import Plane, write_kubeconfig
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from extauthz.testing.certs import Pair
-from extauthz.testing.demo.__main__ import main
-from extauthz.testing.demo.cluster import NAMESPACE, OBJECTS, TOKEN, Recording, StandIn, until
-from extauthz.testing.gate import Gate
+from extauthz.demo.__main__ import main
+from extauthz.demo.certs import Pair
+from extauthz.demo.cluster import NAMESPACE, OBJECTS, TOKEN, Recording, StandIn, until
+from extauthz.demo.gate import Gate
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.wire import bytes_field, fields

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from extauthz.testing.gate import SERVE
-from extauthz.testing.processes import Child, page
+from extauthz.demo.gate import SERVE
+from extauthz.demo.processes import Child, page
 from tests.controlplane.access import service_account
 from tests.controlplane.api import path_of
 from tests.controlplane.manager import Looping

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from extauthz.render.options import Profile
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Profile
 from tests.controlplane.api import RefusedError
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane

@@ -13,9 +13,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from extauthz.testing import authz
-from extauthz.testing.certs import Authority
-from extauthz.testing.stack import unused_port
+from extauthz.demo.certs import Authority
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.inside_istio import (
@@ -29,6 +27,8 @@ from tests.controlplane.inside_istio import (
     only_services_of,
     render,
 )
+from tests.support import authz
+from tests.support.stack import unused_port
 from tests.waiting import eventually
 
 __all__ = ["mesh", "network"]

@@ -20,15 +20,15 @@ import pytest
 import yaml
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.testing import authz
-from extauthz.testing.authz import ScriptedAuthz
-from extauthz.testing.kubelet import of_annotations
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree
 from tests.controlplane.fixtures import deployment
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.support import authz
+from tests.support.authz import ScriptedAuthz
+from tests.support.kubelet import of_annotations
 from tests.waiting import eventually
 
 with warnings.catch_warnings():
@@ -120,17 +120,17 @@ def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
 
 
 def _made_anew(capsys: pytest.CaptureFixture[str], name: str, *words: str) -> str:
-    shown = (REPOSITORY / "istio" / f"{name}.yaml").read_text()
-    made_by = shown.partition("`")[2].partition("`")[0].split()[1:]
-    assert main([*made_by, *words]) == 0
+    what, client = ("istio-pod", name.removesuffix("-pod")) if name.endswith("-pod") else ("istio", name)
+    assert main(["render", what, "--client", client, *words]) == 0
     return capsys.readouterr().out
 
 
-def test_the_filters_of_the_repository_are_taken_by_the_api_server(mesh: Mesh):
+def test_the_filters_are_taken_by_the_api_server(capsys, mesh: Mesh):
     for namespace in ("keda", "extauthz-hpa"):
         mesh.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for name in ("knative-autoscaler", "keda-operator", "hpa-controller"):
-        said = mesh.plane.kubectl("create", "--dry-run=server", f"--filename={REPOSITORY / 'istio' / name}.yaml")
+        filters = _made_anew(capsys, name)
+        said = mesh.plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=filters)
         assert "created (server dry run)" in said
 
 
@@ -139,7 +139,7 @@ def test_the_patch_of_the_pod_is_taken_for_the_autoscaler_and_leaves_the_rest_of
     spec = {"containers": [container], "serviceAccountName": "controller"}
     tree = deployment("autoscaler", 1, spec | {"volumes": [{"name": "own", "emptyDir": {}}]})
     mesh.plane.api.create(tree | {"metadata": {"name": "autoscaler", "namespace": knative.NAMESPACE}})
-    patch = REPOSITORY / "istio" / "knative-autoscaler-pod.yaml"
+    patch = REPOSITORY / "istio" / "knative" / "pod.yaml"
     said = mesh.plane.kubectl(
         "-n", knative.NAMESPACE, "patch", "deployment", "autoscaler", f"--patch-file={patch}", "--output=json"
     )

@@ -1,5 +1,5 @@
-"""Run by ``test_istio_hpa.py`` in a network namespace: the HPA as docs/istio.md lays ``istio/hpa-controller-pod.yaml``
-over ``deploy/hpa-controller``.
+"""Run by ``test_istio_hpa.py`` in a network namespace: the HPA as docs/istio.md lays the patch of its pod over
+``deploy/hpa-controller``.
 
 What a kubelet and Istio's injection would do is done here: the container's own command with its own arguments, the
 service account's token and the authority where client-go looks for them, the two variables that every pod has, and the
@@ -12,8 +12,8 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +22,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.service import handover
-from extauthz.testing.gate import Gate
-from extauthz.testing.processes import Child
+from extauthz.demo.gate import Gate
+from extauthz.demo.processes import Child
+from extauthz.serve.service import handover
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError, Tree
 from tests.controlplane.inside_istio import (
@@ -51,7 +51,8 @@ def laid_over() -> list[Tree]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         base = os.path.relpath(REPOSITORY / "deploy" / "hpa-controller", place.resolve())
-        shutil.copy(REPOSITORY / "istio" / "hpa-controller-pod.yaml", place / "pod.yaml")
+        command = [sys.executable, "-m", "extauthz.cli", "render", "istio-pod", "--client", "hpa-controller"]
+        (place / "pod.yaml").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
         overlay = {"resources": [base], "patches": [{"path": "pod.yaml"}]}
         (place / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
         command = [str(find("kubectl")), "kustomize", folder]

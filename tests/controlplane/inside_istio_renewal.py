@@ -16,8 +16,8 @@ import httpx
 import pytest
 import yaml
 
-from extauthz.testing.certs import Authority
-from extauthz.testing.gate import Gate
+from extauthz.demo.certs import Authority
+from extauthz.demo.gate import Gate
 from tests.controlplane.access import service_account
 from tests.controlplane.inside_istio import LISTENER, MERGE, SERVICE_IP, Mesh, main, mesh, network, render
 from tests.controlplane.inside_istio_hpa import running_gate

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extauthz.testing.envoy import binary
-from extauthz.testing.processes import Child, page
+from extauthz.demo.envoy import binary
+from extauthz.demo.processes import Child, page
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, free_ports
 

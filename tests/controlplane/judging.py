@@ -9,12 +9,12 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from extauthz import testing as builders
 from extauthz.core import footprint
 from extauthz.core.intake import admission
 from extauthz.core.model import Observed, Reading, Request, Template, WorkloadRef
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import observe
-from extauthz.testing import builders
 from tests.controlplane.fixtures import REPLICAS_PATHS
 
 Tree = Any

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import yaml
 
-from extauthz.testing.processes import Child
+from extauthz.demo.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import Plane, free_ports, write_kubeconfig

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from _pytest.mark import ParameterSet
 
-from extauthz.testing.processes import Child
+from extauthz.demo.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import LiveCluster, Reader
-from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import Connection
-from extauthz.settlement.reads import ConsistentReads, Result
-from extauthz.testing.builders import pod, quota
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import LiveCluster, Reader
+from extauthz.inputs.cluster.snapshot import SnapshotBuilder
+from extauthz.inputs.kube.connection import Connection
+from extauthz.inputs.settlement.reads import ConsistentReads, Result
+from extauthz.testing import pod, quota
 from tests.controlplane.plane import Plane
 
 Tree = Any

@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from extauthz.render.options import Profile
+from extauthz.tools.render.options import Profile
 from tests.controlplane.api import Api, RefusedError, path_of
 from tests.controlplane.workspace import Workspace
 from tests.waiting import eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from extauthz.testing.processes import Child
+from extauthz.demo.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError
 from tests.controlplane.parts import find

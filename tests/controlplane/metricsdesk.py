@@ -12,9 +12,9 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from extauthz.render.options import Endpoint
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.processes import Background
+from extauthz.demo.envoy import Envoy
+from extauthz.demo.processes import Background
+from extauthz.tools.render.options import Endpoint
 from tests.controlplane.plane import Plane
 
 Tree = Any

@@ -15,11 +15,14 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from extauthz.core.model import Tree
-from extauthz.simulate.judge import Key
-from extauthz.simulate.loop import seeded
-from extauthz.simulate.pods import objects
-from extauthz.simulate.pods.judge import Amounts
-from extauthz.simulate.pods.objects import (
+from tests.controlplane.api import Api
+from tests.controlplane.plane import Plane
+from tests.waiting import eventually
+from tests.worlds.judge import Key
+from tests.worlds.loop import seeded
+from tests.worlds.pods import objects
+from tests.worlds.pods.judge import Amounts
+from tests.worlds.pods.objects import (
     CLAIM,
     CLAIM_TEMPLATE,
     DEPLOYMENT,
@@ -30,11 +33,8 @@ from extauthz.simulate.pods.objects import (
     STATEFUL_SET,
     Kind,
 )
-from extauthz.simulate.pods.plan import CPUS, Plan
-from extauthz.simulate.pods.world import World, furnish
-from tests.controlplane.api import Api
-from tests.controlplane.plane import Plane
-from tests.waiting import eventually
+from tests.worlds.pods.plan import CPUS, Plan
+from tests.worlds.pods.world import World, furnish
 
 T = TypeVar("T")
 
@@ -257,7 +257,7 @@ _TAKEN: dict[str, Callable[[Cluster, Step], None]] = {
 
 
 class Simulated(Cluster):
-    """The controllers of ``extauthz/simulate/pods/``, with delays of a seed."""
+    """The controllers of ``tests/worlds/pods/``, with delays of a seed."""
 
     def __init__(self, key: Key, script: Script, seed: int) -> None:
         super().__init__(key, script)

@@ -16,12 +16,12 @@ import grpc
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.ledger_store.kubernetes import NAME
-from extauthz.ledger_store.payload import Payload, decode
-from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.testing.envoy import Alter, Envoy
-from extauthz.testing.gate import SERVE, Gate
-from extauthz.testing.processes import Background
+from extauthz.demo.envoy import Alter, Envoy
+from extauthz.demo.gate import SERVE, Gate
+from extauthz.demo.processes import Background
+from extauthz.serve.ledger_store.kubernetes import NAME
+from extauthz.serve.ledger_store.payload import Payload, decode
+from extauthz.tools.render.options import Endpoint, Profile, SidecarOptions
 from tests.contract.worlds import Relay, relaying
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api

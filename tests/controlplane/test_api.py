@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.testing.builders import workload
-from extauthz.testing.certs import Authority, Pair
+from extauthz.demo.certs import Authority, Pair
+from extauthz.testing import workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.servers.running import Running

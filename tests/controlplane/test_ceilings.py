@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
 from tests.controlplane.living import deployment, namespace
 from tests.controlplane.plane import Plane
 from tests.waiting import eventually

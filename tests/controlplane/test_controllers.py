@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from extauthz.simulate.pods.objects import word_of
-from extauthz.testing.kubelet import Kubelet
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.scripts import STUCK, drawn, played, simulated
+from tests.support.kubelet import Kubelet
+from tests.worlds.pods.objects import word_of
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

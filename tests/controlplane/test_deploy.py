@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from extauthz import version
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.core.decision.gate import Gate
-from extauthz.kube.connection import connect
-from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS
-from extauthz.service.settings import described, word
-from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import PHASES, LiveCluster
+from extauthz.inputs.kube.connection import connect
+from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
+from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS
+from extauthz.serve.service.settings import described, word
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.kubectl import Kubectl

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import LiveCluster
 from extauthz.core import quantities
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.usage import ADMIN_ACCESS
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import pod, quota
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import LiveCluster
+from extauthz.testing import pod, quota
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane
 from tests.waiting import eventually, until

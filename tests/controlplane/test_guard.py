@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from extauthz.kube.connection import connect
-from extauthz.testing.kubelet import Kubelet
-from extauthz.testing.metricsapi import MetricsApi
+from extauthz.inputs.kube.connection import connect
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE
 from tests.controlplane.living import namespace
 from tests.controlplane.metricsdesk import bare_envoy
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.examples import MEMORY_PRESSURE, importable
+from tests.support.kubelet import Kubelet
+from tests.support.metricsapi import MetricsApi
 from tests.waiting import eventually
 
 importable()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.doctor import topology
+from extauthz.tools.doctor import topology
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, running_plane
 from tests.e2e.doctoring import examined

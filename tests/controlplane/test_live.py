@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.live import Reader
 from extauthz.core.model import WorkloadRef
-from extauthz.kube.connection import connect
-from extauthz.settlement.reads import ConsistentReads, Result
-from extauthz.testing.builders import pod
+from extauthz.inputs.cluster.live import Reader
+from extauthz.inputs.kube.connection import connect
+from extauthz.inputs.settlement.reads import ConsistentReads, Result
+from extauthz.testing import pod
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError
 from tests.controlplane.churn import Churn

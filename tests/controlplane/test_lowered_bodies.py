@@ -15,7 +15,7 @@ import pytest
 from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request
 from extauthz.core.wire.goproto import SCALE
-from extauthz.testing.builders import PATCH_TYPES
+from extauthz.testing import PATCH_TYPES
 from tests.controlplane import fixtures
 from tests.controlplane.plane import Plane, running_plane
 from tests.waiting import eventually

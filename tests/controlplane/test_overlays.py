@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.render import options
+from extauthz.cli import main
+from extauthz.tools.render import options
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
 from tests.rendering import chart
@@ -92,7 +93,9 @@ def test_nodes_are_let_to_the_grpc_port_and_nowhere_else(kubectl: Kubectl, tmp_p
 
 
 @pytest.mark.parametrize("client", [name for name in options.CLIENTS if name != "hpa-controller"])
-def test_the_mesh_is_laid_over_what_an_autoscaler_ships(kubectl: Kubectl, tmp_path: Path, client: str):
+def test_the_mesh_is_laid_over_what_an_autoscaler_ships(
+    capsys: pytest.CaptureFixture[str], kubectl: Kubectl, tmp_path: Path, client: str
+):
     """As docs/istio.md shows it."""
     whose = options.CLIENTS[client]
     own = {"name": whose.container, "image": "theirs", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
@@ -104,9 +107,10 @@ def test_the_mesh_is_laid_over_what_an_autoscaler_ships(kubectl: Kubectl, tmp_pa
         "spec": {"selector": {"matchLabels": dict(whose.labels)}, "template": template},
     }
     (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(shipped))
-    for name in (f"{client}.yaml", f"{client}-pod.yaml"):
-        (tmp_path / name).write_text((ROOT / "istio" / name).read_text())
-    overlay = {"resources": ["theirs.yaml", f"{client}.yaml"], "patches": [{"path": f"{client}-pod.yaml"}]}
+    for what in ("istio", "istio-pod"):
+        assert main(["render", what, "--client", client]) == 0
+        (tmp_path / f"{what}.yaml").write_text(capsys.readouterr().out)
+    overlay = {"resources": ["theirs.yaml", "istio.yaml"], "patches": [{"path": "istio-pod.yaml"}]}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     made = [*yaml.safe_load_all(kubectl("kustomize", str(tmp_path)))]
     assert one(made, "EnvoyFilter")["spec"]["workloadSelector"]["labels"] == dict(whose.labels)

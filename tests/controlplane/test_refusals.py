@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from extauthz.core.ledger.entry import Event
-from extauthz.settlement import answers
-from extauthz.settlement.answers import Fate
+from extauthz.inputs.settlement import answers
+from extauthz.inputs.settlement.answers import Fate
 from tests.controlplane import fixtures
 from tests.controlplane.plane import Plane
 

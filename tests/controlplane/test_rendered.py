@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.testing.processes import Child
+from extauthz.demo.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import config, find

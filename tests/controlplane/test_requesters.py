@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from extauthz.render import webhook
-from extauthz.render.webhook import WebhookOptions
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.tools.render import webhook
+from extauthz.tools.render.webhook import WebhookOptions
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, Api, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.live import DEPLOYMENTS, PHASES
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
-from extauthz.kube import reviews, webhooks
-from extauthz.kube.connection import ApiError, connect
-from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import DEFINITIONS
-from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.ledger_store.store import Stored
-from extauthz.observe.autoscalers import Autoscalers, Subject
-from extauthz.observe.kube_events import EVENTS, KubeEvents
-from extauthz.observe.status import StatusWriter
-from extauthz.selfsigned import issuing, keeper, renewal
-from extauthz.servers.page import cluster as page
-from extauthz.sources.kubernetes import WORKSPACE_QUOTAS
-from extauthz.testing.builders import gate, workload
+from extauthz.inputs.cluster.live import DEPLOYMENTS, PHASES
+from extauthz.inputs.kube import reviews, webhooks
+from extauthz.inputs.kube.connection import ApiError, connect
+from extauthz.inputs.kube.reflector import Reflector
+from extauthz.inputs.kube.resource import DEFINITIONS
+from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS
+from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
+from extauthz.serve.ledger_store.store import Stored
+from extauthz.serve.selfsigned import issuing, keeper, renewal
+from extauthz.serve.servers.page import cluster as page
+from extauthz.tell.observe.autoscalers import Autoscalers, Subject
+from extauthz.tell.observe.kube_events import EVENTS, KubeEvents
+from extauthz.tell.observe.status import StatusWriter
+from extauthz.testing import gate, workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import Plane, write_kubeconfig

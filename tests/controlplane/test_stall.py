@@ -12,7 +12,7 @@ import grpc
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
 from tests.controlplane.living import deployment, namespace
 
 with warnings.catch_warnings():

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from extauthz.core.quota.selectors import LabelSelector, Requirement
-from extauthz.render import webhook
-from extauthz.render.webhook import Custom, WebhookOptions
+from extauthz.tools.render import webhook
+from extauthz.tools.render.webhook import Custom, WebhookOptions
 from tests.controlplane import fixtures
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane

@@ -12,16 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.gate import Gate
-from extauthz.testing.kubelet import Kubelet
-from extauthz.testing.metricsapi import MetricsApi, route
+from extauthz.demo.envoy import Envoy
+from extauthz.demo.gate import Gate
+from extauthz.tools.render.options import Endpoint, Profile, SidecarOptions
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.support.kubelet import Kubelet
+from tests.support.metricsapi import MetricsApi, route
 from tests.waiting import eventually
 
 GATES_OWN = "extauthz-system"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
-from extauthz.render.options import Endpoint, SidecarOptions
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane.access import service_account
 from tests.controlplane.world import World
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
 from tests.controlplane.api import Tree
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World

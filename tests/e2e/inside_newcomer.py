@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.render.options import Endpoint, Profile
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.metricsapi import route
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, Profile
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.parts import find
 from tests.controlplane.test_chart import NAMESPACE
@@ -29,6 +28,7 @@ from tests.e2e.inside_upgrade import PATIENT, ip
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import CONTROLLERS, Scene
 from tests.e2e.webhooked import only_route
+from tests.support.metricsapi import route
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]

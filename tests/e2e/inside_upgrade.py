@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from extauthz.render.options import Endpoint, Profile
-from extauthz.render.webhook import TIMEOUT_S
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.metricsapi import route
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, Profile
+from extauthz.tools.render.webhook import TIMEOUT_S
 from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.test_chart import NAMESPACE
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import DRIVEN, HARD, SENTENCE, Scene, upgraded_and_rolled_back
 from tests.e2e.webhooked import only_route
+from tests.support.metricsapi import route
 from tests.waiting import eventually
 
 VALUES = ("--set=webhook.enabled=true,webhook.certificates=self-signed,grpc.enabled=false",)

@@ -25,8 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from extauthz.testing.kubelet import Kubelet
-from extauthz.testing.metricsapi import MetricsApi
 from tests.chaos.history import Judge, Watcher
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError
@@ -36,6 +34,8 @@ from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane
 from tests.controlplane.test_chart import NAMESPACE, Cluster
 from tests.controlplane.workspace import autoscaler, workload
+from tests.support.kubelet import Kubelet
+from tests.support.metricsapi import MetricsApi
 from tests.waiting import eventually
 
 Tree = Any

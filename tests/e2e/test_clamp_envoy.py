@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.render.options import Profile, SidecarOptions
+from extauthz.tools.render.options import Profile, SidecarOptions
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError

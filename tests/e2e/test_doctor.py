@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
 from tests.controlplane import netns
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import write_kubeconfig

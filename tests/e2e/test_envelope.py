@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from extauthz.render.options import Profile
+from extauthz.tools.render.options import Profile
 from tests.controlplane.api import RefusedError
 from tests.controlplane.workspace import IMAGE, workload
 from tests.waiting import eventually

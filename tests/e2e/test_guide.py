@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.service import handover
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import binary
-from extauthz.testing.gate import Gate
-from extauthz.testing.processes import Child
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import binary
+from extauthz.demo.gate import Gate
+from extauthz.demo.processes import Child
+from extauthz.serve.service import handover
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, free_ports, running_plane
 from tests.controlplane.workspace import autoscaler, condition, workload

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.testing.gate import SERVE, Gate
-from extauthz.testing.processes import Child
+from extauthz.demo.gate import SERVE, Gate
+from extauthz.demo.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.render.options import Profile
+from extauthz.tools.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.workspace import autoscaler

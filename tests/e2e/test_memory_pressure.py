@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.render.options import Endpoint
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.metricsapi import MetricsApi, route
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint
 from tests.controlplane.access import service_account
 from tests.controlplane.metricsdesk import only_route
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
 from tests.controlplane.world import GATES_OWN, World
 from tests.examples import MEMORY_PRESSURE, as_installed
+from tests.support.metricsapi import MetricsApi, route
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")

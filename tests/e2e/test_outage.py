@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.render.options import Profile
+from extauthz.tools.render.options import Profile
 from tests.controlplane.load import Load
 from tests.controlplane.workspace import autoscaler, workload
 from tests.controlplane.world import GATES_OWN, WINDOW_S

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, Profile, SidecarOptions
 from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.load import side_by_side
 from tests.controlplane.plane import Plane, running_plane

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.render.options import Profile
+from extauthz.tools.render.options import Profile
 from tests.controlplane.api import RefusedError, path_of
 from tests.controlplane.workspace import autoscaler, workload
 from tests.e2e.gadgets import GADGETS, gadget, may_see

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.render.options import Profile
-from extauthz.service import handover
+from extauthz.serve.service import handover
+from extauthz.tools.render.options import Profile
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, workload

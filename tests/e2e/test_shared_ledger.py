@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from extauthz.ledger_store.kubernetes import NAME
-from extauthz.observe.status import SWEEP_S
+from extauthz.serve.ledger_store.kubernetes import NAME
+from extauthz.tell.observe.status import SWEEP_S
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Answer, Site, Sites

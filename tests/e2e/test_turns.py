@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from extauthz.testing.kubelet import Kubelet
-from extauthz.testing.metricsapi import MetricsApi, route
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Sites
 from tests.controlplane.workspace import autoscaler, condition
+from tests.support.kubelet import Kubelet
+from tests.support.metricsapi import MetricsApi, route
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane("kube-controller-manager", "autoscaler-v0.50.0"), pytest.mark.envoy]

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from extauthz.render.options import Endpoint, GateTls, Profile
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.metricsapi import route
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, GateTls, Profile
 from tests.controlplane import netns
 from tests.controlplane.api import Api
 from tests.controlplane.test_chart import NAMESPACE
 from tests.controlplane.test_istio import WITHIN_S, alone
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import Scene, upgraded_and_rolled_back
+from tests.support.metricsapi import route
 
 __all__ = ["alone"]
 

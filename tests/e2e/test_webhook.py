@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.render.options import Profile
-from extauthz.testing.builders import RAY, RAY_CLUSTERS, raycluster, worker
+from extauthz.tools.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
@@ -21,6 +20,7 @@ from tests.controlplane.workspace import Workspace, autoscaler, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld, rendered
+from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, workload

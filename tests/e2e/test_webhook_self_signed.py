@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.intake.admission import NAME
-from extauthz.testing.gate import Gate
+from extauthz.demo.gate import Gate
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig

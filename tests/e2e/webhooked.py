@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 import yaml
 
 from extauthz.core.intake.admission import NAME
-from extauthz.render.options import Profile
-from extauthz.testing.envoy import Envoy
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Profile
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.world import World

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.render.options import Endpoint, SidecarOptions
-from extauthz.testing import authz
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.authz import ScriptedAuthz
-from extauthz.testing.certs import Authority
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.tools.render.options import Endpoint, SidecarOptions
+from tests.support import authz
+from tests.support.authz import ScriptedAuthz
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.testing.envoy import Alter, Envoy, binary
-    from extauthz.testing.stack import Stack, workload
+    from extauthz.demo.envoy import Alter, Envoy, binary
+    from tests.support.stack import Stack, workload
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

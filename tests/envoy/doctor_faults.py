@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from extauthz.doctor import table
-from extauthz.testing.stack import unused_port
+from extauthz.tools.doctor import table
+from tests.support.stack import unused_port
 
 
 def manager(tree: dict[str, Any]) -> dict[str, Any]:

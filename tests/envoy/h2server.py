@@ -14,7 +14,7 @@ import h2.connection
 import h2.errors
 import h2.events
 
-from extauthz.testing.certs import Pair
+from extauthz.demo.certs import Pair
 
 
 class How(StrEnum):

@@ -7,10 +7,10 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from extauthz.render.options import GateTls
-from extauthz.testing.certs import Authority
-from extauthz.testing.kubelet import Volume
-from extauthz.testing.stack import unused_port
+from extauthz.demo.certs import Authority
+from extauthz.tools.render.options import GateTls
+from tests.support.kubelet import Volume
+from tests.support.stack import unused_port
 
 from .test_settling import TEAMS, Real
 

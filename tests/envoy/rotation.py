@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from extauthz.testing.certs import LOOPBACK_NAMES, Authority
-from extauthz.testing.gate import Gate
-from extauthz.testing.kubelet import Volume
+from extauthz.demo.certs import LOOPBACK_NAMES, Authority
+from extauthz.demo.gate import Gate
+from tests.support.kubelet import Volume
 from tests.waiting import eventually
 
 ROTATIONS = 5

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from extauthz.render.options import Anonymous, Outage
-from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+from extauthz.tools.render.options import Anonymous, Outage
+from tests.support import authz
+from tests.support.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
 from tests.waiting import eventually
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/team-a/deployments/web"

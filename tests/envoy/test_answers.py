@@ -10,11 +10,11 @@ import pytest
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 
 from extauthz.core.ledger.entry import Event
-from extauthz.render.options import Endpoint, Outage
-from extauthz.testing import authz
-from extauthz.testing.apiserver import Break
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body
+from extauthz.demo.apiserver import Break
+from extauthz.tools.render.options import Endpoint, Outage
 from tests.servers.listening import Heard
+from tests.support import authz
+from tests.support.stack import PATCH, SCALE, Stack, scale_body
 from tests.waiting import eventually
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])

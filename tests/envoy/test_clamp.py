@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.testing.builders import PATCH_TYPES
-from extauthz.testing.certs import Authority
-from extauthz.testing.stack import TOKEN
+from extauthz.demo.certs import Authority
+from extauthz.testing import PATCH_TYPES
 from tests.envoy import test_settling as settling
+from tests.support.stack import TOKEN
 from tests.unit.intake.test_protobuf import body as protobuf
 from tests.unit.intake.test_protobuf import field
 from tests.waiting import eventually

@@ -15,8 +15,8 @@ from subprocess import PIPE
 
 import pytest
 
-from extauthz.testing.demo.cluster import Answer, find
-from extauthz.testing.demo.scenes import Outcome, complaints, scenes
+from extauthz.demo.cluster import Answer, find
+from extauthz.demo.scenes import Outcome, complaints, scenes
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})
@@ -80,7 +80,7 @@ def test_with_keep_the_page_stays_open_and_tells_who_is_refused_until_ctrl_c(aut
 
 def test_its_requests_are_the_recorded_ones():
     recorded = (ROOT / "tests" / "data" / "recorded.jsonl").read_text().splitlines()
-    shown = (ROOT / "extauthz" / "testing" / "demo" / "recorded.jsonl").read_text().splitlines()
+    shown = (ROOT / "extauthz" / "demo" / "recorded.jsonl").read_text().splitlines()
     assert set(shown) <= set(recorded)
 
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.cli import main
-from extauthz.doctor import table
-from extauthz.render import clusters, envoy, options, replies
-from extauthz.render.options import Endpoint, Outage, Profile
-from extauthz.servers import ext_authz as door
-from extauthz.testing import authz
-from extauthz.testing.certs import Authority
-from extauthz.testing.stack import Stack, unused_port
+from extauthz.demo.certs import Authority
+from extauthz.serve.servers import ext_authz as door
+from extauthz.tools.doctor import table
+from extauthz.tools.render import clusters, envoy, options, replies
+from extauthz.tools.render.options import Endpoint, Outage, Profile
 from tests.envoy.doctor_faults import FAULTS, turned_round, without_certificate, without_filters
+from tests.support import authz
+from tests.support.stack import Stack, unused_port
 
 SENTENCE = "exceeded workspace quota: acme"
 

@@ -23,13 +23,13 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from extauthz.render.options import Endpoint, GateTls, SidecarOptions
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.authz import ScriptedAuthz
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Alter, Envoy
-from extauthz.testing.gate import Gate
-from extauthz.testing.stack import (
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Alter, Envoy
+from extauthz.demo.gate import Gate
+from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
+from tests.support.authz import ScriptedAuthz
+from tests.support.stack import (
     PATCH,
     SCALE,
     TOKEN,

@@ -16,14 +16,14 @@ from h2.events import WindowUpdated
 from h2.settings import SettingCodes
 
 from extauthz.core.ledger.entry import Event
-from extauthz.render import routes
-from extauthz.render.options import Anonymous, Endpoint
-from extauthz.testing.certs import Authority
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body
+from extauthz.demo.certs import Authority
+from extauthz.tools.render import routes
+from extauthz.tools.render.options import Anonymous, Endpoint
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
+from tests.support.stack import PATCH, SCALE, Stack, scale_body
 from tests.waiting import eventually
 
 TEAM = "code-401"

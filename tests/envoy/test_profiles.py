@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.render import replies
-from extauthz.render.options import Endpoint, Outage, Profile
-from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, status_of, unused_port
+from extauthz.tools.render import replies
+from extauthz.tools.render.options import Endpoint, Outage, Profile
+from tests.support import authz
+from tests.support.stack import PATCH, SCALE, Stack, scale_body, status_of, unused_port
 
 APPS = "/apis/apps/v1/namespaces/team-a"
 CORE = "/api/v1/namespaces/team-a"

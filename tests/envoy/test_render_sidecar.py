@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy
-from extauthz.render.manifests import API_ACCESS
-from extauthz.render.options import Endpoint, Outage, Profile, SidecarOptions
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import validate
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import validate
+from extauthz.tools.render import envoy
+from extauthz.tools.render.manifests import API_ACCESS
+from extauthz.tools.render.options import Endpoint, Outage, Profile, SidecarOptions
 from tests import rendering
 from tests.envoy.test_render import give_files, give_secrets, looked_for
 from tests.envoy.test_render_istio import values

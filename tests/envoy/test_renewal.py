@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.render.options import SidecarOptions
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
-from extauthz.testing.kubelet import Volume
-from extauthz.testing.stack import SCALE
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import SidecarOptions
+from tests.support.kubelet import Volume
+from tests.support.stack import SCALE
 from tests.waiting import eventually
 
 from .mutual import Mutual, shown

@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from extauthz.render import replies
-from extauthz.render.options import Endpoint, Outage
-from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, TOKEN, Stack, scale_body, status_of, unused_port
+from extauthz.tools.render import replies
+from extauthz.tools.render.options import Endpoint, Outage
+from tests.support import authz
+from tests.support.stack import PATCH, SCALE, TOKEN, Stack, scale_body, status_of, unused_port
 from tests.waiting import eventually
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])

@@ -11,9 +11,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from extauthz.render.options import Profile
-from extauthz.testing import authz
-from extauthz.testing.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of, upgrade
+from extauthz.tools.render.options import Profile
+from tests.support import authz
+from tests.support.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of, upgrade
 
 NAMESPACED = "/apis/apps/v1/namespaces/team-a"
 SPELLINGS = Path(__file__).parents[1] / "data" / "spellings.jsonl"

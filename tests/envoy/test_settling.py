@@ -14,13 +14,13 @@ import httpx
 import pytest
 
 from extauthz.core.ledger.entry import Event
-from extauthz.render.options import Endpoint, GateTls, SidecarOptions
-from extauthz.service import handover
-from extauthz.testing.apiserver import ApiServer, Break
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Alter, Envoy
-from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, TOKEN, scale_body
+from extauthz.demo.apiserver import ApiServer, Break
+from extauthz.demo.certs import Authority
+from extauthz.demo.envoy import Alter, Envoy
+from extauthz.demo.gate import Gate
+from extauthz.serve.service import handover
+from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
+from tests.support.stack import PATCH, TOKEN, scale_body
 from tests.waiting import eventually
 
 REFUSALS = (401, 403, 404, 409, 422, 429)

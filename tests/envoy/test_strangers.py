@@ -15,11 +15,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from extauthz.render.options import Endpoint
-from extauthz.testing.stack import PATCH, Stack
+from extauthz.tools.render.options import Endpoint
 from tests.controlplane.access import service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
+from tests.support.stack import PATCH, Stack
 
 pytestmark = pytest.mark.controlplane
 

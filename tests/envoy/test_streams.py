@@ -11,12 +11,12 @@ import pytest
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.ledger.entry import Event
 from extauthz.core.quota.selectors import CONTEXT_EXTENSION
-from extauthz.render.options import Endpoint
-from extauthz.servers import access_log
-from extauthz.settlement import answers
-from extauthz.testing.reading import Key
-from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, echo, read_response, scale_body, status_of, upgrade
+from extauthz.demo.reading import Key
+from extauthz.inputs.settlement import answers
+from extauthz.serve.servers import access_log
+from extauthz.tools.render.options import Endpoint
 from tests.envoy.h2server import H2Server, How
+from tests.support.stack import HEAD, PATCH, SCALE, Stack, echo, read_response, scale_body, status_of, upgrade
 from tests.waiting import eventually
 
 KIB = 1024

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from hpack import Encoder
 
-from extauthz.rpc.connection import Asked, Connection, Ended, Gone, Message, Opened
-from extauthz.rpc.frames import FRAME_BYTES, PREFACE, Bounds
-from extauthz.rpc.heads import Call, Code, Methods, Sink, Streaming, Unary
+from extauthz.serve.rpc.connection import Asked, Connection, Ended, Gone, Message, Opened
+from extauthz.serve.rpc.frames import FRAME_BYTES, PREFACE, Bounds
+from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, Streaming, Unary
 
 
 async def _unused(_: Call) -> None:

@@ -19,18 +19,18 @@ from extauthz.core.queries import Queries
 from extauthz.core.quota.policies import MAX_COST, MAX_POLICIES, MAX_TOGETHER, ExpressionError
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import VALUE, Work
-from extauthz.policies.cel import TYPES, compiled
-from extauthz.rpc import accepting
-from extauthz.rpc.frames import PREFACE
-from extauthz.rpc.heads import Unary
-from extauthz.rpc.link import Server
-from extauthz.servers.api import routes
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.listener import Site, runner
-from extauthz.sources.gathering import Gathered, read
-from extauthz.sources.http import MAX_VALUES, SourceError, listed
-from extauthz.testing.builders import gate, quota, workload
+from extauthz.inputs.policies.cel import TYPES, compiled
+from extauthz.inputs.sources.gathering import Gathered, read
+from extauthz.inputs.sources.http import MAX_VALUES, SourceError, listed
+from extauthz.serve.rpc import accepting
+from extauthz.serve.rpc.frames import PREFACE
+from extauthz.serve.rpc.heads import Unary
+from extauthz.serve.rpc.link import Server
+from extauthz.serve.servers.api import routes
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.rights import ThisHost
+from extauthz.serve.servers.listener import Site, runner
+from extauthz.testing import gate, quota, workload
 from tests.servers.test_hostile_api import SHAPES, turns
 from tests.unit.policies.test_cel import VALUES
 

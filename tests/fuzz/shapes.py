@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from extauthz.testing.builders import admission, workload
+from extauthz.testing import admission, workload
 
 Shape = Callable[[int], bytes]
 

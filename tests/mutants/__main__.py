@@ -41,14 +41,14 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
     "extauthz/core/quota/overrides.py": ("tests/unit/quota", "tests/unit/decision/test_modes.py"),
-    "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
-    "extauthz/cluster/live.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
-    "extauthz/settlement": (
+    "extauthz/serve/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
+    "extauthz/inputs/cluster/live.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
+    "extauthz/inputs/settlement": (
         "tests/unit/settlement",
         "tests/servers/test_access_log.py",
         "tests/unit/cluster/test_reads.py",
     ),
-    "extauthz/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log.py"),
+    "extauthz/serve/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log.py"),
 }
 """What is changed, and the tests that should notice."""
 WANTED = 0.95
@@ -102,7 +102,7 @@ class Copy:
 
     def simulate(self, seed: int, within_s: float) -> str:
         flags = [f"--seed={seed}", f"--seeds={WORLDS}", f"--steps={STEPS}", "--jobs=1"]
-        return self.run(["-m", "extauthz.cli", "simulate", *flags], within_s)
+        return self.run(["-m", "tests.worlds", *flags], within_s)
 
 
 class Trial:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from extauthz.observe.table import BY_NAME
+from extauthz.tell.observe.table import BY_NAME
 from tests.observability.expressions import FROM_PROMETHEUS, GROUPED, expressions, named, queries
 from tests.observability.promtool import promtool
 from tests.servers.running import Running

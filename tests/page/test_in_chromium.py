@@ -11,10 +11,10 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from extauthz.observe.observers import Told
-from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.why import Why
-from extauthz.testing.builders import quota, scale, workload
+from extauthz.serve.servers.page.cluster import Cluster
+from extauthz.serve.servers.page.why import Why
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import quota, scale, workload
 from tests.page.browsing import browser
 from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small

@@ -10,8 +10,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from extauthz.core.objects.workloads import observe
-from extauthz.servers.page.live import Knowledge
-from extauthz.testing.builders import quota, workload
+from extauthz.serve.servers.page.live import Knowledge
+from extauthz.testing import quota, workload
 from tests.page.browsing import browser
 from tests.servers.paging import World
 

@@ -24,9 +24,9 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from extauthz.rpc.connection import Asked, Connection, Event, Message, Opened
-from extauthz.rpc.frames import Bounds
-from extauthz.rpc.heads import Call, Methods, Sink, Streaming, Unary
+from extauthz.serve.rpc.connection import Asked, Connection, Event, Message, Opened
+from extauthz.serve.rpc.frames import Bounds
+from extauthz.serve.rpc.heads import Call, Methods, Sink, Streaming, Unary
 
 UNARY, SINK, BIDI = "/a.Test/Unary", "/a.Test/Sink", "/a.Test/Bidi"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.rpc.link import ALPN
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.serve.rpc.link import ALPN
 from tests.controlplane.parts import find
 from tests.rpc.client import METHODS
 from tests.servers.listening import listening

@@ -14,12 +14,12 @@ from typing import Any
 import grpc
 import pytest
 
-from extauthz.rpc.accepting import Bounds as Accepting
-from extauthz.rpc.connection import Connection
-from extauthz.rpc.frames import PREFACE, Bounds
-from extauthz.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
-from extauthz.rpc.link import ALPN, Link, Server
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.serve.rpc.accepting import Bounds as Accepting
+from extauthz.serve.rpc.connection import Connection
+from extauthz.serve.rpc.frames import PREFACE, Bounds
+from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
+from extauthz.serve.rpc.link import ALPN, Link, Server
 from tests.rpc.client import FLOODS, block, headers, parsed, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
 from tests.waiting import until

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from extauthz.core.ledger.entry import Event
-from extauthz.rpc import accepting
-from extauthz.rpc.frames import Bounds
-from extauthz.rpc.heads import Methods
-from extauthz.rpc.link import ACCEPTED, Server
-from extauthz.servers.access_log import AccessLogs
-from extauthz.settlement.answers import Fate, event
+from extauthz.inputs.settlement.answers import Fate, event
+from extauthz.serve.rpc import accepting
+from extauthz.serve.rpc.frames import Bounds
+from extauthz.serve.rpc.heads import Methods
+from extauthz.serve.rpc.link import ACCEPTED, Server
+from extauthz.serve.servers.access_log import AccessLogs
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extauthz.servers.page.cluster import MOST_BYTES, MOST_LISTED, WITHIN_S
-from extauthz.testing.builders import workload
+from extauthz.serve.servers.page.cluster import MOST_BYTES, MOST_LISTED, WITHIN_S
+from extauthz.testing import workload
 
 HPAS = "/apis/autoscaling/v2/namespaces/team-a/horizontalpodautoscalers"
 OBJECT = "/apis/apps/v1/namespaces/team-a/deployments"

@@ -11,16 +11,16 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.model import Reading, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.observe.episodes import Recent
-from extauthz.observe.observers import Told
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.questions import scaled
-from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.page.live import Knowledge
-from extauthz.servers.page.rendering import HEADERS
-from extauthz.servers.page.routes import Page
-from extauthz.servers.page.why import Why
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.questions import scaled
+from extauthz.serve.servers.api.rights import ThisHost
+from extauthz.serve.servers.page.live import Knowledge
+from extauthz.serve.servers.page.rendering import HEADERS
+from extauthz.serve.servers.page.routes import Page
+from extauthz.serve.servers.page.why import Why
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
 WEB = "/namespaces/team-a/workloads/deployments.apps/web"

@@ -21,14 +21,14 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
-from extauthz.ledger_store.committing import Committer
-from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import MemoryStore
-from extauthz.observe.observers import Observers
-from extauthz.servers.ext_authz import SERVICE, Checks
-from extauthz.service.deciding import Deciding
-from extauthz.testing.builders import gate as make_gate
-from extauthz.testing.builders import put_scale, quota, scale, workload
+from extauthz.serve.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.payload import decode
+from extauthz.serve.ledger_store.store import MemoryStore
+from extauthz.serve.servers.ext_authz import SERVICE, Checks
+from extauthz.serve.service.deciding import Deciding
+from extauthz.tell.observe.observers import Observers
+from extauthz.testing import gate as make_gate
+from extauthz.testing import put_scale, quota, scale, workload
 from tests.servers.listening import listening
 from tests.servers.resetting import Resetting
 from tests.servers.slow_store import Store

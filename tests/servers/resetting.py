@@ -14,7 +14,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
 
-from extauthz.servers.ext_authz import SERVICE
+from extauthz.serve.servers.ext_authz import SERVICE
 from tests.rpc.client import head, prefixed
 
 Question: TypeAlias = tuple[str, int, bytes]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from extauthz.ledger_store.store import Conflict, MemoryStore, Unclear
+from extauthz.serve.ledger_store.store import Conflict, MemoryStore, Unclear
 
 
 class Store:

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core.ledger.entry import Event
-from extauthz.rpc.link import Server
-from extauthz.servers import access_log
-from extauthz.settlement import answers
-from extauthz.settlement.answers import Fate
+from extauthz.inputs.settlement import answers
+from extauthz.inputs.settlement.answers import Fate
+from extauthz.serve.rpc.link import Server
+from extauthz.serve.servers import access_log
 from tests.servers.listening import Heard, listening
 from tests.waiting import until
 

@@ -20,13 +20,13 @@ from openapi_core.validation.request.exceptions import RequestValidationError
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
-from extauthz.servers.api import answers as module
-from extauthz.servers.api import openapi
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.questions import MOST_IN_BATCH
-from extauthz.servers.api.rights import CONTENT_TYPE, ThisHost
-from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
-from extauthz.testing.builders import Asker, gate, path, quota, scale, workload
+from extauthz.serve.servers.api import answers as module
+from extauthz.serve.servers.api import openapi
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.questions import MOST_IN_BATCH
+from extauthz.serve.servers.api.rights import CONTENT_TYPE, ThisHost
+from extauthz.serve.servers.api.routes import MAX_BODY_BYTES, routes
+from extauthz.testing import Asker, gate, path, quota, scale, workload
 
 NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "acme"}, "free": {}}
 QUOTAS = [
@@ -475,7 +475,7 @@ async def test_an_address_of_this_host_is_answered(api: Api, host: str):
 
 
 async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
-    from extauthz.servers.api import rights as module
+    from extauthz.serve.servers.api import rights as module
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "_peer", lambda request: (peer, 4711))

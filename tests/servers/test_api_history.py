@@ -14,15 +14,15 @@ from openapi_core.testing import MockRequest, MockResponse
 
 from extauthz.core.model import Verdict
 from extauthz.core.queries import Queries
-from extauthz.observe.episodes import Recent
-from extauthz.observe.observers import Told
-from extauthz.servers.api import openapi
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.people import People
-from extauthz.servers.api.rights import CONTENT_TYPE
-from extauthz.servers.api.routes import routes
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.kubecalls import Reviewer
+from extauthz.serve.servers.api import openapi
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.people import People
+from extauthz.serve.servers.api.rights import CONTENT_TYPE
+from extauthz.serve.servers.api.routes import routes
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, quota, scale, workload
+from tests.support.kubecalls import Reviewer
 
 QUOTAS = [
     quota("corp", {"requests.cpu": "20"}),

@@ -12,14 +12,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.servers.api import people as module
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.people import KEPT_S, REFUSED_KEPT_S, People
-from extauthz.servers.api.rights import Access, Rights
-from extauthz.servers.api.routes import routes
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.kubecalls import Reviewer
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.serve.servers.api import people as module
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.people import KEPT_S, REFUSED_KEPT_S, People
+from extauthz.serve.servers.api.rights import Access, Rights
+from extauthz.serve.servers.api.routes import routes
+from extauthz.testing import Asker, gate, quota, scale, workload
+from tests.support.kubecalls import Reviewer
 
 QUOTAS = [
     quota("corp", {"requests.cpu": "20"}),

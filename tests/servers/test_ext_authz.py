@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core.model import Decision, Evidence, Request, Shortage, Turn, Unspecified, Verdict, WorkloadRef
-from extauthz.servers import ext_authz
-from extauthz.service.deciding import terse
+from extauthz.serve.servers import ext_authz
+from extauthz.serve.service.deciding import terse
 from tests.servers.listening import listening
 
 from .running import Running, within

@@ -11,9 +11,9 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extauthz.core.model import Question, Request
 from extauthz.core.quota.selectors import METADATA
-from extauthz.render import envoy as rendered
-from extauthz.servers import ext_proc
-from extauthz.servers.ext_proc import Lowered
+from extauthz.serve.servers import ext_proc
+from extauthz.serve.servers.ext_proc import Lowered
+from extauthz.tools.render import envoy as rendered
 from tests.servers.listening import listening
 
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web/scale?fieldManager=x"

@@ -13,13 +13,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
-from extauthz.servers.api import questions
-from extauthz.servers.api import routes as module
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
-from extauthz.servers.bodies import Share
-from extauthz.testing.builders import gate, quota, workload
+from extauthz.serve.servers.api import questions
+from extauthz.serve.servers.api import routes as module
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.rights import ThisHost
+from extauthz.serve.servers.api.routes import MAX_BODY_BYTES, routes
+from extauthz.serve.servers.bodies import Share
+from extauthz.testing import gate, quota, workload
 from tests.fuzz.measure import LOOP, fastest, floor_s
 
 Body = dict[str, Any]

@@ -16,14 +16,14 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from extauthz.rpc.accepting import Bounds
-from extauthz.servers.api import routes
-from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.bodies import Bodies
-from extauthz.servers.listener import Site, body, runner
-from extauthz.service import certificates, listening
-from extauthz.service.settings import Settings
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.serve.rpc.accepting import Bounds
+from extauthz.serve.servers.api import routes
+from extauthz.serve.servers.api.rights import ThisHost
+from extauthz.serve.servers.bodies import Bodies
+from extauthz.serve.servers.listener import Site, body, runner
+from extauthz.serve.service import certificates, listening
+from extauthz.serve.service.settings import Settings
 from tests.servers.running import Running
 from tests.servers.test_serve_webhook import ask, flags, scaled
 

@@ -17,7 +17,7 @@ from envoy_data_plane.envoy.service.auth.v3 import (
 )
 from hyperframe.frame import Frame, RstStreamFrame
 
-from extauthz.rpc.frames import PREFACE
+from extauthz.serve.rpc.frames import PREFACE
 from tests.rpc.client import FLOODS, block, headers, prefixed, raw, setting, spelled
 
 from .running import Running, metadata, scale

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from extauthz.servers.http import Readiness, application
-from extauthz.testing.platform import Platform
-from extauthz.testing.processes import Background
+from extauthz.demo.processes import Background
+from extauthz.serve.servers.http import Readiness, application
 from tests.servers.running import Running, ask, metadata, scale, within
+from tests.support.platform import Platform
 
 READY = Readiness([])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.testing.apiserver import ApiServer
+from extauthz.demo.apiserver import ApiServer
 from tools.release import slim
 
 from .test_serve_live import Live, api
@@ -21,7 +21,7 @@ AT_MOST = 1320
 """Modules, those of Python's own library among them. Each costs a start about a millisecond."""
 NEVER = {
     "matplotlib", "numpy", "envoy_data_plane", "betterproto2", "playwright", "pytest",
-    "extauthz.render", "extauthz.simulate", "extauthz.doctor", "extauthz.testing",
+    "extauthz.tools.render", "extauthz.tools.doctor", "extauthz.demo", "extauthz.testing", "tests",
 }  # fmt: skip
 AT_THE_END = """
 import atexit, sys

@@ -14,10 +14,10 @@ import yaml
 from envoy_data_plane.envoy.service.ext_proc import v3 as typed
 from envoy_data_plane.google.protobuf import Struct
 
-from extauthz.servers import ext_proc
-from extauthz.testing.receiver import Receiver, ReceiverInBackground
+from extauthz.serve.servers import ext_proc
 from tests.servers.running import QUOTAS, STATE, Running, scale, within
 from tests.servers.test_serve_live import DEPLOYMENT, QUOTA, Live, api, copied, quota  # noqa: F401 (a fixture)
+from tests.support.receiver import Receiver, ReceiverInBackground
 
 WITHIN_S = 20.0
 KEY = "k" * 32

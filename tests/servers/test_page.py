@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from extauthz.observe.observers import Told
-from extauthz.servers.api.rights import Everything, Problem
-from extauthz.servers.api.routes import Asked
-from extauthz.servers.bodies import Share
-from extauthz.servers.page import live, rendering, tree
-from extauthz.servers.page.chart import FRAME, INSET, bar, chart
-from extauthz.servers.page.live import LASTS_S, MOST, MOST_EACH, SILENT_S, Client, Shown, Streams, digest, event
-from extauthz.servers.page.rendering import HEADERS, Decided, Templates, files
-from extauthz.servers.page.workload import _room
-from extauthz.testing.builders import quota, scale, workload
+from extauthz.serve.servers.api.rights import Everything, Problem
+from extauthz.serve.servers.api.routes import Asked
+from extauthz.serve.servers.bodies import Share
+from extauthz.serve.servers.page import live, rendering, tree
+from extauthz.serve.servers.page.chart import FRAME, INSET, bar, chart
+from extauthz.serve.servers.page.live import LASTS_S, MOST, MOST_EACH, SILENT_S, Client, Shown, Streams, digest, event
+from extauthz.serve.servers.page.rendering import HEADERS, Decided, Templates, files
+from extauthz.serve.servers.page.workload import _room
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import quota, scale, workload
 from tests.servers.paging import HOSTILE, WEB, World, small
 from tests.servers.running import QUOTAS, Running
 

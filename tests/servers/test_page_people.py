@@ -10,18 +10,18 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
-from extauthz.kube.connection import Unreachable
-from extauthz.observe.episodes import Recent
-from extauthz.observe.observers import Told
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.people import KEPT_S, MOST_JUDGED, People
-from extauthz.servers.page.cluster import Cluster
-from extauthz.servers.page.live import EVENT, Knowledge
-from extauthz.servers.page.routes import Page
-from extauthz.servers.page.why import Why
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.kubecalls import Reviewer
+from extauthz.inputs.kube.connection import Unreachable
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.people import KEPT_S, MOST_JUDGED, People
+from extauthz.serve.servers.page.cluster import Cluster
+from extauthz.serve.servers.page.live import EVENT, Knowledge
+from extauthz.serve.servers.page.routes import Page
+from extauthz.serve.servers.page.why import Why
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.servers.listing import EVENTS, Listing, event
+from tests.support.kubecalls import Reviewer
 
 OWNER, ADMIN = "owner-token", "admin-token"
 Right = tuple[str, str, str]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import WorkloadRef
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.servers.api.rights import Problem
-from extauthz.servers.page import why
-from extauthz.servers.page.cluster import KEPT_S, MOST_AT_ONCE, MOST_LISTED, MOST_WAITING, Cluster
-from extauthz.servers.page.live import REST
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.servers.page import why
+from extauthz.serve.servers.page.cluster import KEPT_S, MOST_AT_ONCE, MOST_LISTED, MOST_WAITING, Cluster
+from extauthz.serve.servers.page.live import REST
 from tests.servers.listing import EVENTS, HPAS, OBJECT, Listing, event, hpa
 from tests.servers.paging import HOSTILE, WEB, World, small
 

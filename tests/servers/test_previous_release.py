@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.ledger_store.payload import FORMAT
-from extauthz.testing.reading import Key
+from extauthz.demo.reading import Key
+from extauthz.serve.ledger_store.payload import FORMAT
 from tests.unit.ledger_store.test_payload import text
 
 from .test_serve_live import WITHIN_S, Live, api, within

@@ -19,7 +19,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from extauthz.testing.certs import Authority, Pair
+from extauthz.demo.certs import Authority, Pair
 from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, WITHIN_S, HalfACheck, Running, ask, metadata, scale, within

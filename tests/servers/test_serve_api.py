@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extauthz.servers.api.people import People
-from extauthz.servers.api.routes import routes
-from extauthz.service import certificates, listening
-from extauthz.service.setting_types import Address
-from extauthz.service.settings import Settings
-from extauthz.testing.certs import Authority, Pair
-from extauthz.testing.kubecalls import Reviewer
+from extauthz.demo.certs import Authority, Pair
+from extauthz.serve.servers.api.people import People
+from extauthz.serve.servers.api.routes import routes
+from extauthz.serve.service import certificates, listening
+from extauthz.serve.service.setting_types import Address
+from extauthz.serve.service.settings import Settings
 from tests.servers.running import QUOTAS, STATE
 from tests.servers.test_serve import start
+from tests.support.kubecalls import Reviewer
 
 
 @pytest.fixture

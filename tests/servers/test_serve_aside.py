@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import pytest
 
-from extauthz.testing.builders import admission, workload
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.testing import admission, workload
 
 from .running import Running, within
 from .test_serve_webhook import connected, flags

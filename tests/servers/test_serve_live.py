@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import pytest
 
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
-from extauthz.testing.processes import Child
-from extauthz.testing.reading import Fault, Key
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.processes import Child
+from extauthz.demo.reading import Fault, Key
 from tests.controlplane.plane import free_ports, write_kubeconfig
 from tests.waiting import OutOfTimeError
 

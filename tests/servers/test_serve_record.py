@@ -6,8 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
-from extauthz.record.reading import Record
-from extauthz.replay.run import Replay
+from extauthz.tell.record.reading import Record
+from extauthz.tools.replay.run import Replay
 
 from .running import Running
 

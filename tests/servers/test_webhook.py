@@ -17,11 +17,11 @@ from extauthz.core.intake import admission
 from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review
 from extauthz.core.model import Decision, Question, Request, Unreadable, Verdict, WorkloadRef, Write
 from extauthz.core.objects.custom import Shape, Shapes
-from extauthz.servers import ext_authz, webhook
-from extauthz.servers.ext_proc import Lowered
-from extauthz.service.deciding import terse
-from extauthz.testing.builders import admission as review_of
-from extauthz.testing.builders import scale_object, workload
+from extauthz.serve.servers import ext_authz, webhook
+from extauthz.serve.servers.ext_proc import Lowered
+from extauthz.serve.service.deciding import terse
+from extauthz.testing import admission as review_of
+from extauthz.testing import scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 ALLOWED = Decision("d1", Verdict.ALLOW, "fits", "fits every quota", WEB)

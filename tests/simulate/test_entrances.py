@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from extauthz.simulate import drawing, objects, reviews
-from extauthz.simulate.judge import Promise, State
-from extauthz.simulate.objects import kind_of
-from extauthz.simulate.plan import ENTRANCES, FAULTS, Plan, Step, draw
-from extauthz.simulate.running import run
-from extauthz.simulate.server import ApiServer
+from tests.worlds import drawing, objects, reviews
+from tests.worlds.judge import Promise, State
+from tests.worlds.objects import kind_of
+from tests.worlds.plan import ENTRANCES, FAULTS, Plan, Step, draw
+from tests.worlds.running import run
+from tests.worlds.server import ApiServer
 
 KEY = ("shop", "web-deploy-0")
 PATH = "/apis/apps/v1/namespaces/shop/deployments"

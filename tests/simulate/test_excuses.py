@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from extauthz.simulate.excuses import Excuses, Grant
-from extauthz.simulate.judge import Members, Promise, Quota, State, View, left_by
-from extauthz.simulate.turning import HEARD_S as GRANT_HEARD_S
-from extauthz.simulate.turning import Turning
 from tests.unit.ledger.houses import House, full
+from tests.worlds.excuses import Excuses, Grant
+from tests.worlds.judge import Members, Promise, Quota, State, View, left_by
+from tests.worlds.turning import HEARD_S as GRANT_HEARD_S
+from tests.worlds.turning import Turning
 
 KEY = ("lab", "web-deploy-0")
 SMALL, LARGE = State(1, 1000, "web"), State(4, 1000, "web")

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from extauthz.simulate.loop import StandstillError, VirtualLoop
+from tests.worlds.loop import StandstillError, VirtualLoop
 
 
 def loop(seed: int = 1) -> VirtualLoop:

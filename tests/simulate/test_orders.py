@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from extauthz.core.ledger import envelope
-from extauthz.simulate.pods.objects import POD
-from extauthz.simulate.pods.orders import Space, Tried, Written, tried
-from extauthz.simulate.search import workers
 from tests.simulate.planted.planting import replaced
+from tests.worlds.pods.objects import POD
+from tests.worlds.pods.orders import Space, Tried, Written, tried
+from tests.worlds.search import workers
 
 WEB, DB, API, LOG = "shop/web-deploy-0", "shop/db-sts-1", "lab/api-deploy-2", "lab/log-sts-3"
 

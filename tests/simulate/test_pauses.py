@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.model import Request, Verdict, WorkloadRef
-from extauthz.simulate import objects, reviews
-from extauthz.simulate.judge import Promise
-from extauthz.simulate.member import IN_FORCE_S, Handover, Member
-from extauthz.simulate.plan import FAULTS, Step, draw
-from extauthz.simulate.reference import NAMESPACES, QUOTAS
-from extauthz.simulate.running import run
-from extauthz.simulate.steps import TAKEN
-from extauthz.simulate.wire import Answer, Question, check
-from extauthz.simulate.world import World
+from tests.worlds import objects, reviews
+from tests.worlds.judge import Promise
+from tests.worlds.member import IN_FORCE_S, Handover, Member
+from tests.worlds.plan import FAULTS, Step, draw
+from tests.worlds.reference import NAMESPACES, QUOTAS
+from tests.worlds.running import run
+from tests.worlds.steps import TAKEN
+from tests.worlds.wire import Answer, Question, check
+from tests.worlds.world import World
 
 PAUSE_S = 5.0
 

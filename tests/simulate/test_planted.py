@@ -20,12 +20,12 @@ import pytest
 
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Decision, Verdict
-from extauthz.service.deciding import Deciding
-from extauthz.simulate.checks import FAILURE
-from extauthz.simulate.pods import search as pods
-from extauthz.simulate.search import Wanted, run, workers
+from extauthz.serve.service.deciding import Deciding
 from tests.simulate.planted import planting
 from tests.simulate.planted.planting import BUGS, replaced
+from tests.worlds.checks import FAILURE
+from tests.worlds.pods import search as pods
+from tests.worlds.search import Wanted, run, workers
 
 FOLDER = Path(__file__).parent / "planted"
 MODULES = {import_module(f"tests.simulate.planted.{path.stem}") for path in FOLDER.glob("*.py")} - {planting}

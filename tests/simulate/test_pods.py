@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.live import Revisions
-from extauthz.cluster.scaled import PodPrices
 from extauthz.core import footprint
 from extauthz.core.decision import known
 from extauthz.core.kinds import PODS
@@ -23,14 +21,16 @@ from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import EVERYTHING
-from extauthz.simulate.pods import objects
-from extauthz.simulate.pods.judge import Past, not_deleted
-from extauthz.simulate.pods.objects import DEVICE_CLASS, MAKES, SHARED_DEVICES
-from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
-from extauthz.simulate.pods.search import Wanted, run_one, search
-from extauthz.simulate.pods.world import TAKEN
-from extauthz.simulate.views import UNSEEN_S
+from extauthz.inputs.cluster.live import Revisions
+from extauthz.inputs.cluster.scaled import PodPrices
 from tests.simulate.planted.planting import replaced
+from tests.worlds.pods import objects
+from tests.worlds.pods.judge import Past, not_deleted
+from tests.worlds.pods.objects import DEVICE_CLASS, MAKES, SHARED_DEVICES
+from tests.worlds.pods.plan import DRAWN, FAULTS, draw
+from tests.worlds.pods.search import Wanted, run_one, search
+from tests.worlds.pods.world import TAKEN
+from tests.worlds.views import UNSEEN_S
 
 ALL = frozenset(FAULTS)
 FIRST = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(10**6, 10**9))

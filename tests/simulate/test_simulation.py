@@ -8,14 +8,15 @@ from random import SystemRandom
 
 import pytest
 
-from extauthz.cli import exits, main
-from extauthz.settlement import reads
-from extauthz.simulate.objects import KINDS
-from extauthz.simulate.plan import FAULTS, draw
-from extauthz.simulate.search import Wanted, search, shortest
-from extauthz.simulate.steps import TAKEN
+from extauthz.cli import exits
+from extauthz.inputs.settlement import reads
 from tests.simulate.planted.planting import replaced
 from tests.simulate.planted.store import verdict_lost_on_conflict
+from tests.worlds.__main__ import main
+from tests.worlds.objects import KINDS
+from tests.worlds.plan import FAULTS, draw
+from tests.worlds.search import Wanted, search, shortest
+from tests.worlds.steps import TAKEN
 
 JOBS = os.cpu_count() or 1
 
@@ -87,12 +88,12 @@ def test_steps_that_are_left_out_change_nothing_else_in_the_plan():
 
 
 def test_worlds_in_which_all_is_well_end_with_a_line_that_counts_them(capsys):
-    assert main(["simulate", "--seeds", "4", "--steps", "8", "--jobs", "2"]) == 0
+    assert main(["--seeds", "4", "--steps", "8", "--jobs", "2"]) == 0
     assert capsys.readouterr().out.startswith("4 worlds, 32 steps, ")
 
 
 def test_a_trace_tells_what_happened_and_how_it_ended(capsys):
-    assert main(["simulate", "--seed", "3", "--steps", "8", "--faults", "none", "--only", "1,2", "--trace"]) == 0
+    assert main(["--seed", "3", "--steps", "8", "--faults", "none", "--only", "1,2", "--trace"]) == 0
     out = capsys.readouterr().out
     assert "step 1: " in out
     assert "step 3: " not in out
@@ -101,7 +102,7 @@ def test_a_trace_tells_what_happened_and_how_it_ended(capsys):
 
 @pytest.mark.parametrize(("flag", "value"), [("--faults", "lag,gremlins"), ("--only", "1;2")])
 def test_wrong_usage_is_told_with_the_flag(flag, value, capsys):
-    assert main(["simulate", flag, value]) == exits.USAGE
+    assert main([flag, value]) == exits.USAGE
     assert flag in capsys.readouterr().err
 
 
@@ -116,7 +117,7 @@ def test_a_world_that_breaks_a_rule_is_made_shorter_and_still_breaks_it():
 
 
 def test_one_world_is_one_world(capsys):
-    assert main(["simulate", "--seed", "1", "--steps", "3", "--jobs", "1"]) == 0
+    assert main(["--seed", "1", "--steps", "3", "--jobs", "1"]) == 0
     assert capsys.readouterr().out.startswith("1 world, 3 steps, ")
 
 
@@ -141,4 +142,4 @@ def test_one_world_is_one_world(capsys):
 )
 def test_worlds_that_were_red(seed: int, steps: int, only: str):
     """The first two by the gate, the others by their judge."""
-    assert main(["simulate", "--seed", str(seed), "--steps", str(steps), "--only", only]) == 0
+    assert main(["--seed", str(seed), "--steps", str(steps), "--only", only]) == 0

@@ -6,11 +6,12 @@ from contextlib import nullcontext
 
 import pytest
 
-from extauthz.kube.connection import ApiError
-from extauthz.simulate import drawing, judge, objects, patches
-from extauthz.simulate.drawing import COPIES, DIRECTIVES, PATCHES
-from extauthz.simulate.reference import ReferenceModel
-from extauthz.simulate.server import APPLY, ApiServer
+from extauthz.demo import patches
+from extauthz.inputs.kube.connection import ApiError
+from tests.worlds import drawing, judge, objects
+from tests.worlds.drawing import COPIES, DIRECTIVES, PATCHES
+from tests.worlds.reference import ReferenceModel
+from tests.worlds.server import APPLY, ApiServer
 
 KEYS = [("shop", "web-deploy-0"), ("shop", "web-sts-0"), ("shop", "job-rs-1")]
 STRATEGIC = objects.STRATEGIC_PATCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extauthz.core.decision.policy import Policy
-from extauthz.testing.builders import Asker, gate, quota
+from extauthz.testing import Asker, gate, quota
 
 CPU = "requests.cpu"
 NANO = 10**9

@@ -11,8 +11,8 @@ import pytest
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.model import Unreadable, Write
 from extauthz.core.objects.custom import Shape
-from extauthz.service.aside import COMMAND, MOST_EACH, AsideProcess
-from extauthz.testing.builders import admission, workload
+from extauthz.serve.service.aside import COMMAND, MOST_EACH, AsideProcess
+from extauthz.testing import admission, workload
 
 REQUEST = json.dumps(admission(workload(annotations={"x": "y" * 20_000}))).encode()
 OTHER = b"{"

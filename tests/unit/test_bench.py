@@ -22,10 +22,10 @@ from bench.peers import building, machine, policy, rounds, tail, timed
 from bench.peers.authorizers import answer_itself, spelled, started
 from bench.population import Population
 from extauthz.core.model import Decision, Verdict
-from extauthz.observe.metrics import Metrics
-from extauthz.observe.observers import Told
-from extauthz.render import envoy
-from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Told
+from extauthz.tools.render import envoy
+from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane import parts
 from tests.controlplane.marker import asked_for, skip
 

@@ -16,11 +16,11 @@ from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.observers import Observers
-from extauthz.service.deciding import Clamping, Deciding
-from extauthz.testing.builders import admission, create, gate, put_scale, quota, scale, scale_object, workload
+from extauthz.serve.service.deciding import Clamping, Deciding
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.observers import Observers
+from extauthz.testing import admission, create, gate, put_scale, quota, scale, scale_object, workload
 from tests.unit.ledger.houses import House, child, root
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

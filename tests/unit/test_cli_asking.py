@@ -17,9 +17,10 @@ import pytest
 import yaml
 
 from extauthz.cli import asking, asking_server, headroom, main, top
-from extauthz.servers.api.answers import Answers
-from extauthz.testing.builders import RAY, RAY_CLUSTERS, pod, raycluster, worker
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.testing import pod
 from tests.servers.running import Running
+from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
 
 QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1

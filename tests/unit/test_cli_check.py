@@ -11,7 +11,7 @@ import pytest
 from extauthz.cli import main
 from extauthz.cli.report import as_json, as_table
 from extauthz.core.model import Decision, Evidence, Operation, Shortage, Unspecified, Verdict, WorkloadRef
-from extauthz.servers.api import shown
+from extauthz.serve.servers.api import shown
 
 QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1

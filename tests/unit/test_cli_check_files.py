@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.simulate.objects import definition
-from extauthz.testing.builders import RAY, RAY_CLUSTERS, pod, raycluster, worker
+from extauthz.testing import pod
+from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.unit.test_cli_check import STATE, Check
+from tests.worlds.objects import definition
 
 SET = """\
 apiVersion: apps/v1

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
 
 
 @pytest.fixture

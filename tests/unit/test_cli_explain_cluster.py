@@ -10,7 +10,7 @@ import pytest
 from extauthz.cli.explain_cluster import Reading
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import POD_METRICS, ExplainError, Flags
-from extauthz.kube.connection import ApiError
+from extauthz.inputs.kube.connection import ApiError
 from tests.unit.explain.building import NOW, alike, cpu, hpa, status
 
 Tree = Any

@@ -11,7 +11,7 @@ import pytest
 from extauthz.cli.explain_cluster import Reading
 from extauthz.explain.knative import scene
 from extauthz.explain.objects import Objects
-from extauthz.kube.connection import ApiError
+from extauthz.inputs.kube.connection import ApiError
 from tests.unit.explain.building import NOW, hpa
 from tests.unit.explain.knativebuilding import config, deployment, kpa, refusal
 

@@ -11,8 +11,8 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.core.ledger.accounts import Account
-from extauthz.testing.builders import quota, scale, workload
-from extauthz.testing.recording import Recorded
+from extauthz.testing import quota, scale, workload
+from tests.support.recording import Recorded
 
 QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1

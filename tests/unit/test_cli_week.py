@@ -10,10 +10,10 @@ import pytest
 
 from extauthz.cli import demo, exits, main
 from extauthz.core.model import Decision
-from extauthz.observe.log import Log
-from extauthz.observe.observers import Told
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.recording import Recorded
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, quota, scale, workload
+from tests.support.recording import Recorded
 
 DAY_S = 86_400.0
 BEGIN_S = 1_800_000_000.0

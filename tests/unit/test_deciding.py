@@ -34,16 +34,16 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.quota.selectors import by_name
-from extauthz.kube.connection import Connection
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.observers import Observer, Observers, Told
-from extauthz.servers.ext_authz import SERVICE, Checks
-from extauthz.service import assembly
-from extauthz.service.assembly import Assembly, Decide, Surroundings
-from extauthz.service.deciding import Deciding, briefly
-from extauthz.service.ids import new_id
-from extauthz.service.loading import load
+from extauthz.inputs.kube.connection import Connection
+from extauthz.serve.servers.ext_authz import SERVICE, Checks
+from extauthz.serve.service import assembly
+from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
+from extauthz.serve.service.deciding import Deciding, briefly
+from extauthz.serve.service.ids import new_id
+from extauthz.serve.service.loading import load
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.observers import Observer, Observers, Told
 from tests.servers.listening import listening
 
 READING = NotAWrite("read", "it reads")
@@ -249,7 +249,7 @@ async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
 
 
 async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> None:
-    monkeypatch.setattr("extauthz.service.deciding.LOOK_WITHIN_S", 0.01)
+    monkeypatch.setattr("extauthz.serve.service.deciding.LOOK_WITHIN_S", 0.01)
 
     async def look(ref: WorkloadRef) -> None:
         await asyncio.Event().wait()

@@ -15,8 +15,8 @@ from extauthz.core.ledger.entry import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe import quota_status, reasons
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.tell.observe import quota_status, reasons
+from extauthz.testing import Asker, gate, quota, scale, workload
 from tools.release import fields
 
 ROOT = Path(__file__).parents[2]

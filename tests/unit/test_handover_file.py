@@ -12,11 +12,11 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.observe.log import Log
-from extauthz.service import handover
-from extauthz.service.handover import HandoverFile, Holding
-from extauthz.service.settings import Settings
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.serve.service import handover
+from extauthz.serve.service.handover import HandoverFile, Holding
+from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.log import Log
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 INTENTS = [{"id": "a", "left_s": 3.5}, {"id": "b", "left_s": 0.0}]
 

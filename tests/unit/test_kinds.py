@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.cluster import object_readers
-from extauthz.cluster.live import PHASES
 from extauthz.core import footprint, kinds, resources
 from extauthz.core.intake import counts
 from extauthz.core.kinds import BY_KEY, GATED, KINDS, WorkloadKind
 from extauthz.core.model import Unreadable
 from extauthz.core.resources import ResourceKeyError, Treatment, treatment
-from extauthz.doctor.cluster import RIGHTS
+from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.live import PHASES
+from extauthz.tools.doctor.cluster import RIGHTS
 from tests.waiting import not_hanging
 
 IDS = [kind.name for kind in KINDS]

@@ -14,11 +14,11 @@ from extauthz.cli.explain_report import of_quota
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
 from extauthz.explain.objects import Objects
-from extauthz.observe.episodes import Episodes
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.servers.api import rights, shown
-from extauthz.servers.api.answers import Answers
-from extauthz.servers.api.rights import Problem
+from extauthz.serve.servers.api import rights, shown
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.tell.observe.episodes import Episodes
+from extauthz.tell.observe.metrics import Levels, Metrics
 from tests.unit.ledger.houses import GPU, House, full
 
 

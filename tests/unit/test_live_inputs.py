@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.cluster.live import Watch
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.log import Log
-from extauthz.service import sources
-from extauthz.service.live import Watchdog, waiting
+from extauthz.inputs.cluster.live import Watch
+from extauthz.serve.service import sources
+from extauthz.serve.service.live import Watchdog, waiting
+from extauthz.tell.observe.log import Log
 
 
 def watch(resource: str, age_s: float = 1.0, error: str = "", *, synced: bool = True) -> Watch:

@@ -55,7 +55,7 @@ items:
 
 CLIENT = {"ssl"}
 """Of a server: Python's own, which can do https."""
-HELP = {name: set[str]() for name in COMMANDS} | {"render": {"yaml"}, "simulate": {"asyncio", "ssl"}}
+HELP = {name: set[str]() for name in COMMANDS} | {"render": {"yaml"}}
 FILES = {"yaml", "cachetools", "orjson"}
 """What the gate reads files by, and remembers in."""
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Unspecified, Verdict, WorkloadRef
-from extauthz.observe import log as module
-from extauthz.observe.log import Bridge, Log
-from extauthz.observe.observers import Told
-from extauthz.testing.builders import Asker, gate, patch, path, quota, workload
+from extauthz.tell.observe import log as module
+from extauthz.tell.observe.log import Bridge, Log
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, patch, path, quota, workload
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 SHORT = Shortage("acme", ("big", "acme"), "requests.memory", 2 << 30, 3 << 30, 0, 4 << 30)

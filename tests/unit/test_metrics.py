@@ -11,11 +11,11 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Evidence, Lower, PolicyAnswer, Shortage, Unspecified, Verdict
 from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe import table
-from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
-from extauthz.observe.observers import Told
-from extauthz.observe.quota_facts import Waiting
-from extauthz.testing.builders import quota
+from extauthz.tell.observe import table
+from extauthz.tell.observe.metrics import BUCKETS_S, Levels, Metrics
+from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.quota_facts import Waiting
+from extauthz.testing import quota
 
 NANOS = 10**9
 SHORT = Shortage("acme", ("acme",), "requests.cpu", 12 * NANOS, NANOS * 3 // 2, NANOS // 4, 10 * NANOS)

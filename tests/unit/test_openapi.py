@@ -13,8 +13,8 @@ import yaml
 from extauthz.core.model import Unknown, WorkloadRef
 from extauthz.core.quota import spec
 from extauthz.core.quota.spec import Mode, parse
-from extauthz.sources.http import WORKSPACE_LABEL, listed
-from extauthz.sources.max_scale import bound
+from extauthz.inputs.sources.http import WORKSPACE_LABEL, listed
+from extauthz.inputs.sources.max_scale import bound
 from tests.unit.sources.test_http_quotas import ACME
 from tests.unit.sources.test_http_quotas import listed as list_of
 

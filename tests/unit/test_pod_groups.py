@@ -14,19 +14,11 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import groups
 from extauthz.core.objects.groups import Group, Groups
-from extauthz.service.loading import load
-from extauthz.service.pod_groups import declared, parse
-from extauthz.service.setting_types import SettingsError
-from extauthz.testing.builders import (
-    JOB_SETS,
-    LEADER_WORKER_SETS,
-    RAY,
-    jobset,
-    leader_worker_set,
-    pod,
-    raycluster,
-    worker,
-)
+from extauthz.serve.service.loading import load
+from extauthz.serve.service.pod_groups import declared, parse
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.testing import pod
+from tests.support.custom import JOB_SETS, LEADER_WORKER_SETS, RAY, jobset, leader_worker_set, raycluster, worker
 
 Tree = Any
 CPU = 10**9

@@ -15,19 +15,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Ceiling, Headroom, Queries
 from extauthz.core.quota.spec import API_VERSION, KIND, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import (
-    Asker,
-    create,
-    gate,
-    owned_by,
-    patch,
-    path,
-    pod,
-    put_scale,
-    quota,
-    scale,
-    workload,
-)
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
 
 CPU = 10**9
 GPU = "requests.nvidia.com/gpu"

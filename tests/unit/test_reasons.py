@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.core.objects.fields import annotations_dict, annotations_text
-from extauthz.observe.reasons import BY_CODE, TABLE
+from extauthz.tell.observe.reasons import BY_CODE, TABLE
 
 DECISION = Path(__file__).parents[2] / "extauthz" / "core" / "decision"
 

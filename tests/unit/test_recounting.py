@@ -9,11 +9,11 @@ import json
 import pytest
 
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service import handover
-from extauthz.service.handover import Recounting
-from extauthz.testing.builders import gate, quota, workload
+from extauthz.serve.service import handover
+from extauthz.serve.service.handover import Recounting
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.testing import gate, quota, workload
 
 CPU = 10**9
 

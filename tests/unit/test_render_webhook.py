@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import object_readers
 from extauthz.core import footprint, resources
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Template, Verdict
 from extauthz.core.objects.workloads import observe, pod_template
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, Snapshot, owned_by, quota, scale, workload
+from extauthz.inputs.cluster import object_readers
+from extauthz.testing import Asker, Snapshot, owned_by, quota, scale, workload
 
 RECORDED = Path(__file__).parents[1] / "data" / "resized.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]

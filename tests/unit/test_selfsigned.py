@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.selfsigned import issuing
-from extauthz.selfsigned.issuing import BrokenError, Held
-from extauthz.selfsigned.keeper import Keeper, Place
-from extauthz.selfsigned.renewal import NoNamesError, Terms, renewed
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.serve.selfsigned import issuing
+from extauthz.serve.selfsigned.issuing import BrokenError, Held
+from extauthz.serve.selfsigned.keeper import Keeper, Place
+from extauthz.serve.selfsigned.renewal import NoNamesError, Terms, renewed
 
 Tree = Any
 

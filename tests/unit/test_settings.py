@@ -11,12 +11,22 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.core.decision.policy import Policy
-from extauthz.kube import session
-from extauthz.render.options import SidecarOptions
-from extauthz.service import certificates
-from extauthz.service.loading import SERVICE_LINK, load, shown
-from extauthz.service.setting_types import Address, ConfigFileError, SettingsError, parse, templates
-from extauthz.service.settings import ADMITTED_S, MATTER, Level, Settings, described, markdown, policy, variable, word
+from extauthz.inputs.kube import session
+from extauthz.serve.service import certificates
+from extauthz.serve.service.loading import SERVICE_LINK, load, shown
+from extauthz.serve.service.setting_types import Address, ConfigFileError, SettingsError, parse, templates
+from extauthz.serve.service.settings import (
+    ADMITTED_S,
+    MATTER,
+    Level,
+    Settings,
+    described,
+    markdown,
+    policy,
+    variable,
+    word,
+)
+from extauthz.tools.render.options import SidecarOptions
 
 
 @pytest.fixture

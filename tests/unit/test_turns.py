@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extauthz.servers.api.rights import Problem
-from extauthz.servers.bodies import MOST_EACH, REST, FullError, Share, Turns
+from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.servers.bodies import MOST_EACH, REST, FullError, Share, Turns
 
 
 async def asked(turns: Turns, *sources: str) -> list[asyncio.Task[None]]:

@@ -30,7 +30,7 @@ ENTRANCES = ("serve", "check", "doctor", "explain", "headroom", "top")
 LOADS = """
 import sys
 from importlib import import_module
-import_module("extauthz.service.app")
+import_module("extauthz.serve.service.app")
 for command in sys.argv[1:]:
     import_module(f"extauthz.cli.{command}")
 print(*filter(None, (getattr(module, "__file__", None) for module in list(sys.modules.values()))), sep="\\n")

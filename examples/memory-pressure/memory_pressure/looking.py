@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from extauthz.core.quota.problems import dotted
-from extauthz.files import content
-from extauthz.files.content import FileProblem, FilesError
-from extauthz.files.objects import Placed, objects
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.policies import Host, LivePolicy
+from extauthz.inputs.files import content
+from extauthz.inputs.files.content import FileProblem, FilesError
+from extauthz.inputs.files.objects import Placed, objects
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.policies import Host, LivePolicy
 
 from . import nodes
 from .options import PressureOptions, PressureOptionsError, parse

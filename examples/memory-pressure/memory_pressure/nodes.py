@@ -8,8 +8,8 @@ from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
-from extauthz.kube.resource import Resource
-from extauthz.policies.plugins import Lists
+from extauthz.inputs.kube.resource import Resource
+from extauthz.inputs.policies.plugins import Lists
 
 from .marks import NodeMemory
 

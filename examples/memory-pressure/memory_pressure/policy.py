@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cachetools import LRUCache
 
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.policies import Growth, GrowthPolicy, NotYet, UnknownError
+from extauthz.inputs.policies import Growth, GrowthPolicy, NotYet, UnknownError
 
 from .marks import NodeMemory, Pool
 from .options import PoolOptions, PressureOptions

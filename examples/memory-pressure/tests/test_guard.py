@@ -14,7 +14,7 @@ from memory_pressure.guard.rounds import Act, Rounds, Seen, Use
 from memory_pressure.marks import Marks
 
 from extauthz.cli import exits
-from extauthz.kube.connection import Unreachable
+from extauthz.inputs.kube.connection import Unreachable
 
 Tree = Any
 MILLI = 10**6

@@ -13,9 +13,9 @@ from memory_pressure.nodes import read
 from memory_pressure.options import parse
 
 from extauthz.core.policies import Enlisted, Policies
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.policies import Host
-from extauthz.service import sources
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.policies import Host
+from extauthz.serve.service import sources
 
 Tree = Any
 NODES, METRICS = "/api/v1/nodes", "/apis/metrics.k8s.io/v1beta1/nodes"

@@ -10,8 +10,8 @@ from memory_pressure.looking import FILE, WatchedMemory, from_environment, load
 from memory_pressure.marks import Marks
 from memory_pressure.options import PressureOptionsError, parse
 
-from extauthz.files.content import FilesError
-from extauthz.policies.plugins import Missing, enlisted
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.policies.plugins import Missing, enlisted
 
 ALL = {"name": "all", "nodeSelector": {}}
 

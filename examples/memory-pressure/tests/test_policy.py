@@ -10,15 +10,15 @@ from memory_pressure.marks import NodeMemory
 from memory_pressure.options import parse
 from memory_pressure.policy import NAME, MemoryPressure
 
-from extauthz.cluster.object_readers import pod as read_pod
+from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Held, Refusal, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Policies
-from extauthz.testing import builders
-from extauthz.testing.builders import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
+from extauthz.inputs.cluster.object_readers import pod as read_pod
+from extauthz.testing import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
 
 GI = {"memory": "1Gi"}
 TEMPLATE = ("spec", "template")

@@ -8,9 +8,9 @@ from growth_budget import GRANTS, GrowthBudget, from_environment
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Refusal, Verdict, WorkloadRef
 from extauthz.core.policies import Enlisted, Policies
-from extauthz.policies import Fate, Growth, Limit, NotYet
-from extauthz.policies.plugins import enlisted
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.inputs.policies import Fate, Growth, Limit, NotYet
+from extauthz.inputs.policies.plugins import enlisted
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 

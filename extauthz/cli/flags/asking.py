@@ -11,7 +11,7 @@ from extauthz.cli.flags import settings
 from extauthz.core import texts
 from extauthz.core.kinds import GATED
 from extauthz.core.quota import overrides
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.service.setting_types import SettingsError
 
 PLACE: Final = "extauthz-system/extauthz"
 """Namespace and Service of a gate, as the chart is installed by default."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from extauthz.cli.flags import sidecar
-from extauthz.doctor import table
-from extauthz.render.options import Outage, Profile
+from extauthz.tools.doctor import table
+from extauthz.tools.render.options import Outage, Profile
 
 DESCRIPTION = """\
 Checks whether the gate is really asked. It looks at the proxy's configuration and at the cluster, and sends dry runs on

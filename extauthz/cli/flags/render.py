@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from extauthz.cli.flags import sidecar
-from extauthz.cluster import selectors
 from extauthz.core.errors import ObjectError
 from extauthz.core.quota.selectors import LabelSelector, is_label_key
-from extauthz.render import certificates, webhook
-from extauthz.render.certificates import TlsOptions
-from extauthz.render.manifests import FORMATS
-from extauthz.render.options import CLIENTS, PARTS, MeshOptions, SidecarOptions
-from extauthz.render.webhook import Custom, WebhookOptions
+from extauthz.inputs.cluster import selectors
+from extauthz.tools.render import certificates, webhook
+from extauthz.tools.render.certificates import TlsOptions
+from extauthz.tools.render.manifests import FORMATS
+from extauthz.tools.render.options import CLIENTS, PARTS, MeshOptions, SidecarOptions
+from extauthz.tools.render.webhook import Custom, WebhookOptions
 
 # Flags of ``extauthz render istio`` and ``render istio-pod``.
 

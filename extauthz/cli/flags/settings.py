@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from extauthz.service.setting_types import File, Folder, Listen, Url
-from extauthz.service.settings import CONFIG, ENV_PREFIX, Described, Settings, described, variable, word
+from extauthz.serve.service.setting_types import File, Folder, Listen, Url
+from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Described, Settings, described, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 """A page of the documentation, as descriptions name it in Markdown."""
@@ -50,7 +50,7 @@ def effective(arguments: argparse.Namespace) -> Settings:
     flags = {name.removeprefix(SET): value for name, value in vars(arguments).items() if name.startswith(SET)}
     if not flags and arguments.config is None and not any(name.startswith(ENV_PREFIX) for name in os.environ):
         return Settings()
-    from extauthz.service import loading  # it brings pydantic, which takes longer than a whole decision on files
+    from extauthz.serve.service import loading  # it brings pydantic, which takes longer than a whole decision on files
 
     return loading.load(flags, os.environ, arguments.config)
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from extauthz.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
-from extauthz.service import setting_types
+from extauthz.serve.service import setting_types
+from extauthz.tools.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

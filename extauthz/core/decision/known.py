@@ -252,8 +252,9 @@ def is_harmless(observed: Observed, pending_write: PendingWrite) -> bool:
 def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
     """The one that it brings; of a count those that it may multiply.
 
-    Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody
-    can tell. Were that enough, every apply of something else would be refused. What it does leave is seen afterwards.
+    Of each write the first. A server-side apply may also remove fields that its manager owned and no longer names; the
+    gate cannot know these. If that made the template unknown, every apply of any field would be refused. The removal
+    is observed afterwards.
     """
     if asked.pending_write.templates:
         return asked.pending_write.templates[:1]

@@ -169,7 +169,7 @@ def _annotated(scene: Scene, name: str, value: str) -> Scene:
 
 
 def _least(does: Callable[[int], bool]) -> int | None:
-    """The least count that does, where all above one that does do too; ``None``: there is none."""
+    """The smallest count for which *does* holds. It must hold for every larger one too. ``None``: for no count."""
     low, high = 0, 1
     while not does(high):
         low, high = high, high * 2

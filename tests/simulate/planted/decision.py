@@ -10,8 +10,8 @@ from extauthz.core.intake import admission, counts
 from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Verdict, Write
 from extauthz.core.policies import UNRESERVE, Fate, Policies
-from extauthz.service.deciding import Clamping, Deciding
-from extauthz.service.handover import Holding
+from extauthz.serve.service.deciding import Clamping, Deciding
+from extauthz.serve.service.handover import Holding
 from tests.simulate.planted.planting import COUNTS, bug, replaced
 
 

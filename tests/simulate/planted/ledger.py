@@ -3,8 +3,6 @@
 import asyncio
 from contextlib import ExitStack
 
-from extauthz.cluster import scaled
-from extauthz.cluster.live import LiveCluster
 from extauthz.core.ledger import entry as entries
 from extauthz.core.ledger import envelope
 from extauthz.core.ledger.accounts import Account, Accounts, Step
@@ -15,7 +13,9 @@ from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.quota import overrides
-from extauthz.settlement import reads
+from extauthz.inputs.cluster import scaled
+from extauthz.inputs.cluster.live import LiveCluster
+from extauthz.inputs.settlement import reads
 from tests.simulate.planted.planting import COUNTS, bug, replaced
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from extauthz.simulate.plan import FAULTS, PACE, WORDS
-from extauthz.simulate.search import Wanted
+from tests.worlds.plan import FAULTS, PACE, WORDS
+from tests.worlds.search import Wanted
 
 STEPS = 25
 

@@ -1,8 +1,8 @@
 """Planted bugs of a ledger that gates share."""
 
 from extauthz.core.ledger.line import Turns
-from extauthz.ledger_store.committing import Committer
-from extauthz.ledger_store.replica import Replica
+from extauthz.serve.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.replica import Replica
 from tests.simulate.planted.planting import bug, replaced
 
 

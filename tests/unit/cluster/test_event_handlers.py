@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import feeds
-from extauthz.cluster.scaled import PodPrices
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import owned_by, pod, quota, workload
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import feeds
+from extauthz.inputs.cluster.scaled import PodPrices
+from extauthz.testing import owned_by, pod, quota, workload
 
 Tree = Any
 CPU = 10**9

@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.cluster import object_readers
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.forms import Counted
-from extauthz.cluster.live import CLAIM_TEMPLATES, OPTIONAL, Listed, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
-from extauthz.kube.connection import ApiError, Connection
-from extauthz.kube.lists import loads, reading
-from extauthz.kube.reflector import INITIAL_EVENTS_END, Reflector
+from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.forms import Counted
+from extauthz.inputs.cluster.live import CLAIM_TEMPLATES, OPTIONAL, Listed, LiveCluster
+from extauthz.inputs.kube.connection import ApiError, Connection
+from extauthz.inputs.kube.lists import loads, reading
+from extauthz.inputs.kube.reflector import INITIAL_EVENTS_END, Reflector
 from tests.waiting import until
 
 RESIZED = Path(__file__).parents[2] / "data" / "resized.jsonl"

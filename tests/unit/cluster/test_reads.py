@@ -10,10 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from extauthz.cluster import live
-from extauthz.cluster import live as cluster_reads
-from extauthz.cluster.event_handlers import InvalidObjects, Seen
-from extauthz.cluster.live import PHASES, LiveCluster, Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PODS, REVISIONS
@@ -21,14 +17,18 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Observed, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
-from extauthz.kube.resource import Resource
-from extauthz.settlement import reads
-from extauthz.settlement.reads import ConsistentReads, Result
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.builders import create, gate, owned_by, quota, scale, shown, workload
-from extauthz.testing.certs import Authority
-from extauthz.testing.reading import Fault, Key
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.reading import Fault, Key
+from extauthz.inputs.cluster import live
+from extauthz.inputs.cluster import live as cluster_reads
+from extauthz.inputs.cluster.event_handlers import InvalidObjects, Seen
+from extauthz.inputs.cluster.live import PHASES, LiveCluster, Reader
+from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable, connect
+from extauthz.inputs.kube.resource import Resource
+from extauthz.inputs.settlement import reads
+from extauthz.inputs.settlement.reads import ConsistentReads, Result
+from extauthz.testing import create, gate, owned_by, quota, scale, shown, workload
 from tests.controlplane.plane import write_kubeconfig
 from tests.waiting import until
 

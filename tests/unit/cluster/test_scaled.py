@@ -9,11 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from extauthz.cluster import live
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import PODS, Listed, LiveCluster
-from extauthz.cluster.object_readers import read
-from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects, dearest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
@@ -24,10 +19,15 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError, Connection
-from extauthz.kube.reflector import Reflector
-from extauthz.kube.resource import Resource, ScaledKind
-from extauthz.testing.builders import Asker, patch, pod, quota, scale, workload
+from extauthz.inputs.cluster import live
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import PODS, Listed, LiveCluster
+from extauthz.inputs.cluster.object_readers import read
+from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects, dearest
+from extauthz.inputs.kube.connection import ApiError, Connection
+from extauthz.inputs.kube.reflector import Reflector
+from extauthz.inputs.kube.resource import Resource, ScaledKind
+from extauthz.testing import Asker, patch, pod, quota, scale, workload
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")

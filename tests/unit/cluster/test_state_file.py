@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.cluster import file as state_file
-from extauthz.cluster.selectors import parsed, spelled
-from extauthz.cluster.snapshot import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.files.content import FilesError
-from extauthz.files.watch import Watched
-from extauthz.testing.builders import gate, quota
+from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.cluster.selectors import parsed, spelled
+from extauthz.inputs.cluster.snapshot import Snapshot
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.files.watch import Watched
+from extauthz.testing import gate, quota
 
 CPU = 10**9
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, WorkloadRef, Write
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune
-from extauthz.testing import builders
-from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
+from extauthz.testing import Asker, gate, patch, path, quota, scale, workload
 from tests.unit.asking import asker, books
 from tests.unit.intake.test_read import RECORDED, request_of
 

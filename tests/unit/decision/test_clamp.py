@@ -21,7 +21,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.selectors import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import (
+from extauthz.testing import (
     admission,
     create,
     gate,

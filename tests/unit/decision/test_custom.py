@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from extauthz import testing as builders
 from extauthz.core.decision.known import MAX_CLAIMS
 from extauthz.core.model import Decision, Observed, Operation, Precondition, Verdict, WorkloadRef, Write
 from extauthz.core.objects import workloads
 from extauthz.core.queries import Queries
-from extauthz.testing import builders
-from extauthz.testing.builders import Asker, create, gate, owned_by, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, pod, quota, scale, workload
 
 KNOB = WorkloadRef("example.dev", "widgets", "team-a", "knob")
 CORE = workloads.intern(workloads.prune({"template": pod({"cpu": "1"})}))

@@ -12,7 +12,7 @@ from extauthz.core.decision.policing import VARIABLES
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.policies import Compile
-from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, patch, path, pod, quota, scale, workload
 
 TEN = {"requests.cpu": "10", "pods": "10"}
 

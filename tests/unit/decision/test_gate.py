@@ -11,19 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import (
-    Asker,
-    create,
-    gate,
-    owned_by,
-    patch,
-    path,
-    put_scale,
-    quota,
-    scale,
-    snapshot,
-    workload,
-)
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, snapshot, workload
 
 NANO = 10**9
 GPU = "requests.nvidia.com/gpu"

@@ -7,28 +7,26 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import object_readers
+from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
-from extauthz.kube.resource import scaled
-from extauthz.observe.episodes import outlook
-from extauthz.service.pod_groups import parse
-from extauthz.testing import builders
-from extauthz.testing.builders import (
+from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.kube.resource import scaled
+from extauthz.serve.service.pod_groups import parse
+from extauthz.tell.observe.episodes import outlook
+from extauthz.testing import admission, pod, quota
+from tests.support.custom import (
     JOB_SETS,
     LEADER_WORKER_SETS,
     RAY,
     RAY_CLUSTERS,
-    admission,
     definition,
     jobset,
     leader_worker_set,
-    pod,
-    quota,
     raycluster,
     worker,
 )

@@ -7,7 +7,7 @@ import pytest
 from extauthz.core.decision.cluster_state import ASK_AGAIN_S, Bounds, Freshness
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 

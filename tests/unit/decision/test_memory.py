@@ -23,7 +23,7 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, quota, scale, snapshot, workload
+from extauthz.testing import Asker, create, gate, quota, scale, snapshot, workload
 
 TENANTS = [f"t{n}" for n in range(11)]
 

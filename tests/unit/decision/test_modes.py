@@ -14,7 +14,7 @@ from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
+from extauthz.testing import Asker, create, gate, patch, path, quota, scale, workload
 
 AUDIT = Policy(window_s=90.0, mode="audit", max_intents_per_workload=1)
 CPU = {"requests.cpu": "4"}

@@ -13,7 +13,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 from tests.unit.asking import asker, books
 
 NANO = 10**9

@@ -14,7 +14,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 TEN = {"requests.cpu": "10"}
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

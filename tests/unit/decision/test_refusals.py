@@ -30,7 +30,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
+from extauthz.testing import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
 from tests.unit.asking import books
 
 TABLE = (Path(__file__).parents[3] / "docs" / "status.md").read_text()

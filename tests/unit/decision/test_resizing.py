@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import object_readers
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.admission import Review, read
@@ -31,7 +30,8 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, GrowthPolicy, NotYet, Policies, Refused
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
+from extauthz.inputs.cluster import object_readers
+from extauthz.testing import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
 
 Tree = Any
 CPU = 10**9

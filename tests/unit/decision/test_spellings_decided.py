@@ -20,7 +20,7 @@ from extauthz.core.model import Decision, Verdict
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import snapshot
+from extauthz.testing import snapshot
 from tests.controlplane.judging import as_a_door_hands_it_over, packed_body
 
 DATA = Path(__file__).parents[2] / "data"

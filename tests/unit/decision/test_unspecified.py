@@ -11,7 +11,7 @@ from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Verdict
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 
 CPU = {"requests.cpu": "9"}
 ALL = {"requests.cpu": "9", "requests.memory": "9Gi", "limits.cpu": "9", "limits.memory": "9Gi"}
@@ -210,7 +210,7 @@ def test_a_quota_that_only_audits_says_it_and_refuses_nothing():
 
 
 def test_an_apply_that_may_leave_less_is_taken_at_what_it_says():
-    """Who owned what it leaves out nobody can tell. Were that enough, every apply would be refused."""
+    """The gate cannot know which manager owned a field that an apply leaves out; so it refuses no apply for that."""
     ask = asker(workload("web", 2))
     assert ask(patch(path("web"), {"metadata": {"labels": {"a": "b"}}}, "apply")).verdict is Verdict.ALLOW
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW, "nor is what comes beside it"

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.doctor import chain, client_path, dump
-from extauthz.doctor.client_path import Found, State, Tried
-from extauthz.doctor.table import Verdict
-from extauthz.service.setting_types import Address
+from extauthz.serve.service.setting_types import Address
+from extauthz.tools.doctor import chain, client_path, dump
+from extauthz.tools.doctor.client_path import Found, State, Tried
+from extauthz.tools.doctor.table import Verdict
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.render import istio, options
+    from extauthz.tools.render import istio, options
 
 Tree = dict[str, Any]
 NAME = "10.96.0.1_443"

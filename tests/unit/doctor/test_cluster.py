@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.doctor import client_path, cluster, table
-from extauthz.doctor.cluster import RIGHTS, Right
-from extauthz.doctor.table import Verdict
+from extauthz.tools.doctor import client_path, cluster, table
+from extauthz.tools.doctor.cluster import RIGHTS, Right
+from extauthz.tools.doctor.table import Verdict
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MINOR = {"major": "1", "gitVersion": "v1"}

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from extauthz.doctor import dial, table
-from extauthz.doctor.canary import BODIES, Canary
-from extauthz.doctor.client_path import AT_MOST, Found, State
-from extauthz.doctor.dial import Probe
-from extauthz.kube.session import Trust
-from extauthz.service.setting_types import Address
-from extauthz.testing.certs import Authority, Pair
-from extauthz.testing.stack import unused_port
+from extauthz.demo.certs import Authority, Pair
+from extauthz.inputs.kube.session import Trust
+from extauthz.serve.service.setting_types import Address
+from extauthz.tools.doctor import dial, table
+from extauthz.tools.doctor.canary import BODIES, Canary
+from extauthz.tools.doctor.client_path import AT_MOST, Found, State
+from extauthz.tools.doctor.dial import Probe
+from tests.support.stack import unused_port
 
 CANARY = Canary("team-a", "web", BODIES[0])
 TOKEN = "the-autoscalers"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from extauthz.doctor import canary, chain, table, trust, upstream_health, webhook
-from extauthz.doctor.table import Row, all_skipped, fail, ok, skipped, warn
+from extauthz.tools.doctor import canary, chain, table, trust, upstream_health, webhook
+from extauthz.tools.doctor.table import Row, all_skipped, fail, ok, skipped, warn
 
 WELL, ODD, ILL, NOT = ok("a", "fine"), warn("b", "odd", "mend"), fail("c", "broken", "mend"), skipped("d", "why", "--x")
 

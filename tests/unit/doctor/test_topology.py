@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from extauthz.doctor import dump, topology, upstream_health
-from extauthz.doctor.table import Row, Verdict
-from extauthz.doctor.upstream_health import Seen
+from extauthz.tools.doctor import dump, topology, upstream_health
+from extauthz.tools.doctor.table import Row, Verdict
+from extauthz.tools.doctor.upstream_health import Seen
 
 AUTO = {"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}}, "spec": {}}
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from extauthz.doctor import canary, trust
-from extauthz.doctor.canary import Answer
-from extauthz.doctor.table import Verdict
-from extauthz.doctor.trust import Handshake, Identity
+from extauthz.tools.doctor import canary, trust
+from extauthz.tools.doctor.canary import Answer
+from extauthz.tools.doctor.table import Verdict
+from extauthz.tools.doctor.trust import Handshake, Identity
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -13,19 +13,19 @@ import pytest
 
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
-from extauthz.doctor import client_path, webhook
-from extauthz.doctor.canary import Answer
-from extauthz.doctor.client_path import Found, State, Tried
-from extauthz.doctor.cluster import Rights
-from extauthz.doctor.table import Verdict
-from extauthz.doctor.trust import Handshake
-from extauthz.doctor.webhook import Called
-from extauthz.kube import webhooks
-from extauthz.kube.webhooks import Webhooks
-from extauthz.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
-from extauthz.selfsigned import issuing
-from extauthz.service.setting_types import Address
-from extauthz.testing.certs import Authority
+from extauthz.demo.certs import Authority
+from extauthz.inputs.kube import webhooks
+from extauthz.inputs.kube.webhooks import Webhooks
+from extauthz.serve.selfsigned import issuing
+from extauthz.serve.service.setting_types import Address
+from extauthz.tools.doctor import client_path, webhook
+from extauthz.tools.doctor.canary import Answer
+from extauthz.tools.doctor.client_path import Found, State, Tried
+from extauthz.tools.doctor.cluster import Rights
+from extauthz.tools.doctor.table import Verdict
+from extauthz.tools.doctor.trust import Handshake
+from extauthz.tools.doctor.webhook import Called
+from extauthz.tools.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
 
 Tree = Any
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

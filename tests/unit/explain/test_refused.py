@@ -12,7 +12,7 @@ from extauthz.explain import refused
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import Flags, Objects
 from extauthz.explain.sentence import sentence
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.unit.explain.building import NOW, alike, cpu, deployment, hpa, status
 
 Tree = Any

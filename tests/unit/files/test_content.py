@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.files import content, watch
-from extauthz.files.content import Content, FileProblem, FilesError, read, signature
-from extauthz.files.lines import steps
-from extauthz.files.objects import objects
-from extauthz.files.watch import Watched
+from extauthz.inputs.files import content, watch
+from extauthz.inputs.files.content import Content, FileProblem, FilesError, read, signature
+from extauthz.inputs.files.lines import steps
+from extauthz.inputs.files.objects import objects
+from extauthz.inputs.files.watch import Watched
 
 
 def test_a_file_is_read_whatever_its_name(tmp_path):
@@ -404,7 +404,7 @@ async def test_without_notifications_changes_are_found_all_the_same(tmp_path: Pa
         raise OSError("inotify: too many open files")
         yield
 
-    monkeypatch.setattr("extauthz.files.watch.awatch", refuse)
+    monkeypatch.setattr("extauthz.inputs.files.watch.awatch", refuse)
     file = tmp_path / "q.yaml"
     file.write_text("one")
     async with watching(file) as (_, told):

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.files.content import Content, FileProblem, FilesError
-from extauthz.files.objects import objects
+from extauthz.inputs.files.content import Content, FileProblem, FilesError
+from extauthz.inputs.files.objects import objects
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8)
 KEYS = TEXTS.filter(lambda key: key != "items")

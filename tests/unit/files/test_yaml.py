@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
 from extauthz.core.wire.gojson import Number
-from extauthz.files import yamltext
-from extauthz.files.content import TextError
-from extauthz.files.yamltext import Composer, Events, pieces
+from extauthz.inputs.files import yamltext
+from extauthz.inputs.files.content import TextError
+from extauthz.inputs.files.yamltext import Composer, Events, pieces
 from tests.waiting import not_hanging
 
 

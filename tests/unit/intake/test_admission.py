@@ -36,7 +36,7 @@ from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.workloads import intern, prune
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import AT_ONCE_BYTES
-from extauthz.testing.builders import admission, owned_by, pod, scale_object, workload
+from extauthz.testing import admission, owned_by, pod, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 TEMPLATE = intern(prune({"template": pod({"cpu": "1"})}))

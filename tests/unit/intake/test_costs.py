@@ -16,7 +16,7 @@ from extauthz.core.errors import BodyError
 from extauthz.core.intake.admission import MAX_COUNTS_BYTES, MAX_WHO, Review, read, read_at_once
 from extauthz.core.model import Write
 from extauthz.core.wire.gojson import AT_ONCE, COUNT, MOST, REVIEW, Work, of_count, of_review, of_review_at_once
-from extauthz.testing.builders import admission, pod, workload
+from extauthz.testing import admission, pod, workload
 from tests.fuzz.measure import Case, run
 
 STEPS_OF_A_COUNT = 8_000

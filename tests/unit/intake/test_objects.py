@@ -30,7 +30,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.fields import controller, labels_dict, labels_text, mapping
 from extauthz.core.objects.workloads import claim_template, intern, observe, pod_template, prune
 from extauthz.core.wire.gojson import Number
-from extauthz.testing.builders import admission, gate, pod, quota
+from extauthz.testing import admission, gate, pod, quota
 
 CONTAINER = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": 1}}}
 

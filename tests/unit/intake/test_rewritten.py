@@ -13,7 +13,7 @@ from extauthz.core.intake.counts import read
 from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
 from extauthz.core.wire.goproto import SCALE
-from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
+from extauthz.testing import create, patch, path, put_scale, scale, workload
 from tests.unit.intake import test_read
 from tests.unit.intake.test_protobuf import body, field
 

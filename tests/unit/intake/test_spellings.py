@@ -19,7 +19,7 @@ from extauthz.core.decision.policy import Objects, Policy
 from extauthz.core.intake import counts, read
 from extauthz.core.model import NotACount, NotAWrite, Observed, Reading, Request, Unreadable, Verdict, Write
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Snapshot, quota
+from extauthz.testing import Snapshot, quota
 from tests.controlplane.judging import (
     after,
     as_a_door_hands_it_over,

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extauthz.kube import connection
-from extauthz.kube.reflector import CALM_S, PAGE, RETRY_AFTER_AT_MOST_S, Backoff
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
-from extauthz.testing.reading import Fault
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.reading import Fault
+from extauthz.inputs.kube import connection
+from extauthz.inputs.kube.reflector import CALM_S, PAGE, RETRY_AFTER_AT_MOST_S, Backoff
 from tests.contract.worlds import World, following, names, world_of
 from tests.waiting import until
 

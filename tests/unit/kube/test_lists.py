@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.kube.lists import KEPT_S, MAX_DEPTH, ClockCheck, loads, members
-from extauthz.kube.resource import ScaledKind, ScaledKinds
+from extauthz.inputs.kube.lists import KEPT_S, MAX_DEPTH, ClockCheck, loads, members
+from extauthz.inputs.kube.resource import ScaledKind, ScaledKinds
 from tests.contract.test_discovery import SCALE, crews, definition, version
 
 VALUES = st.sampled_from(

@@ -10,15 +10,15 @@ import pytest
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.queries import Queries
 from extauthz.core.quota.selectors import LabelSelector, Requirement
-from extauthz.kube import webhooks
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.kube.reviews import Person, Target, may, person_of
-from extauthz.observe.log import Log
-from extauthz.observe.observers import Serving, notes
-from extauthz.render.webhook import WebhookOptions, clamp_configuration, configuration
-from extauthz.service.live import Askers
-from extauthz.service.settings import Settings
-from extauthz.testing.builders import gate, quota
+from extauthz.inputs.kube import webhooks
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.reviews import Person, Target, may, person_of
+from extauthz.serve.service.live import Askers
+from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.observers import Serving, notes
+from extauthz.testing import gate, quota
+from extauthz.tools.render.webhook import WebhookOptions, clamp_configuration, configuration
 
 OLGA = {"username": "olga", "uid": "u1", "groups": ["owners"], "extra": {"scopes": ["a", "b"]}}
 

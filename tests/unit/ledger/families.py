@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
@@ -18,10 +19,9 @@ from extauthz.core.objects import fields
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError
-from extauthz.simulate import patches
-from extauthz.testing import builders
-from extauthz.testing.builders import Snapshot, create, owned_by, patch, path, pod, quota, workload
+from extauthz.demo import patches
+from extauthz.inputs.kube.connection import ApiError
+from extauthz.testing import Snapshot, create, owned_by, patch, path, pod, quota, workload
 
 Tree = Any
 At = tuple[str, str]

@@ -10,7 +10,7 @@ from extauthz.core.model import Decision, Growth, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import GrowthPolicy
 from extauthz.core.quota.spec import WorkspaceQuota
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 GPU = "requests.nvidia.com/gpu"
 NANO = 10**9

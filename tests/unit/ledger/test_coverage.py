@@ -8,7 +8,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
-from extauthz.testing.builders import Asker, gate, owned_by, patch, path, quota, scale, workload
+from extauthz.testing import Asker, gate, owned_by, patch, path, quota, scale, workload
 
 ACME = quota("acme", {"pods": "10"}, parent="corp")
 CORP = quota("corp", {"requests.cpu": "10"}, namespaces={"no": "where"})

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import object_readers
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import UNKNOWN_DEVICES, DeviceTerms, per_pod, unspecified
 from extauthz.core.intake.admission import read
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.objects.workloads import pod_template, prune
-from extauthz.testing.builders import Asker, admission, gate, owned_by, pod, quota, snapshot, workload
+from extauthz.inputs.cluster import object_readers
+from extauthz.testing import Asker, admission, gate, owned_by, pod, quota, snapshot, workload
 
 GPU = "gpu.deviceclass.resource.k8s.io/devices"
 NAME, IMPLICIT = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"

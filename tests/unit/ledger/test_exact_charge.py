@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe, pod_template
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 CPU = 10**9
 GPU = "requests.nvidia.com/gpu"

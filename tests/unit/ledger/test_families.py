@@ -14,7 +14,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 from tests.unit.asking import books
 
 NANO = 10**9

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects import fields, workloads
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.testing.builders import Asker, gate, pod, quota, scale
+from extauthz.testing import Asker, gate, pod, quota, scale
 
 NANO = 10**9
 KINDS = {

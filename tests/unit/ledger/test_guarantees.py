@@ -18,7 +18,7 @@ from extauthz.core.model import Decision, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
+from extauthz.testing import Asker, create, gate, patch, path, quota, scale, workload
 
 GPU = "requests.nvidia.com/gpu"
 NANO = 10**9

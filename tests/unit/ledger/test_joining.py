@@ -21,7 +21,7 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.objects.workloads import observe
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 NANO = 10**9
 TARGET = path("old", resource="replicasets")

@@ -8,19 +8,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import (
-    Asker,
-    create,
-    gate,
-    owned_by,
-    patch,
-    path,
-    put_scale,
-    quota,
-    scale,
-    snapshot,
-    workload,
-)
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, snapshot, workload
 from tests.unit.asking import books
 
 CPU = 10**9

@@ -16,7 +16,7 @@ from extauthz.core.model import Lower, Place, Refusal, Requester, Turn, Verdict
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import create, gate, put_scale, quota, scale, workload
+from extauthz.testing import create, gate, put_scale, quota, scale, workload
 from tests.unit.ledger.houses import GPU, NANO, House, Ranked, child, full, root
 
 

@@ -19,7 +19,7 @@ from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Templ
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")

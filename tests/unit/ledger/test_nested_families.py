@@ -6,7 +6,7 @@ from typing import Any
 
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, workload
 
 NANO = 10**9
 ROLLOUT = WorkloadRef("example.com", "rollouts", "team-a", "x")

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from extauthz import testing as builders
 from extauthz.core.intake import admission
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, reachable, wrong
-from extauthz.testing import builders
-from extauthz.testing.builders import Asker, gate, path, put_scale, quota, scale, workload
+from extauthz.testing import Asker, gate, path, put_scale, quota, scale, workload
+from tests.worlds.judge import Key, Promise, Quota, State, View, landed, reachable, wrong
 
 HARD = {"acme": 12, "team": 8}
 NAMES = ("a", "b", "c")
@@ -223,7 +223,7 @@ def test_a_zero_target_always_passes_even_far_over_quota():
 
 # The gate and the second judge, asked the same in small worlds, say the same.
 #
-# The judge (``extauthz.simulate.judge``) knows nothing of pending writes, envelopes and accounts: it follows every
+# The judge (``tests.worlds.judge``) knows nothing of pending writes, envelopes and accounts: it follows every
 # order in which what was allowed may land, and adds up.
 
 

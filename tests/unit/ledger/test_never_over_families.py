@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.testing import builders
-from extauthz.testing.builders import Asker, gate, owned_by, path, quota, workload
+from extauthz.testing import Asker, gate, owned_by, path, quota, workload
 
 HARD = {"root": 14, "a": 10, "b": 8}
 DEPLOYMENTS = ("d0", "d1")

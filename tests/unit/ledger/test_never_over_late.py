@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 HARD = 6
 NAMES = ("a", "b")

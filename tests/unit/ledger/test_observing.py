@@ -9,7 +9,7 @@ from extauthz.core.ledger import observations
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import intern, observe
-from extauthz.testing.builders import Asker, gate, pod, put_scale, quota, scale, snapshot, workload
+from extauthz.testing import Asker, gate, pod, put_scale, quota, scale, snapshot, workload
 from tests.unit.asking import books
 
 CPU = 10**9

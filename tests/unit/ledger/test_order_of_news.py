@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from extauthz.cluster import object_readers
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import BY_KEY, BY_NAME
 from extauthz.core.model import Observed, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Snapshot, quota
+from extauthz.inputs.cluster import object_readers
+from extauthz.testing import Snapshot, quota
 
 Tree = Any
 SEED = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(1 << 32))

@@ -16,7 +16,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 NAMES = ("a", "b")

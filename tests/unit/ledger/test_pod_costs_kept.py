@@ -11,7 +11,7 @@ from extauthz.core.ledger.pod_costs import PodCosts, count_each
 from extauthz.core.model import Template, WorkloadRef
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quantities import NANO
-from extauthz.testing.builders import pod
+from extauthz.testing import pod
 
 
 def template(cpu: int) -> Template:

@@ -17,8 +17,8 @@ from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.quota_status import Facts, status_of
-from extauthz.testing.builders import Asker, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
+from extauthz.tell.observe.quota_status import Facts, status_of
+from extauthz.testing import Asker, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
 
 CORP = quota("corp", {"requests.cpu": "50", "pods": "50"}, namespaces=None)
 ACME = quota("acme", {"requests.cpu": "10"}, namespaces={}, parent="corp")

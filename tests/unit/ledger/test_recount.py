@@ -14,7 +14,7 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, quota, scale, workload
 
 CPU = 10**9
 QUOTAS = (

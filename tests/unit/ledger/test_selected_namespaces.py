@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.testing.builders import gate, quota
+from extauthz.testing import gate, quota
 
 ACME = {"workspace": "acme"}
 

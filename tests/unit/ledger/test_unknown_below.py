@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.model import Decision, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 CPU = "requests.cpu"
 CORP = quota("corp", {CPU: "10"}, namespaces={"none": "such"})

@@ -11,7 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.testing.builders import (
+from extauthz.testing import (
     Asker,
     create,
     gate,

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.event_handlers import READ, InvalidObjects
-from extauthz.cluster.live import feeds
-from extauthz.cluster.scaled import PodPrices
+from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import builders
-from extauthz.testing.builders import owned_by, quota, workload
+from extauthz.inputs.cluster.event_handlers import READ, InvalidObjects
+from extauthz.inputs.cluster.live import feeds
+from extauthz.inputs.cluster.scaled import PodPrices
+from extauthz.testing import owned_by, quota, workload
 
 Tree = Any
 CPU = 10**9

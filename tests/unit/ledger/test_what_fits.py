@@ -15,7 +15,7 @@ from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import (
+from extauthz.testing import (
     Asker,
     create,
     gate,

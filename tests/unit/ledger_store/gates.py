@@ -12,10 +12,10 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import COMMIT, Decision, Request, Requester, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.ledger_store.committing import Committer
-from extauthz.ledger_store.store import LedgerStore, MemoryStore
-from extauthz.testing.builders import gate as make_gate
-from extauthz.testing.builders import shown
+from extauthz.serve.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.store import LedgerStore, MemoryStore
+from extauthz.testing import gate as make_gate
+from extauthz.testing import shown
 from tests.waiting import until
 
 W = 135.0

@@ -17,11 +17,11 @@ import pytest
 
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Requester, Verdict, WorkloadRef
-from extauthz.ledger_store import committing, replica
-from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import Follower, MemoryStore, Stored
-from extauthz.testing.builders import create, patch, path, pod, put_scale, quota, scale, shown, workload
-from extauthz.testing.builders import gate as make_gate
+from extauthz.serve.ledger_store import committing, replica
+from extauthz.serve.ledger_store.payload import decode
+from extauthz.serve.ledger_store.store import Follower, MemoryStore, Stored
+from extauthz.testing import create, patch, path, pod, put_scale, quota, scale, shown, workload
+from extauthz.testing import gate as make_gate
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Late, Odd
 from tests.waiting import until
@@ -392,7 +392,7 @@ async def test_what_a_look_shows_to_be_gone_is_growth():
 
 async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
     async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
-        monkeypatch.setattr("extauthz.ledger_store.payload.MAX_TEXT_BYTES", 100)
+        monkeypatch.setattr("extauthz.serve.ledger_store.payload.MAX_TEXT_BYTES", 100)
         refused = await first.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
         assert not first.reserved

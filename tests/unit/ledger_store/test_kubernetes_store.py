@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from extauthz.kube.connection import ApiError, Connection, Unreachable
-from extauthz.ledger_store.kubernetes import NAME, WITHIN_S, KubernetesStore, _Handler
-from extauthz.ledger_store.store import Conflict, Refused, Stored, Unclear
+from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
+from extauthz.serve.ledger_store.kubernetes import NAME, WITHIN_S, KubernetesStore, _Handler
+from extauthz.serve.ledger_store.store import Conflict, Refused, Stored, Unclear
 
 BEFORE = Stored("old", "7", "u")
 ONE = "/apis/extauthz.dev/v1alpha1/workspaceledgers/cluster"

@@ -14,10 +14,10 @@ import pytest
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
-from extauthz.ledger_store import committing, payload, replica
-from extauthz.ledger_store.payload import Payload, decode, encode
-from extauthz.ledger_store.store import MemoryStore, Refused
-from extauthz.testing.builders import create, patch, path, pod, quota, scale, workload
+from extauthz.serve.ledger_store import committing, payload, replica
+from extauthz.serve.ledger_store.payload import Payload, decode, encode
+from extauthz.serve.ledger_store.store import MemoryStore, Refused
+from extauthz.testing import create, patch, path, pod, quota, scale, workload
 from tests.unit.ledger_store.gates import members, tree
 from tests.unit.ledger_store.stores import Barred, Deaf, Late, Odd
 from tests.waiting import until

@@ -12,8 +12,8 @@ import pytest
 
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Precondition, Template
-from extauthz.ledger_store import committing, kubernetes
-from extauthz.ledger_store.payload import (
+from extauthz.serve.ledger_store import committing, kubernetes
+from extauthz.serve.ledger_store.payload import (
     BEFORE,
     FORMAT,
     MAX_TEXT_BYTES,
@@ -27,7 +27,7 @@ from extauthz.ledger_store.payload import (
     pack,
     unpack,
 )
-from extauthz.render.options import SidecarOptions
+from extauthz.tools.render.options import SidecarOptions
 
 
 def text(raw: bytes) -> str:

@@ -11,10 +11,10 @@ from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.ledger.entry import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
-from extauthz.ledger_store import payload
-from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.store import MemoryStore
-from extauthz.testing.builders import quota, scale, workload
+from extauthz.serve.ledger_store import payload
+from extauthz.serve.ledger_store.payload import decode
+from extauthz.serve.ledger_store.store import MemoryStore
+from extauthz.testing import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Barred, Odd, Seat, W
 from tests.waiting import until

@@ -8,11 +8,11 @@ import zlib
 
 import pytest
 
-from extauthz.ledger_store import payload
-from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.replica import AGES
-from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import scale
+from extauthz.serve.ledger_store import payload
+from extauthz.serve.ledger_store.payload import decode
+from extauthz.serve.ledger_store.replica import AGES
+from extauthz.serve.ledger_store.store import Stored
+from extauthz.testing import scale
 from tests.unit.ledger_store.stores import Seat, W
 
 PUT_BACK = ("error", "ledger-put-back")
@@ -136,7 +136,7 @@ def test_what_a_tenant_has_pending_is_counted_once(what: str, monkeypatch: pytes
     first = seat.ask(scale("web", 2))
     assert not seat.replica.is_full(first)
     size = len(decode(seat.write(2).payload).pending_writes[first])
-    monkeypatch.setattr("extauthz.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
+    monkeypatch.setattr("extauthz.serve.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
     if what == "made-anew":
         seat.replica.gone()
     else:

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Enlisted, Policies
-from extauthz.ledger_store import payload
-from extauthz.ledger_store.payload import decode, encode
-from extauthz.ledger_store.replica import LINE_S
-from extauthz.ledger_store.store import Conflict, MemoryStore, Stored
-from extauthz.testing.builders import quota, scale, workload
+from extauthz.serve.ledger_store import payload
+from extauthz.serve.ledger_store.payload import decode, encode
+from extauthz.serve.ledger_store.replica import LINE_S
+from extauthz.serve.ledger_store.store import Conflict, MemoryStore, Stored
+from extauthz.testing import quota, scale, workload
 from tests.unit.ledger.houses import Ranked
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import TEN, Seat

@@ -9,10 +9,10 @@ import pytest
 
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
-from extauthz.ledger_store import committing, payload
-from extauthz.ledger_store.payload import Payload, decode, encode
-from extauthz.ledger_store.store import MemoryStore, Refused, Stored
-from extauthz.testing.builders import create, patch, path, quota, scale, workload
+from extauthz.serve.ledger_store import committing, payload
+from extauthz.serve.ledger_store.payload import Payload, decode, encode
+from extauthz.serve.ledger_store.store import MemoryStore, Refused, Stored
+from extauthz.testing import create, patch, path, quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members, tree
 from tests.unit.ledger_store.stores import Barred, Deaf, Odd
 from tests.waiting import until

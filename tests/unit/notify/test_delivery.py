@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.notify.receivers import Kind, Notice, Receiver
-from extauthz.notify.sending import (
+from extauthz.tell.notify.receivers import Kind, Notice, Receiver
+from extauthz.tell.notify.sending import (
     GIVE_UP_S,
     LEAVE_S,
     LONGEST_PAUSE_S,
@@ -21,7 +21,7 @@ from extauthz.notify.sending import (
     Delivery,
     pause_s,
 )
-from extauthz.simulate.loop import VirtualLoop
+from tests.worlds.loop import VirtualLoop
 
 WELL = Answer(True)
 DOWN = Answer(False, again=True, why="it answered 503")

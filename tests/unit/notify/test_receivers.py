@@ -14,7 +14,7 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from extauthz.notify.receivers import (
+from extauthz.tell.notify.receivers import (
     CLOUDEVENT,
     Kind,
     Notice,
@@ -26,7 +26,7 @@ from extauthz.notify.receivers import (
     shown,
     slack,
 )
-from extauthz.notify.sending import headers, read_keys
+from extauthz.tell.notify.sending import headers, read_keys
 
 URL = "https://hooks.example.com/T0PSECRET?token=T0PSECRET"
 

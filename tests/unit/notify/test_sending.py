@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.notify.receivers import Kind, Notice, parse
-from extauthz.notify.sending import Answer, Sender, retry_after
-from extauthz.testing.certs import Authority
-from extauthz.testing.receiver import Receiver
+from extauthz.demo.certs import Authority
+from extauthz.tell.notify.receivers import Kind, Notice, parse
+from extauthz.tell.notify.sending import Answer, Sender, retry_after
+from tests.support.receiver import Receiver
 
 NOW_S = 1_795_000_000.0
 DATA = {"sentence": "forbidden", "workspaces": ["acme"]}

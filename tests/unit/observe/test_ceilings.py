@@ -10,13 +10,13 @@ from extauthz.core.model import Decision, Evidence, Operation, Verdict, Workload
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.observe import autoscalers
-from extauthz.observe.autoscalers import KINDS, Autoscalers, NeverFits
-from extauthz.observe.ceilings import LIST_S, Ceilings
-from extauthz.observe.episodes import AT_ONCE, Episodes, outlook
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
-from extauthz.testing.kubecalls import ScriptedApi
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.tell.observe import autoscalers
+from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits
+from extauthz.tell.observe.ceilings import LIST_S, Ceilings
+from extauthz.tell.observe.episodes import AT_ONCE, Episodes, outlook
+from extauthz.testing import Asker, gate, quota, scale, workload
+from tests.support.kubecalls import ScriptedApi
 
 HPA, KPA, KEDA = KINDS
 GPU = "requests.nvidia.com/gpu"

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from extauthz.core.queries import Queries
-from extauthz.observe import quota_facts
-from extauthz.observe.quota_facts import DeviceOwners
-from extauthz.testing.builders import gate, quota, workload
+from extauthz.tell.observe import quota_facts
+from extauthz.tell.observe.quota_facts import DeviceOwners
+from extauthz.testing import gate, quota, workload
 
 GPUS = "requests.nvidia.com/gpu"
 

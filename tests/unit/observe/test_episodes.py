@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
-from extauthz.observe.episodes import SILENCE_S, UPDATE_S, Episodes, Recent
-from extauthz.observe.observers import Told
+from extauthz.tell.observe.episodes import SILENCE_S, UPDATE_S, Episodes, Recent
+from extauthz.tell.observe.observers import Told
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", "forbidden: exceeded", WEB, Operation.UPDATE, True, False, 8, 4)

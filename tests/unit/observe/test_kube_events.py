@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Lower, Operation, Verdict, WorkloadRef
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
-from extauthz.observe.episodes import RETRY_S
-from extauthz.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted, hint
-from extauthz.observe.observers import Told
-from extauthz.testing.builders import gate, quota, workload
-from extauthz.testing.kubecalls import ScriptedApi
+from extauthz.inputs.cluster.live import DEPLOYMENTS
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.tell.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
+from extauthz.tell.observe.episodes import RETRY_S
+from extauthz.tell.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted, hint
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import gate, quota, workload
+from tests.support.kubecalls import ScriptedApi
 
 HPAS, POD_AUTOSCALERS, SCALED_OBJECTS = KINDS
 DOWN = Unreachable("https://10.0.0.1: connection refused")

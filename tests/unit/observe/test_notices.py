@@ -18,14 +18,14 @@ from extauthz.core.model import COMMIT, Decision, Evidence, Lower, Operation, Sh
 from extauthz.core.queries import Ceiling, Queries
 from extauthz.core.quota.problems import Standing, compact
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.notify.receivers import Notice, Receiver
-from extauthz.observe import notices as module
-from extauthz.observe.autoscalers import NeverFits, Subject
-from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
-from extauthz.observe.notices import Notices
-from extauthz.observe.observers import Told
-from extauthz.observe.quota_status import Facts, status_of
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.tell.notify.receivers import Notice, Receiver
+from extauthz.tell.observe import notices as module
+from extauthz.tell.observe.autoscalers import NeverFits, Subject
+from extauthz.tell.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
+from extauthz.tell.observe.notices import Notices
+from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.quota_status import Facts, status_of
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 PAGE = Path(__file__).parents[3] / "docs" / "notices.md"
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

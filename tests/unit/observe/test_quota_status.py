@@ -13,11 +13,11 @@ from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.problems import Fault, Standing, compact
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode
-from extauthz.kube.webhooks import Webhooks
-from extauthz.observe.autoscalers import NeverFits, Subject
-from extauthz.observe.observers import Serving
-from extauthz.observe.quota_facts import strangers
-from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
+from extauthz.inputs.kube.webhooks import Webhooks
+from extauthz.tell.observe.autoscalers import NeverFits, Subject
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.quota_facts import strangers
+from extauthz.tell.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
 NANOS = 10**9

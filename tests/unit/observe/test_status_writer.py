@@ -16,15 +16,15 @@ from extauthz.core.queries import Ceiling
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.observe.autoscalers import NeverFits, Subject
-from extauthz.observe.observers import Serving
-from extauthz.observe.quota_facts import Ahead
-from extauthz.observe.quota_status import Facts
-from extauthz.observe.status import COLLECTION, StatusWriter
-from extauthz.simulate.loop import VirtualLoop
-from extauthz.testing.builders import gate, workload
-from extauthz.testing.kubecalls import ScriptedApi
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.tell.observe.autoscalers import NeverFits, Subject
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.quota_facts import Ahead
+from extauthz.tell.observe.quota_status import Facts
+from extauthz.tell.observe.status import COLLECTION, StatusWriter
+from extauthz.testing import gate, workload
+from tests.support.kubecalls import ScriptedApi
+from tests.worlds.loop import VirtualLoop
 
 NAMES = ("a", "b", "c")
 DOWN = Unreachable("https://10.0.0.1: connection refused")

@@ -11,13 +11,13 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
-from extauthz.observe import quota_facts
-from extauthz.observe.episodes import Recent
-from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.observers import Told
-from extauthz.observe.quota_facts import Waiting
-from extauthz.observe.table import BY_NAME
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.tell.observe import quota_facts
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.quota_facts import Waiting
+from extauthz.tell.observe.table import BY_NAME
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 ACME = quota("acme", {"requests.cpu": "10"})
 

@@ -11,9 +11,9 @@ import pytest
 from extauthz.core.decision.policing import VARIABLES
 from extauthz.core.quota.policies import MAX_COST, MAX_ITEMS, MAX_TEXT, MAX_TEXTS, ExpressionError
 from extauthz.core.quota.spec import QuotaSpecError
-from extauthz.policies import cel
-from extauthz.policies.cel import TYPES, compiled
-from extauthz.testing.builders import quota
+from extauthz.inputs.policies import cel
+from extauthz.inputs.policies.cel import TYPES, compiled
+from extauthz.testing import quota
 from tests.fuzz.measure import LOOP, fastest, floor_s
 
 

@@ -27,17 +27,26 @@ from extauthz.core.model import (
 )
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.log import decision_fields
-from extauthz.policies import cel
-from extauthz.policies.plugins import AGAIN_S, GROUP, Host, LivePolicy, Missing, Patience, SlowPolicyError, enlisted
-from extauthz.servers.api import rights, shown
-from extauthz.service.deciding import shortened
-from extauthz.service.loading import load
-from extauthz.service.setting_types import SettingsError
-from extauthz.service.settings import Settings
-from extauthz.service.sources import levels, notes, policies, policy_names, running
-from extauthz.sources import file as quota_file
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.inputs.policies import cel
+from extauthz.inputs.policies.plugins import (
+    AGAIN_S,
+    GROUP,
+    Host,
+    LivePolicy,
+    Missing,
+    Patience,
+    SlowPolicyError,
+    enlisted,
+)
+from extauthz.inputs.sources import file as quota_file
+from extauthz.serve.servers.api import rights, shown
+from extauthz.serve.service.deciding import shortened
+from extauthz.serve.service.loading import load
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.serve.service.settings import Settings
+from extauthz.serve.service.sources import levels, notes, policies, policy_names, running
+from extauthz.tell.observe.log import decision_fields
+from extauthz.testing import Asker, gate, quota, scale, workload
 
 GROWTH = Growth("d", WorkloadRef("apps", "deployments", "a", "web"), "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
 

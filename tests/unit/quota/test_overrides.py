@@ -15,7 +15,7 @@ from extauthz.core.quota.policies import ExpressionError, QuotaPolicy, unread
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, parse, salvage
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.core.texts import seconds, stamp
-from extauthz.testing.builders import quota
+from extauthz.testing import quota
 
 BEGIN, END = "2027-02-01T00:00:00Z", "2027-02-01T01:00:00Z"
 AT = 1801440000.0

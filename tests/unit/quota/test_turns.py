@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.core.quota.spec import QuotaSpecError, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import quota
+from extauthz.testing import quota
 
 
 def spec(**fields: Any) -> Any:

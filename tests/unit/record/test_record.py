@@ -14,12 +14,12 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision, Operation, Requester, Verdict, WorkloadRef, Write
-from extauthz.record import files as record_files
-from extauthz.record import recorder as recorders
-from extauthz.record.files import Files
-from extauthz.record.reading import Ask, Gap, Load, Record, RecordError, Start
-from extauthz.testing.builders import create, owned_by, quota, scale, workload
-from extauthz.testing.recording import BEGINS_S, Recorded
+from extauthz.tell.record import files as record_files
+from extauthz.tell.record import recorder as recorders
+from extauthz.tell.record.files import Files
+from extauthz.tell.record.reading import Ask, Gap, Load, Record, RecordError, Start
+from extauthz.testing import create, owned_by, quota, scale, workload
+from tests.support.recording import BEGINS_S, Recorded
 
 FIVE = quota("acme", {"pods": "5"})
 

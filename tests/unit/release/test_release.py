@@ -222,8 +222,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     texts = dict.fromkeys(KEPT | LEFT_OUT, "")
     texts |= {f"extauthz/cli/{command}.py": "" for command in slim.ENTRANCES}
-    texts |= {"extauthz/service/app.py": "import envoy.used_pb2, kubernetes.aio.client.rest\n"}
-    texts |= {f"{package}/__init__.py": "" for package in ("extauthz", "extauthz/cli", "extauthz/service")}
+    texts |= {"extauthz/serve/service/app.py": "import envoy.used_pb2, kubernetes.aio.client.rest\n"}
+    texts |= {f"{package}/__init__.py": "" for package in ("extauthz", "extauthz/cli", "extauthz/serve/service")}
     for name, text in texts.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ def test_what_the_gate_loads_is_compiled_and_nothing_else(packages: Path):
 
 def test_bytecode_holds_whatever_time_its_source_has(packages: Path):
     slim.slim(packages, strip=None)
-    beside = packages / f"extauthz/service/__pycache__/app.{sys.implementation.cache_tag}.pyc"
+    beside = packages / f"extauthz/serve/service/__pycache__/app.{sys.implementation.cache_tag}.pyc"
     assert int.from_bytes(beside.read_bytes()[4:8], "little") == 0b01  # by hash, and not checked (PEP 552)
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import options
+from extauthz.tools.render import options
 from tests.rendering import AUTOSCALERS, chart
 
 Tree = Any
@@ -205,7 +205,7 @@ def test_every_flag_says_its_default(capsys):
 
 ROOT = Path(__file__).parents[3]
 ENVOY = ROOT / "envoy"
-BOOTSTRAP = (ENVOY / "kube-controller-manager.yaml").read_text()
+BOOTSTRAP = (ENVOY / "static-pod" / "envoy.yaml").read_text()
 PAGE = (ROOT / "docs" / "kube-controller-manager.md").read_text()
 
 

@@ -16,12 +16,12 @@ from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.record.reading import Ask, Load, Record
-from extauthz.replay.measures import Clock
-from extauthz.replay.play import NeverOverError, Play, dearer
-from extauthz.replay.run import Replay, Result
-from extauthz.testing.builders import create, owned_by, patch, path, pod, quota, scale, workload
-from extauthz.testing.recording import BEGINS_S, Recorded
+from extauthz.tell.record.reading import Ask, Load, Record
+from extauthz.testing import create, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.tools.replay.measures import Clock
+from extauthz.tools.replay.play import NeverOverError, Play, dearer
+from extauthz.tools.replay.run import Replay, Result
+from tests.support.recording import BEGINS_S, Recorded
 
 ROW = ("acme", "pods")
 Kind = TypeVar("Kind")

@@ -12,10 +12,10 @@ from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.settlement import reads
-from extauthz.settlement.answers import Fate, Settlement
-from extauthz.settlement.reads import Brought, ConsistentReads, Result
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.inputs.settlement import reads
+from extauthz.inputs.settlement.answers import Fate, Settlement
+from extauthz.inputs.settlement.reads import Brought, ConsistentReads, Result
+from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

@@ -13,17 +13,17 @@ import pytest
 
 from extauthz.core.decision.cluster_state import Bounds
 from extauthz.core.model import WorkloadRef
-from extauthz.files.content import FilesError
-from extauthz.kube.connection import connect
-from extauthz.sources import file as quota_file
-from extauthz.sources.http import Client, Endpoint, HttpQuotas
-from extauthz.sources.kubernetes import LiveQuotas, Quotas
-from extauthz.sources.max_scale import MaxScale
-from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.certs import Authority
-from extauthz.testing.platform import Platform
-from extauthz.testing.reading import Fault, Key
+from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.certs import Authority
+from extauthz.demo.reading import Fault, Key
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.kube.connection import connect
+from extauthz.inputs.sources import file as quota_file
+from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
+from extauthz.inputs.sources.kubernetes import LiveQuotas, Quotas
+from extauthz.inputs.sources.max_scale import MaxScale
 from tests.controlplane.plane import write_kubeconfig
+from tests.support.platform import Platform
 from tests.waiting import until
 
 ACME = {

@@ -11,12 +11,12 @@ import pytest
 from extauthz.core.decision.cluster_state import Bounds, Freshness
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.sources import http, max_scale
-from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import Client, Endpoint, HttpQuotas
-from extauthz.sources.max_scale import Breaker, MaxScale
-from extauthz.testing.certs import Authority
-from extauthz.testing.platform import Platform
+from extauthz.demo.certs import Authority
+from extauthz.inputs.sources import http, max_scale
+from extauthz.inputs.sources.gathering import Quotas
+from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
+from extauthz.inputs.sources.max_scale import Breaker, MaxScale
+from tests.support.platform import Platform
 
 NANO = 10**9
 

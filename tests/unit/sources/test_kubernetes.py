@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from extauthz.core.quota.problems import Fault
-from extauthz.files.content import FilesError
-from extauthz.kube.connection import ApiError
-from extauthz.policies import cel
-from extauthz.sources import file as quota_file
-from extauthz.sources.gathering import Gathered, read
-from extauthz.sources.kubernetes import LiveQuotas, Quotas
+from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.policies import cel
+from extauthz.inputs.sources import file as quota_file
+from extauthz.inputs.sources.gathering import Gathered, read
+from extauthz.inputs.sources.kubernetes import LiveQuotas, Quotas
 
 Tree = Any
 
@@ -137,7 +137,7 @@ def test_a_new_status_plants_no_new_tree():
 
 
 async def test_changes_that_come_together_are_accepted_together(monkeypatch):
-    monkeypatch.setattr("extauthz.sources.kubernetes.GATHER_S", 0.01)
+    monkeypatch.setattr("extauthz.inputs.sources.kubernetes.GATHER_S", 0.01)
     source = Source(quota("acme"))
     accepted = asyncio.Event()
     source.live = LiveQuotas(None, lambda quotas: (source.accepted.append(quotas), accepted.set()))

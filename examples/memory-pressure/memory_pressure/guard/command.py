@@ -14,10 +14,10 @@ from pathlib import Path
 from extauthz.cli import Parser, exits
 from extauthz.core import quantities
 from extauthz.core.quantities import QuantityError
-from extauthz.kube.connection import connect
-from extauthz.kube.session import NoClusterError
-from extauthz.render.manifests import Part, to_yaml
-from extauthz.service.setting_types import SettingsError
+from extauthz.inputs.kube.connection import connect
+from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.tools.render.manifests import Part, to_yaml
 from memory_pressure.marks import Marks
 
 from . import rights

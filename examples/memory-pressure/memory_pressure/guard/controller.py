@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.connection import ApiError, Unreachable
 from memory_pressure.marks import Marks
 
 from .limits import Limits

@@ -10,7 +10,7 @@ from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
-from extauthz.kube.resource import Lists, Resource
+from extauthz.inputs.kube.resource import Lists, Resource
 from memory_pressure import nodes
 
 from . import pods

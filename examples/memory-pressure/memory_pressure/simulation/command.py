@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from extauthz.cli import Parser, exits, report
-from extauthz.service.setting_types import SettingsError
+from extauthz.serve.service.setting_types import SettingsError
 from memory_pressure.marks import Marks
 
 from . import chart, table

@@ -1,0 +1,229 @@
+"""Runs the demo and shows what happens. Exit code 0 if every scene went as it must, 1 otherwise.
+
+With ``KEEP=1`` the gate's page then stays open until Ctrl-C. ``extauthz demo`` runs it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from extauthz.demo.cluster import Cluster, StandIn, World
+from extauthz.demo.processes import StartError
+from extauthz.demo.scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
+
+ASKS_EVERY_S = 15.0
+"""An HPA asks so often (``--horizontal-pod-autoscaler-sync-period``)."""
+
+ABOUT = """\
+Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods. Requests are sent as recorded from
+real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
+
+
+def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None) -> int:
+    """Run all scenes on the cluster that ``start`` makes in a directory; the exit code."""
+    keep = bool(os.environ.get("KEEP")) if keep is None else keep
+    screen = Screen()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name), start(Path(name))) as world:
+        screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
+        screen.paragraph(ABOUT)
+        try:
+            _start(world, screen)
+            screen.heading("requests")
+            results = [_play(scene, world, screen) for scene in scenes()]
+            failed = _secret(world, screen) + sum(1 for _, wrong in results if wrong)
+            screen.heading("what happened")
+            screen.table([row for row, _ in results])
+            code = _end(screen, len(results), failed, time.monotonic() - began)
+            if keep:
+                _keep(world, screen)
+        except (StartError, TimeoutError) as error:
+            screen.complain(f"{error}; the gate's log ends with: {world.gate_log()}")
+            return 1
+    return code
+
+
+def _start(world: World, screen: Screen) -> None:
+    screen.heading("starting")
+    parts: dict[str, Callable[[], str]] = {
+        f"{world.cluster.title}, holding 3 Deployments": world.start_api,
+        "gate (extauthz serve), 3 WorkspaceQuotas": world.start_gate,
+        "Envoy (the rendered sidecar), TLS in and out": world.start_envoy,
+    }
+    for name, start in parts.items():
+        began = time.monotonic()
+        place = start()
+        screen.step(name, f"{place}  {time.monotonic() - began:.1f} s")
+
+
+def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
+    """One scene, and what was wrong with it."""
+    if scene.headline:
+        screen.happens(scene.headline)
+    scene.before(world)
+    recording = world.cluster.meet(scene.recording, scene.workload)
+    if world.gate.running:
+        world.cluster.show(world.gate)
+    pending_writes = world.pending_writes()
+    answer = world.send(recording)
+    held = world.cluster.replicas(scene.workload) if scene.workload else None
+    wrong = complaints(scene, answer, held)
+    if scene.uncharged and world.pending_writes() != pending_writes:
+        wrong.append("a question was charged")
+    said, held_now = sentence_of(answer), _held(scene, held)
+    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, held_now, said, scene.headline)
+    screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)
+    for complaint in wrong:
+        screen.complain(complaint)
+    return row, wrong
+
+
+def _secret(world: World, screen: Screen) -> int:
+    """The number of ways in which a token went astray."""
+    arrived, leaked = world.token_reached()
+    good = arrived and not leaked
+    screen.step("bearer tokens: all at the API server, none at the gate", good=good)
+    return 0 if good else 1
+
+
+def _held(scene: Scene, held: int | None) -> str:
+    return f"{held} replicas" if scene.workload else "the new Lease"
+
+
+def _keep(world: World, screen: Screen) -> None:
+    """Leave the page open until Ctrl-C.
+
+    Who asked before asks once more, for the page to tell of it. Who is refused then asks again and again, as an
+    autoscaler does.
+    """
+    address = world.restart_gate()
+    asking = [scene for scene in scenes() if scene.outcome in (Outcome.ALLOWED, Outcome.DENIED)]
+    with contextlib.suppress(KeyboardInterrupt):
+        refused = [scene for scene in asking if _ask(world, scene) == 403]
+        screen.heading(f"the page: {address} (Ctrl-C ends it)")
+        for scene in itertools.cycle(refused):
+            time.sleep(ASKS_EVERY_S)
+            _ask(world, scene)
+
+
+def _ask(world: World, scene: Scene) -> int:
+    return world.send(world.cluster.meet(scene.recording, scene.workload)).code
+
+
+def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
+    verdict = f"{failed} not as they must be" if failed else "all as they must be"
+    screen.heading(f"{played} scenes in {seconds:.0f} s, {verdict}")
+    return 1 if failed else 0
+
+
+# What it shows: lines while it runs, then a table. Colour only on a terminal; at most 100 columns.
+
+COLOURS = {
+    Outcome.ALLOWED: "32",
+    Outcome.DENIED: "31",
+    Outcome.UNREADABLE: "33",
+    Outcome.OUTAGE: "35",
+    Outcome.PASSED_BY: "36",
+}
+BOLD, DIM, GREEN, RED = "1", "2", "32", "31"
+
+MAX_WIDTH = 100
+
+
+class Row(NamedTuple):
+    """One line of the table, with its sentence below."""
+
+    who: str
+    what: str
+    outcome: Outcome
+    code: int
+    held: str
+    sentence: str
+    headline: str = ""
+    """What happened before, and was no request."""
+
+
+HEADINGS = ("#", "who asked", "for what", "decision", "API server then holds")
+
+
+class Screen:
+    """Writes to a stream; knows its width and whether it may use colour (https://no-color.org)."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+        self._colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        columns = shutil.get_terminal_size((MAX_WIDTH, 24)).columns
+        self.width = max(60, min(columns, MAX_WIDTH))
+
+    def heading(self, text: str) -> None:
+        self._write("\n" + self._paint(text, BOLD))
+
+    def step(self, text: str, result: str = "", *, good: bool = True) -> None:
+        """A line of progress."""
+        mark = self._paint("✓", GREEN) if good else self._paint("✗", RED)
+        self._write(f"  {mark} {text.ljust(52)} {self._paint(result, DIM)}".rstrip())
+
+    def happens(self, text: str) -> None:
+        """Something that is no request."""
+        self._write(f"  {self._paint('· ' + text, DIM)}")
+
+    def complain(self, text: str) -> None:
+        self._paragraph(text, "      ", RED)
+
+    def paragraph(self, text: str) -> None:
+        self._paragraph(text, "", "")
+
+    def table(self, rows: Sequence[Row]) -> None:
+        """The columns take what they need; sentences are wrapped below their row."""
+        cells = [_cells(number, row) for number, row in enumerate(rows, 1)]
+        widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
+        self._write(self._paint(_join(HEADINGS, widths), BOLD))
+        self._write(self._paint("─" * self.width, DIM))
+        for row, cell in zip(rows, cells, strict=True):
+            if row.headline:
+                self._paragraph(f"· {row.headline}", "", BOLD)
+            line = _join(cell, widths)
+            self._write(line.replace(cell[3], self._paint(cell[3], COLOURS[row.outcome]), 1))
+            self._paragraph(row.sentence, " " * (widths[0] + 2), DIM)
+
+    def _paragraph(self, text: str, indent: str, colour: str) -> None:
+        wrapped = textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in wrapped:
+            self._write(indent + self._paint(line[len(indent) :], colour))
+
+    def _paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour and text else text
+
+    def _write(self, line: str) -> None:
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+        self._stream.flush()
+
+
+def _cells(number: int, row: Row) -> tuple[str, ...]:
+    return (str(number), row.who, row.what, f"{row.outcome} {row.code}", row.held)
+
+
+def _join(cells: Iterable[str], widths: Iterable[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""Event handlers: pass on to the gate what watches and consistent reads bring, kind by kind. Objects that cannot be
+read are reported.
+
+A workload that cannot be read stays in the count, with an unknown cost a pod (design.md rule 6). Of any other
+object the last state that could be read stays in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.kinds import BY_KEY
+from extauthz.core.ledger.entry import is_newer
+from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects.fields import place_of, version_of
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.core.resources import FootprintError
+from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.object_readers import Workload
+from extauthz.inputs.kube.reflector import EventHandler
+from extauthz.inputs.kube.resource import Resource
+
+Value = TypeVar("Value")
+Item = TypeVar("Item")
+
+Place: TypeAlias = tuple[str, str]
+"""Namespace (empty where there is none) and name."""
+
+DELETED = "DELETED"
+READ = "READ"
+"""No event of a watch: a read shows it, and may have overtaken the watch."""
+
+
+class Feed(EventHandler[Item], Protocol[Item]):
+    """An event handler that a consistent read can feed too."""
+
+    def gone(self, place: Place, version: str) -> None:
+        """There is no such object any more, as of ``version``."""
+
+
+class InvalidObjects:
+    """Invalid objects: they cannot be read. Each is reported once, and again after it was good in between.
+
+    Args:
+        tell: the resource, ``namespace/name`` and what is wrong.
+    """
+
+    def __init__(self, tell: Callable[[Resource, str, str], None]) -> None:
+        self._tell = tell
+        self._now: set[tuple[str, Place]] = set()
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def bad(self, resource: Resource, place: Place, error: Exception) -> None:
+        """An object cannot be read."""
+        key = (resource.group_resource, place)
+        if key not in self._now:
+            self._now.add(key)
+            self._tell(resource, "/".join(filter(None, place)), str(error))
+
+    def over(self, resource: Resource, place: Place) -> None:
+        """An object can be read, or is gone."""
+        self._now.discard((resource.group_resource, place))
+
+
+class Seen(NamedTuple):
+    """A workload, as much of it as the gate keeps."""
+
+    ref: WorkloadRef
+    observed: Observed | None
+    """``None``: it does not count any more."""
+    version: str
+    old_revision: str = ""
+    """Of a StatefulSet: the revision that it may run besides its template's own."""
+    selector: LabelSelector | None = None
+    """Of a custom resource: which pods are its own."""
+
+
+class Workloads:
+    """Feeds a kind that counts."""
+
+    def __init__(
+        self, resource: Resource, read: Callable[[Tree], Workload | None], gate: Gate, invalid: InvalidObjects
+    ) -> None:
+        self._resource = resource
+        self._read = read
+        self._gate = gate
+        self._invalid = invalid
+        kind = BY_KEY.get((resource.group, resource.plural))
+        self.template = kind.template if kind is not None and kind.is_gated else ()
+        """Where its objects have a pod template; empty: policies are not asked about them."""
+
+    def convert(self, tree: Tree) -> Seen:
+        place = place_of(tree)
+        try:
+            workload = self._read(tree)
+        except (ObjectError, FootprintError) as error:
+            self._invalid.bad(self._resource, place, error)
+            return Seen(self._ref(place), object_readers.unreadable(tree), version_of(tree))
+        self._invalid.over(self._resource, place)
+        if workload is None:
+            return Seen(self._ref(place), None, version_of(tree))
+        ref, observed = workload
+        if self.template:
+            observed.kept = self._gate.policies.kept(tree, self.template)
+        return Seen(ref, observed, observed.resource_version)
+
+    def _ref(self, place: Place) -> WorkloadRef:
+        return WorkloadRef(self._resource.group, self._resource.plural, *place)
+
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        counted = ((one.ref, one.observed) for one in objects if one.observed is not None)
+        for _ in self._gate.observing_all((self._resource.group, self._resource.plural), counted, version):
+            await asyncio.sleep(0)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        if event == DELETED:
+            self.gone((obj.ref.namespace, obj.ref.name), obj.version)
+        else:
+            self._gate.observe(obj.ref, obj.observed, version=obj.version, is_next=event != READ)
+
+    def reached(self, version: str) -> None:
+        self._gate.reached((self._resource.group, self._resource.plural), version)
+
+    def held(self, ref: WorkloadRef) -> Observed | None:
+        """What the gate takes for its state; ``None``: it is not there."""
+        entry = self._gate.ledger.get(ref)
+        return entry.observed if entry is not None else None
+
+    def gone(self, place: Place, version: str) -> None:
+        self._invalid.over(self._resource, place)
+        self._gate.observe(self._ref(place), None, version=version)
+
+
+class Noted(NamedTuple, Generic[Value]):
+    """An object that changes the cost of others."""
+
+    place: Place
+    value: Value | None
+    """What counts of it; ``None``: it cannot be read."""
+    version: str
+
+
+class Notes(Generic[Value]):
+    """Handles a kind with few objects that change the cost of others.
+
+    Args:
+        read: what matters of an object.
+        took: called with each change of that; ``None``: the object is gone.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        read: Callable[[Tree], Value],
+        took: Callable[[Place, Value | None], None],
+        invalid: InvalidObjects,
+    ) -> None:
+        self._resource = resource
+        self._read = read
+        self._took = took
+        self._invalid = invalid
+        self._known: dict[Place, tuple[str, Value | None]] = {}
+
+    def convert(self, tree: Tree) -> Noted[Value]:
+        place = place_of(tree)
+        version = version_of(tree)
+        try:
+            value = self._read(tree)
+        except (ObjectError, FootprintError) as error:
+            self._invalid.bad(self._resource, place, error)
+            return Noted(place, None, version)
+        self._invalid.over(self._resource, place)
+        return Noted(place, value, version)
+
+    async def replaced(self, objects: Iterable[Noted[Value]], version: str) -> None:
+        listed = {one.place: one for one in objects}
+        for place in self._known.keys() - listed.keys():
+            self.gone(place, version)
+        for one in listed.values():
+            self.changed("", one)
+
+    def changed(self, event: str, obj: Noted[Value]) -> None:
+        if event == DELETED:
+            self.gone(obj.place, obj.version)
+            return
+        held_version, held = self._known.get(obj.place, ("", None))
+        if is_newer(held_version, obj.version):  # a watch that a consistent read overtook
+            return
+        value = obj.value if obj.value is not None else held
+        self._known[obj.place] = (obj.version, value)
+        if value is not None and value != held:
+            self._took(obj.place, value)
+
+    def reached(self, version: str) -> None:
+        """Bookmarks bring nothing to note."""
+
+    def gone(self, place: Place, version: str) -> None:
+        held_version, held = self._known.get(place, ("", None))
+        if is_newer(held_version, version):
+            return
+        self._invalid.over(self._resource, place)
+        self._known.pop(place, None)
+        if held is not None:
+            self._took(place, None)
+
+
+class Context:
+    """Objects that change the cost of workloads, as they are reported to the gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._limit_ranges: dict[str, dict[str, LimitRangeDefaults]] = {}
+        self._claim_templates: dict[str, dict[str, Template]] = {}
+        self._classes: dict[Place, object_readers.ClaimClass] = {}
+
+    def namespace(self, place: Place, value: object_readers.NamespaceLabels | None) -> None:
+        """A Namespace and its labels."""
+        self._gate.observe_namespace(place[1], value.labels if value is not None else None)
+
+    def limit_range(self, place: Place, value: object_readers.ContainerDefaults | None) -> None:
+        """A LimitRange. All of its namespace are passed on together."""
+        namespace, name = place
+        ranges = self._limit_ranges.setdefault(namespace, {})
+        ranges.pop(name, None)
+        if value is not None:
+            ranges[name] = value.defaults
+        if not ranges:
+            del self._limit_ranges[namespace]
+        self._gate.observe_limit_ranges(namespace, [ranges[name] for name in sorted(ranges)])
+
+    def claim_template(self, place: Place, value: object_readers.ClaimTemplate | None) -> None:
+        """A ResourceClaimTemplate. All of its namespace are passed on together."""
+        namespace, name = place
+        templates = self._claim_templates.setdefault(namespace, {})
+        templates.pop(name, None)
+        if value is not None:
+            templates[name] = value.takes
+        if not templates:
+            del self._claim_templates[namespace]
+        self._gate.observe_claim_templates(namespace, templates)
+
+    def device_class(self, place: Place, value: object_readers.DeviceClass | None) -> None:
+        """A DeviceClass and the extended resource that it stands for."""
+        self._gate.observe_device_class(place[1], value.extended if value is not None else "")
+
+    def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
+        """A RuntimeClass and its overhead."""
+        self._gate.observe_runtime_class(place[1], value.overhead if value is not None else None)
+
+    def storage_class(self, place: Place, value: object_readers.ClaimClass | None) -> None:
+        """A StorageClass: it may be the default one."""
+        self._classes.pop(place, None)
+        if value is not None:
+            self._classes[place] = value
+        self._gate.observe_default_storage_class(object_readers.default_class(self._classes.values()))

@@ -1,0 +1,90 @@
+"""The state of the cluster from a Kubernetes List, as ``kubectl get ns,deploy,sts,rs -A -o yaml`` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.core.errors import ObjectError
+from extauthz.core.objects.custom import Where
+from extauthz.core.resources import FootprintError
+from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.inputs.files import content, lines
+from extauthz.inputs.files.content import Content, FileProblem, FilesError
+from extauthz.inputs.files.objects import Placed, objects
+
+_CURES = {"listed-twice": "keep one of them"}
+_ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
+
+
+class StateFile(NamedTuple):
+    """A state file, read."""
+
+    state: Snapshot
+    warnings: tuple[FileProblem, ...]
+    """Problems that leave something unknown, but not the file useless."""
+
+
+def load(path: Path, templates: Mapping[str, Where] | None = None) -> StateFile:
+    """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
+
+    Args:
+        templates: as of ``SnapshotBuilder``.
+
+    Raises:
+        FilesError: with each object that is not as an API server prints it.
+    """
+    return parse(content.read(path), templates)
+
+
+def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = None) -> StateFile:
+    """Read state files that were read already.
+
+    Raises:
+        FilesError: with each object that is not as an API server prints it.
+    """
+    builder = SnapshotBuilder(templates)
+    problems: list[FileProblem] = []
+    seen: dict[str, Placed] = {}
+    found: list[Placed] = []
+    illegible: list[FileProblem] = []
+    for each in contents:
+        try:
+            found.extend(objects(each))
+        except FilesError as error:
+            illegible += error.problems
+    for placed in sorted(found, key=_is_no_definition):
+        _take(placed, builder, seen, problems)
+    if problems or illegible:
+        raise FilesError([*problems, *illegible])
+    state = builder.state()
+    unknown = (_unknown(name, placed) for name, placed in seen.items() if name not in state.namespaces)
+    return StateFile(state, tuple(unknown))
+
+
+def _is_no_definition(placed: Placed) -> bool:
+    return not isinstance(placed.tree, Mapping) or placed.tree.get("kind") != DEFINITION[1]
+
+
+def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], problems: list[FileProblem]) -> None:
+    try:
+        namespace = builder.add(placed.tree)
+    except (ObjectError, FootprintError) as error:
+        problems.append(_problem(placed, error))
+        return
+    if namespace is not None and namespace not in seen:
+        seen[namespace] = placed._replace(tree=None)
+
+
+def _problem(placed: Placed, error: ObjectError | FootprintError) -> FileProblem:
+    path = error.path.removeprefix("(root)")
+    detail = error.detail.removeprefix(f"{error.path}: ")
+    return placed.problem(lines.steps(path), path, detail, _CURES.get(error.code, _ANOTHER_CURE))
+
+
+def _unknown(namespace: str, placed: Placed) -> FileProblem:
+    detail = f'there is no Namespace "{namespace}" in the state, so that its quotas are unknown'
+    return placed.problem(
+        ["metadata", "namespace"], "metadata.namespace", detail, "list namespaces too: kubectl get ns,…"
+    )

@@ -1,0 +1,647 @@
+"""The state of a live cluster: what is watched, in which order it is first listed, and how fresh it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from extauthz.core import kinds
+from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
+from extauthz.core.ledger.entry import is_newer
+from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
+from extauthz.core.objects.custom import TEMPLATE, Where
+from extauthz.core.objects.fields import place_of, version_of
+from extauthz.core.objects.groups import Groups
+from extauthz.core.policies import KEEP
+from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.event_handlers import (
+    DELETED,
+    READ,
+    Context,
+    Feed,
+    InvalidObjects,
+    Notes,
+    Place,
+    Seen,
+    Workloads,
+)
+from extauthz.inputs.cluster.forms import Counted
+from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects
+from extauthz.inputs.cluster.selectors import spelled
+from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
+from extauthz.inputs.kube.reflector import CURES, EventHandler, Reflector
+from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
+from extauthz.inputs.settlement.reads import Brought, Result
+
+
+class StatefulSets(Workloads):
+    """Handles StatefulSets, and knows which revisions they still run."""
+
+    def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects, revisions: Revisions) -> None:
+        super().__init__(resource, object_readers.COUNTED["apps", "StatefulSet"], gate, invalid)
+        self._revisions = revisions
+
+    def convert(self, tree: Tree) -> Seen:
+        seen = super().convert(tree)
+        try:
+            return seen._replace(old_revision=object_readers.old_revision(tree))
+        except ObjectError as error:
+            self._invalid.bad(self._resource, place_of(tree), error)
+            return seen
+
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = list(objects)
+        await super().replaced(listed, version)
+        for one in listed:
+            self._run(one)
+        for owner in self._revisions.owners():
+            self._run_no_more(owner)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        super().changed(event, obj)
+        self._run(obj)
+
+    def gone(self, place: Place, version: str) -> None:
+        super().gone(place, version)
+        self._run_no_more(place)
+
+    def _run(self, seen: Seen) -> None:
+        held = self.held(seen.ref)
+        if (
+            held is not None and held.resource_version == seen.version
+        ):  # else a consistent read, or the watch, has brought a later one
+            self._revisions.run_by((seen.ref.namespace, seen.ref.name), seen.old_revision)
+
+    def _run_no_more(self, owner: Place) -> None:
+        if self.held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
+            self._revisions.run_by(owner, "")
+
+
+class Revisions:
+    """Handles the ControllerRevisions that StatefulSets still run.
+
+    These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
+    """
+
+    def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects) -> None:
+        self._resource = resource
+        self._gate = gate
+        self._invalid = invalid
+        self._all: dict[Place, Observed] = {}
+        self._run: dict[Place, str] = {}
+        """StatefulSets to the names of their old revisions."""
+
+    def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
+        place = place_of(tree)
+        try:
+            observed = object_readers.revision(tree)[1] if object_readers.is_of_a_stateful_set(tree) else None
+        except ObjectError as error:
+            self._invalid.bad(self._resource, place, error)
+            observed = object_readers.unreadable(tree)
+        else:
+            self._invalid.over(self._resource, place)
+        if observed is not None:
+            observed.resource_version = ""
+        return place, observed
+
+    async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
+        listed = dict(objects)
+        for place in self._all.keys() - listed.keys():
+            self.gone(place, version)
+        for item in listed.items():
+            self.changed("", item)
+
+    def changed(self, event: str, obj: tuple[Place, Observed | None]) -> None:
+        place, observed = obj
+        if event == DELETED or observed is None:
+            self.gone(place, "")
+        elif self._all.get(place) != observed:
+            self._all[place] = observed
+            if any(self._run.get(one) == place[1] for one in self._owners(place, observed)):
+                self._show(place)
+
+    def reached(self, version: str) -> None:
+        self._gate.reached((self._resource.group, self._resource.plural), version)
+
+    def gone(self, place: Place, version: str) -> None:
+        self._invalid.over(self._resource, place)
+        if self._all.pop(place, None) is not None:
+            self._show(place)
+
+    def owners(self) -> list[Place]:
+        """The StatefulSets that still run a revision."""
+        return list(self._run)
+
+    def run_by(self, owner: Place, old: str) -> None:
+        """A StatefulSet still runs that revision; empty: none."""
+        before = self._run.get(owner, "")
+        if before == old:
+            return
+        if old:
+            self._run[owner] = old
+        else:
+            del self._run[owner]
+        namespace, _ = owner
+        if before:
+            self._gate.observe(self._ref((namespace, before)), None)
+        if old:
+            self._show((namespace, old))
+
+    def _owners(self, place: Place, observed: Observed) -> Iterable[Place]:
+        return ((place[0], observed.owner.name),) if observed.owner is not None else ()
+
+    def _show(self, place: Place) -> None:
+        observed = self._all.get(place)
+        if observed is not None and not any(one in self._run for one in self._owners(place, observed)):
+            observed = None
+        self._gate.observe(self._ref(place), observed)
+
+    def _ref(self, place: Place) -> WorkloadRef:
+        return WorkloadRef(self._resource.group, self._resource.plural, *place)
+
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+
+
+def _watched(key: Kind) -> Resource:
+    kind = kinds.BY_KEY[key]
+    return Resource(key[0], kind.version, key[1], kind.name)
+
+
+REVISIONS = _watched(kinds.REVISIONS)
+DEPLOYMENTS = _watched(kinds.DEPLOYMENTS)
+STATEFUL_SETS = _watched(kinds.STATEFUL_SETS)
+REPLICA_SETS = _watched(kinds.REPLICA_SETS)
+REPLICATION_CONTROLLERS = _watched(kinds.REPLICATION_CONTROLLERS)
+JOBS = _watched(kinds.JOBS)
+CLAIMS = _watched(kinds.CLAIMS)
+DEVICE_CLAIMS = _watched(kinds.DEVICE_CLAIMS)
+PODS = _watched(kinds.PODS)
+
+PHASES: tuple[tuple[Resource, ...], ...] = (
+    (NAMESPACES, LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, DEVICE_CLASSES, CLAIM_TEMPLATES, REVISIONS),
+    (DEPLOYMENTS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
+    (REPLICA_SETS, CLAIMS, DEVICE_CLAIMS),
+    (PODS,),
+)
+"""What is watched, as far as the server has it. Each phase is listed when the one before is in: what bears on costs
+before what costs, and owners before what they own, so that nothing has to be counted twice."""
+
+OPTIONAL = (DEVICE_CLASSES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
+"""Not every API server has these: before Kubernetes 1.34 there is no ``resource.k8s.io/v1``. Where there are none,
+nothing is waited for, and each is looked for again."""
+
+GIVE_UP_S = 30.0
+"""How long a custom resource is waited for that the API server refuses to list. Its operator may be broken or the
+gate's rights not reach it: that leaves its workloads unknown, and must not leave all others without a gate. Silence is
+no refusal, so it is waited out."""
+
+LOOK_EVERY_S = 1.0
+
+PASSING = frozenset({0, 408, 429, 503, 504})
+"""Refusals that say nothing about the kind."""
+
+AnyFeed: TypeAlias = Feed[Any]
+
+
+class Watch(NamedTuple):
+    """How one resource is followed, for metrics and reports."""
+
+    resource: str
+    """``deployments.apps``."""
+    synced: bool
+    age_s: float
+    """Time since the server last sent something, bookmarks included; or since the start."""
+    relists: int
+    failures: int
+    error: str
+    """The last error; empty once the server sends something again."""
+
+
+def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, AnyFeed]:
+    """A feed for each resource of ``PHASES``."""
+    context = Context(gate)
+    revisions = Revisions(REVISIONS, gate, invalid)
+    made: dict[Resource, AnyFeed] = {
+        NAMESPACES: Notes(NAMESPACES, object_readers.namespace_labels, context.namespace, invalid),
+        LIMIT_RANGES: Notes(LIMIT_RANGES, object_readers.container_defaults, context.limit_range, invalid),
+        RUNTIME_CLASSES: Notes(RUNTIME_CLASSES, object_readers.pod_overhead, context.runtime_class, invalid),
+        DEVICE_CLASSES: Notes(DEVICE_CLASSES, object_readers.device_class, context.device_class, invalid),
+        CLAIM_TEMPLATES: Notes(CLAIM_TEMPLATES, object_readers.claim_template, context.claim_template, invalid),
+        STORAGE_CLASSES: Notes(STORAGE_CLASSES, object_readers.claim_class, context.storage_class, invalid),
+        REVISIONS: revisions,
+        STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, invalid, revisions),
+        PODS: Pods(PODS, gate, invalid, prices),
+    }
+    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, CLAIMS, DEVICE_CLAIMS):
+        made[resource] = Workloads(resource, object_readers.COUNTED[resource.group, resource.kind], gate, invalid)
+    return {(resource.group, resource.plural): feed for resource, feed in made.items()}
+
+
+class Listed:
+    """A reflector's event handler that wraps another one, and knows whether its first list has come.
+
+    Args:
+        there: what is held of the kind.
+        missed: told the version of a later list that lacks some of that, before it is taken.
+    """
+
+    def __init__(
+        self,
+        handler: EventHandler[Any],
+        there: Callable[[], Iterable[WorkloadRef]] = lambda: (),
+        missed: Callable[[str], None] = lambda version: None,
+    ) -> None:
+        self._handler = handler
+        self._there = there
+        self._missed = missed
+        self.first = asyncio.Event()
+        self.convert = handler.convert
+        self.changed = handler.changed
+        self.reached = handler.reached
+
+    async def replaced(self, objects: Iterable[Any], version: str) -> None:
+        found = list(objects)
+        there = set(self._there()) if self.first.is_set() else set()
+        if there and not there <= {one.ref for one in found}:
+            self._missed(version)
+        await self._handler.replaced(found, version)
+        self.first.set()
+
+
+class LiveCluster:
+    """Follows a cluster and keeps the gate up to date.
+
+    Args:
+        invalid: told of objects that cannot be read.
+        templates: where custom resources have what their pods are made of, by ``resource.group``; others at
+            ``TEMPLATE``. Those with groups count without a scale subresource too.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        gate: Gate,
+        invalid: InvalidObjects,
+        *,
+        templates: Mapping[str, Where] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._invalid = invalid
+        self._templates = templates or {}
+        self._clock = clock
+        self._started_s = clock()
+        self._prices = PodPrices(gate, self._repriced)
+        self.feeds: dict[Kind, AnyFeed] = feeds(gate, invalid, self._prices)
+        """By (group, resource), so that a consistent read goes the way of the watches."""
+        self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
+        self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._custom: dict[ScaledKind, tuple[Listed, asyncio.Task[None]]] = {}
+        self._without: set[Resource] = set()
+        """What it serves without, until it can be listed."""
+        self._read: dict[str, int] = {}
+        """The highest resourceVersion that consistent reads have brought, by kind."""
+        self._group = asyncio.TaskGroup()
+        groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
+        self._definitions = Listed(ScaledKinds(self._set_custom, groups))
+        self.synced = asyncio.Event()
+        """All first lists have come."""
+
+    async def run(self) -> None:
+        """Follow for ever. Ends by cancellation."""
+        self._gate.load()
+        async with self._group:
+            self._follow(DEFINITIONS, self._definitions)
+            for number, phase in enumerate(PHASES):
+                listed = [self._listed(one) for one in phase]
+                for resource, one in zip(phase, listed, strict=True):
+                    self._follow(resource, one)
+                if number == 1:
+                    await self._custom_listed()
+                for one in listed:
+                    await one.first.wait()
+            self._gate.state_synced(True)
+            self.synced.set()
+
+    def _listed(self, resource: Resource) -> Listed:
+        """Of a deletion that was missed, only the version of the list that shows it is known. Who shares a ledger must
+        have come as far (design.md L8)."""
+        kind = resource.group, resource.plural
+        if resource in (PODS, REVISIONS):  # no gate writes one, and without one there is less
+            return Listed(self.feeds[kind])
+        return Listed(
+            self.feeds[kind],
+            lambda: self._gate.ledger.workloads.observed(kind),
+            lambda version: self._has_read(resource, version),
+        )
+
+    def _has_read(self, resource: Resource, version: str) -> None:
+        if version.isdecimal():
+            kind = resource.group_resource
+            self._read[kind] = max(int(version), self._read.get(kind, 0))
+
+    def _follow(self, resource: Resource, listed: Listed) -> asyncio.Task[None]:
+        reflector = self._reflectors[resource] = self._reflector(resource, listed)
+        return self._group.create_task(reflector.run())
+
+    def _reflector(self, resource: Resource, listed: Listed) -> Reflector[Any]:
+        """Policies that keep something of objects may look at every field."""
+        is_known = (resource.group, resource.kind) in object_readers.COUNTED and not self._gate.policies.at(KEEP)
+        form = Counted if is_known else None
+        on_absent = listed.first.set if resource in OPTIONAL else None
+        return Reflector(self._connection, resource, listed, clock=self._clock, form=form, on_absent=on_absent)
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether objects of a (group, resource) can exist, as far as is known."""
+        return kind in self.resources or not self._definitions.first.is_set()
+
+    async def list_anew(self) -> None:
+        """List once more all that counts, beside the watches: nothing written before this call is missed then.
+
+        Pods last: a resize that was allowed is seen of them alone. A custom resource that cannot be listed any more is
+        not waited for: its watch is about to be stalled.
+        """
+        for resource in (one for phase in PHASES[1:-1] for one in phase):
+            await self._list_anew(resource)
+        for kind, (listed, _) in list(self._custom.items()):
+            if listed.first.is_set():
+                await self._list_anew(kind.resource)
+        for resource in PHASES[-1]:
+            await self._list_anew(resource)
+
+    async def _list_anew(self, resource: Resource) -> None:
+        feed = self.feeds.get((resource.group, resource.plural))
+        if feed is None:  # its definition has gone meanwhile
+            return
+        listed = Listed(feed)
+        reflector = self._reflector(resource, listed)
+        following = asyncio.create_task(reflector.run())
+        try:
+            await self._first(resource, listed, reflector, self._clock())
+        finally:
+            following.cancel()
+        kind = resource.group_resource  # who grants on what this has shown says so to the other gates
+        self._read[kind] = max(reflector.seen, self._read.get(kind, 0))
+
+    def pods_of(self, ref: WorkloadRef, tree: Tree) -> str:
+        """The selector of pods that must be read with an object that was passed on, to know its cost; empty: none."""
+        feed = self.feeds[ref.group, ref.resource]
+        return feed.of_pods(tree) if isinstance(feed, ScaledObjects) else ""
+
+    def seen(self) -> dict[str, int]:
+        """``deployments.apps`` to the highest resourceVersion of any object of that kind that was shown to the gate."""
+        kinds = {resource.group_resource: one.seen for resource, one in self._reflectors.items()}
+        for kind, version in self._read.items():
+            kinds[kind] = max(version, kinds.get(kind, 0))
+        return kinds
+
+    def has_reached(self, kind: str, version: int) -> bool:
+        """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched, or it is
+        served without."""
+        found = next((each for each in self._reflectors.items() if each[0].group_resource == kind), None)
+        if found is None:
+            return True
+        resource, reflector = found
+        return reflector.upto >= version or reflector.absent or (resource in self._without and not reflector.synced)
+
+    def has_shown(self, resource: Resource, version: str) -> bool:
+        """Whether the watch of a resource has brought all changes up to a version."""
+        reflector = self._reflectors.get(resource)
+        return reflector is not None and version.isdecimal() and reflector.upto >= int(version)
+
+    def read(self, resource: Resource, tree: Tree) -> None:
+        """Pass on the result of a consistent read of a watched resource."""
+        tree.setdefault("apiVersion", resource.api_version)
+        tree.setdefault("kind", resource.kind)
+        self._has_read(resource, version_of(tree))
+        feed = self.feeds[resource.group, resource.plural]
+        feed.changed(READ, feed.convert(tree))
+
+    def watches(self) -> Iterator[Watch]:
+        """Every watch as it is now."""
+        now_s = self._clock()
+        for resource, reflector in self._reflectors.items():
+            if not reflector.absent:
+                yield watch(resource, reflector, now_s, self._started_s)
+
+    # Custom resources.
+
+    def _set_custom(self, kinds: frozenset[ScaledKind]) -> None:
+        """Follow these kinds and no others. Objects stay counted while their definition is changed."""
+        served = {kind.resource.group_resource for kind in kinds}
+        for kind in self._custom.keys() - kinds:
+            self._unfollow(kind, is_gone=kind.resource.group_resource not in served)
+        for kind in kinds - self._custom.keys():
+            resource = kind.resource
+            if resource.namespaced:
+                template = self._templates.get(resource.group_resource, TEMPLATE)
+                self._gate.observe_kind(
+                    resource.group, resource.kind, resource.plural, object_readers.shapes(kind, template)
+                )
+                feed = ScaledObjects(kind, template, self._gate, self._invalid, self._prices)
+                self.feeds[resource.group, resource.plural] = feed
+                self.resources[resource.group, resource.plural] = resource
+                listed = self._listed(resource)
+                self._custom[kind] = (listed, self._follow(resource, listed))
+
+    def _unfollow(self, kind: ScaledKind, *, is_gone: bool) -> None:
+        resource = kind.resource
+        _, task = self._custom.pop(kind)
+        task.cancel()
+        feed = self.feeds.pop((resource.group, resource.plural))
+        if is_gone and isinstance(feed, ScaledObjects):
+            feed.withdrawn()
+        del self.resources[resource.group, resource.plural]
+        del self._reflectors[resource]
+        self._without.discard(resource)
+
+    async def _custom_listed(self) -> None:
+        await self._definitions.first.wait()
+        began_s = self._clock()
+        for kind, (listed, _) in list(self._custom.items()):
+            if kind in self._custom:  # its definition may have gone meanwhile
+                await self._first(kind.resource, listed, self._reflectors[kind.resource], began_s)
+                if kind in self._custom and not listed.first.is_set():
+                    self._without.add(kind.resource)
+
+    async def _first(self, resource: Resource, listed: Listed, reflector: Reflector[Any], began_s: float) -> None:
+        """Wait for a list; of a custom resource, until it has gone or is refused for good."""
+        feed = self.feeds.get((resource.group, resource.plural))
+        while not listed.first.is_set():
+            if isinstance(feed, ScaledObjects):
+                is_refused = reflector.refusal not in PASSING and self._clock() - began_s >= GIVE_UP_S
+                if is_refused or self.feeds.get((resource.group, resource.plural)) is not feed:
+                    return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await listed.first.wait()
+
+    def _repriced(self, ref: WorkloadRef) -> None:
+        feed = self.feeds.get((ref.group, ref.resource))
+        if isinstance(feed, ScaledObjects):
+            feed.repriced(ref)
+
+
+def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s: float) -> Watch:
+    """The state of a reflector that began at ``started_s``."""
+    return Watch(
+        resource.group_resource,
+        reflector.synced,
+        now_s - max(reflector.last_heard_s, started_s),
+        reflector.relists,
+        reflector.failures,
+        reflector.last_error,
+    )
+
+
+# Reads one workload from the API server: to settle a pending write, or to answer a check about a workload not seen
+# yet.
+#
+# A LIST by name without a resourceVersion is served from the newest state (KEP-2340), and says as of which version,
+# also where the object is gone. What it brings goes the way of what the watches bring.
+#
+# That an object has gone counts once the watch shows it too. Gates tell each other how far they have come by the
+# versions that they were shown (design.md L8), and a list that shows nothing has none of the deletion.
+
+READ_WITHIN_S = 10.0
+
+SHOWN_WITHIN_S = 1.0
+"""How long a read waits for the watch to show that the object has gone. Usually less than 0.1 s."""
+
+CAUGHT_UP_WITHIN_S = 0.25
+"""How long a watch may take to bring a change that is as late as what was read."""
+
+AGAIN_S = 0.01
+
+
+class Reader:
+    """Reads workloads of a live cluster.
+
+    Args:
+        cluster: what can be read, and where what is read goes.
+    """
+
+    def __init__(self, connection: Connection, gate: Gate, cluster: LiveCluster) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._cluster = cluster
+
+    async def bring(self, ref: WorkloadRef) -> Brought:
+        """Read the present state of a workload, and show it to the gate. Never raises."""
+        if ref[:2] == kinds.RESIZES:
+            ref = ref._replace(resource=kinds.PODS[1])
+        resource = self._cluster.resources.get((ref.group, ref.resource))
+        if resource is None:
+            return self._of_no_kind(ref)
+        try:
+            await self._observe(ref, resource)
+        except ApiError as error:
+            cure = f" ({CURES[error.status]})" if error.status in CURES else ""
+            return Brought(Result.FORBIDDEN if error.status == 403 else Result.REFUSED, False, f"{error}{cure}")
+        except Unreachable as error:
+            return Brought(Result.UNREACHABLE, False, str(error))
+        except TimeoutError:
+            return Brought(Result.BEHIND, False, "its watch has not shown yet that it has gone")
+        return Brought(Result.OK, True)
+
+    async def catch_up(self, refs: Sequence[WorkloadRef]) -> set[WorkloadRef]:
+        """Wait until the watch of workloads of one kind has shown all that was written before this call.
+
+        A list says as of which version it is, however little of it is asked for, and a watch brings changes in order.
+        So it has shown all of them once it brings one that is as late. Where nothing more changes, none comes soon.
+
+        Returns those of which all is known then: not those in a namespace that was not seen yet, and no custom
+        resource, whose cost may be that of its pods. Never raises.
+        """
+        kind, namespaces = refs[0][:2], self._gate.ledger.coverage.namespaces
+        resource = self._cluster.resources.get(kind)
+        known = {ref for ref in refs if ref.namespace in namespaces}
+        if resource is None or not known or isinstance(self._cluster.feeds[kind], ScaledObjects):
+            return set()
+        try:
+            query = [("limit", "1")]
+            answer = await self._connection.call("GET", resource.collection(), query=query, timeout_s=READ_WITHIN_S)
+            async with asyncio.timeout(CAUGHT_UP_WITHIN_S):
+                while not self._cluster.has_shown(resource, version_of(answer)):  # noqa: ASYNC110 (not for long)
+                    await asyncio.sleep(AGAIN_S)
+        except (ApiError, Unreachable, TimeoutError):
+            return set()
+        return known
+
+    def _of_no_kind(self, ref: WorkloadRef) -> Brought:
+        """If a definition is deleted, its objects are gone, and pending writes of them can have no effect any more."""
+        if self._cluster.serves((ref.group, ref.resource)):
+            return Brought(Result.UNKNOWN_KIND, False, "custom resources have not been listed yet")
+        self._gate.observe(ref, None)
+        return Brought(Result.UNKNOWN_KIND, True, "there is no such custom resource that can be scaled")
+
+    async def _observe(self, ref: WorkloadRef, resource: Resource) -> None:
+        if ref.namespace not in self._gate.ledger.coverage.namespaces:
+            await self._list(NAMESPACES, "", ref.namespace)
+            await self._list(LIMIT_RANGES, ref.namespace)
+        name = "" if ref.name.startswith("#") else ref.name  # the name of a create that left it to the server
+        for tree in await self._list(resource, ref.namespace, name):
+            pods = self._cluster.pods_of(ref, tree)
+            if pods:
+                await self._list(PODS, ref.namespace, labels=pods)
+
+    def _is_news(self, resource: Resource, tree: Tree) -> bool:
+        """Whether a read has overtaken the watch of Deployments. Then templates that it had in between are known by its
+        ReplicaSets alone. What the watch shows, it shows in order: ``Rollouts`` sees what is left."""
+        entry = self._gate.ledger.get(WorkloadRef(resource.group, resource.plural, *place_of(tree)))
+        held = entry.observed if entry is not None else None
+        return resource == DEPLOYMENTS and (held is None or held.resource_version != version_of(tree))
+
+    async def _replica_sets(self, deployment: Tree) -> list[Tree]:
+        namespace, _ = place_of(deployment)
+        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(deployment["spec"]["selector"]))
+        return found
+
+    async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
+        """Pass on what a collection has, and return it. If one name was asked for and is not there: that it is gone."""
+        found, version = await self._fetch(resource, namespace, name, labels=labels)
+        made = [each for tree in found if self._is_news(resource, tree) for each in await self._replica_sets(tree)]
+        self._pass_on(resource, found)  # at once with what they have made, or not at all
+        self._pass_on(REPLICA_SETS, made)
+        if name and not found:
+            await self._shown(WorkloadRef(resource.group, resource.plural, namespace, name), version)
+            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version)
+        return found
+
+    async def _fetch(
+        self, resource: Resource, namespace: str, name: str = "", *, labels: str = ""
+    ) -> tuple[list[Tree], str]:
+        """What a collection has, and as of which version."""
+        query: Query = [
+            *([("fieldSelector", f"metadata.name={name}")] if name else []),
+            *([("labelSelector", labels)] if labels else []),
+        ]
+        path = resource.collection(namespace or None)
+        answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
+        return answer.get("items") or [], version_of(answer)
+
+    def _pass_on(self, resource: Resource, trees: Iterable[Tree]) -> None:
+        for tree in trees:
+            self._cluster.read(resource, tree)
+
+    async def _shown(self, ref: WorkloadRef, version: str) -> None:
+        """Wait until the watch has shown that it is gone, as of ``version``. Raises TimeoutError."""
+        async with asyncio.timeout(SHOWN_WITHIN_S):
+            while self._is_held(ref, version):  # noqa: ASYNC110 (seldom, and not for long)
+                await asyncio.sleep(AGAIN_S)
+
+    def _is_held(self, ref: WorkloadRef, version: str) -> bool:
+        """Whether the gate holds an object that is older than ``version``."""
+        entry = self._gate.ledger.get(ref)
+        return entry is not None and entry.observed is not None and is_newer(version, entry.observed.resource_version)

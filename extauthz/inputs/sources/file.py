@@ -1,0 +1,73 @@
+"""WorkspaceQuotas from YAML or JSON files, read once or watched. Errors name file, line, field and cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.core.quota.policies import unread as unread_policies
+from extauthz.core.quota.problems import Problem, dotted
+from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
+from extauthz.core.quota.spec import parse as parse_quota
+from extauthz.core.quota.tree import QuotaTree, QuotaTreeError, TreeProblem
+from extauthz.inputs.files import content
+from extauthz.inputs.files.content import Content, FileProblem, FilesError
+from extauthz.inputs.files.objects import Placed, objects
+from extauthz.inputs.policies import cel
+
+
+class Quotas(NamedTuple):
+    """The quotas of a file or directory."""
+
+    tree: QuotaTree
+    warnings: tuple[FileProblem, ...]
+    """What is allowed and probably a mistake (``QuotaTree.warnings``)."""
+
+
+def load(path: Path) -> Quotas:
+    """Read the quotas of a file, or of every YAML and JSON file of a directory.
+
+    Raises:
+        FilesError: with everything that is wrong with them.
+    """
+    return parse(content.read(path))
+
+
+def parse(contents: Sequence[Content]) -> Quotas:
+    """Read the quotas of files that were read already.
+
+    Raises:
+        FilesError: with everything that is wrong with all of them.
+    """
+    problems: list[FileProblem] = []
+    quotas: list[tuple[WorkspaceQuota, Placed]] = []
+    for each in contents:
+        try:
+            for placed in objects(each):
+                _read(placed, quotas, problems)
+        except FilesError as error:
+            problems += error.problems
+    if problems:
+        raise FilesError(problems)
+    try:
+        tree = QuotaTree.build(quota for quota, _ in quotas)
+    except QuotaTreeError as error:
+        raise FilesError(_located(error.problems, quotas)) from None
+    unread = [_problem(placed, problem) for quota, placed in quotas for problem in unread_policies(quota.policies)]
+    return Quotas(tree, (*_located(tree.warnings, quotas), *unread))
+
+
+def _read(placed: Placed, quotas: list[tuple[WorkspaceQuota, Placed]], problems: list[FileProblem]) -> None:
+    try:
+        quotas.append((parse_quota(placed.tree, cel.compiler()), placed._replace(tree=None)))
+    except QuotaSpecError as error:
+        problems += (_problem(placed, problem) for problem in error.problems)
+
+
+def _located(problems: Sequence[TreeProblem], quotas: Sequence[tuple[WorkspaceQuota, Placed]]) -> list[FileProblem]:
+    return [_problem(quotas[each.position][1], each.problem) for each in problems]
+
+
+def _problem(placed: Placed, problem: Problem) -> FileProblem:
+    return placed.problem(problem.path, dotted(problem.path), problem.detail, problem.cure)

@@ -1,0 +1,183 @@
+"""A quota's page: its bars, who is refused, who uses what and may have more, and what pends."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from extauthz.core.model import WorkloadRef
+from extauthz.serve.servers.api.questions import reference
+from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.routes import Asked
+from extauthz.serve.servers.api.shown import Json
+from extauthz.serve.servers.page import rendering
+from extauthz.serve.servers.page.chart import bars, share
+from extauthz.serve.servers.page.rendering import View, refused
+from extauthz.serve.servers.page.tree import faults
+
+MOST_WORKLOADS = 50
+"""Those that use most, unless all are asked for."""
+
+MOST_ALL = 500
+"""How many ``all`` is. The API has more."""
+
+MOST_CHILDREN = 24
+LOOKED_AT = 200
+"""Quotas below it, to find some that may be seen."""
+
+MOST_REFUSED = 50
+MOST_PENDING = 50
+
+
+class User(NamedTuple):
+    """A workload that uses something of the quota."""
+
+    name: str
+    namespace: str
+    kind: str
+    url: str
+    replicas: int
+    amount: str
+    """Of the resource by which the list is sorted."""
+    reserved: str
+    """Empty: nothing."""
+    wide: float
+    """Its share of the hard limit, as the length of a bar."""
+    headroom: str
+
+
+class PendingWrite(NamedTuple):
+    """A write that was allowed and may still land."""
+
+    name: str
+    namespace: str
+    url: str
+    replicas: str
+    lasting: str
+
+
+class Place(NamedTuple):
+    """A workload that waits for its turn."""
+
+    place: int
+    name: str
+    namespace: str
+    url: str
+    wants: str
+    waits: str
+
+
+async def look(asked: Asked, now_s: float) -> View:
+    """The quota that the path names."""
+    name = asked.request.match_info["quota"]
+    await asked.must_see(Kind.QUOTA, name)
+    one = asked.answers.quota(name)
+    seen = await asked.rights.visible(Kind.QUOTA, one["path"])
+    sort = _sort(one, asked.request.query.get("sort", ""))
+    limit = MOST_ALL if "all" in asked.request.query else MOST_WORKLOADS
+    users, total, kinds = await _users(asked, one, sort, limit)
+    waiting, waiting_total = await refused(asked, now_s, MOST_REFUSED, name)
+    pending, pending_total = await _pending(asked, name)
+    context = {
+        "quota": one,
+        "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
+        "bars": bars(one["resources"]),
+        "faults": faults(one),
+        "workloads": rendering.count(one["workloads"], "workload"),
+        "sort": sort,
+        "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
+        "users": users,
+        "users_total": total,
+        "kinds": kinds,
+        "all_users": rendering.of_quota(name, sort=sort, all="yes") if len(users) < min(total, MOST_ALL) else "",
+        "refused": waiting,
+        "refused_total": waiting_total,
+        "children": await _children(asked, name),
+        "below": rendering.of_tree(below=name),
+        "line": await _line(asked, name) if one["waiting"] else [],
+        "line_total": one["waiting"] or 0,
+        "pending": pending,
+        "pending_total": pending_total,
+    }
+    return View(name, "quota", context)
+
+
+def _sort(one: Json, asked: str) -> str:
+    """The resource that workloads are sorted by: that which is asked for, or the fullest."""
+    if asked in one["resources"]:
+        return asked
+    drawn = bars(one["resources"])
+    return max(drawn, key=lambda bar: bar.percent).resource if drawn else ""
+
+
+async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[User], int, list[Json]]:
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(one["name"]))
+    page = await asked.answers.workloads(one["name"], sort or None, limit, visible)
+    refs: list[WorkloadRef] = [reference(item) for item in page["items"]]
+    rooms = await asked.answers.headrooms(refs, visible)
+    hard = one["resources"].get(sort, {"hard": "0"})["hard"]
+    pairs = zip(page["items"], rooms["items"], strict=True)
+    kinds = [row for row in page["byKind"] if row["device"]]
+    return [_user(item, room, sort, hard) for item, room in pairs], page["total"], kinds
+
+
+def _user(item: Json, room: Json, sort: str, hard: str) -> User:
+    amount = item["used"].get(sort, "0") if item["priced"] else "unknown"
+    return User(
+        item["name"],
+        item["namespace"],
+        item["resource"],
+        rendering.of_workload(item),
+        item["replicas"],
+        amount,
+        item["reserved"].get(sort, ""),
+        share(item["used"].get(sort, "0"), hard),
+        _room(room),
+    )
+
+
+def _room(room: Json) -> str:
+    if "error" in room:
+        return "not known"
+    if room["replicas"] is None:
+        return "no bound" if room["auditReplicas"] is None else f"{room['auditReplicas']} by Audit"
+    more = room["replicas"] - room["observedReplicas"]
+    text = f"{more:,} more" if more > 0 else "no more"
+    return text if room["certain"] else f"{text}, not certain"
+
+
+async def _children(asked: Asked, name: str) -> list[tuple[str, str]]:
+    """Some of those below it. The tree has all."""
+    below = list(islice(asked.answers.names(name), 1, LOOKED_AT))
+    seen = await asked.rights.visible(Kind.QUOTA, below)
+    return [(child, rendering.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
+
+
+async def _line(asked: Asked, name: str) -> list[Place]:
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    page = asked.answers.line(name, MOST_PENDING, visible)
+    return [
+        Place(
+            one["place"],
+            one["name"],
+            one["namespace"],
+            rendering.of_workload(one),
+            f"wants {one['replicas']:,} replicas",
+            rendering.lasting(one["waitsSeconds"]),
+        )
+        for one in page["items"]
+    ]
+
+
+async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(name))
+    page = asked.answers.pending(name, MOST_PENDING, visible)
+    return [pending_write(one) for one in page["items"]], page["total"]
+
+
+def pending_write(one: Json) -> PendingWrite:
+    """A pending write of the API."""
+    to = f"to {one['replicas']:,} replicas" if one["replicas"] is not None else "as many replicas"
+    changes = " and a new template" if one["changesTemplate"] else ""
+    left = rendering.lasting(one["secondsLeft"])
+    return PendingWrite(one["name"], one["namespace"], rendering.of_workload(one), to + changes, left)

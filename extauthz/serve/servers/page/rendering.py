@@ -1,0 +1,314 @@
+"""Templates to HTML, with every value escaped; the files beside them; and the headers of every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import mimetypes
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+
+import jinja2
+
+from extauthz.core import quantities
+from extauthz.core.model import Verdict
+from extauthz.serve.servers.api.history import Filter
+from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.routes import Asked
+from extauthz.serve.servers.api.shown import Json
+
+# Where a thing has its page.
+
+
+HOME = "/"
+QUOTA = "/quotas/{quota}"
+WORKLOAD = "/namespaces/{namespace}/workloads/{resource}/{name}"
+STREAM = "/events"
+"""Before the path of a page: what changes of it."""
+WHY = "/why" + WORKLOAD
+"""A part of the page of a workload, and a page of its own without JavaScript."""
+STATIC = "/static/{file}"
+
+
+def of_quota(name: str, **query: str) -> str:
+    """The page of a quota."""
+    return with_query(QUOTA.format(quota=_segment(name)), query)
+
+
+def of_workload(named: Json) -> str:
+    """The page of a workload that an answer of the API names."""
+    return WORKLOAD.format(**{field: _segment(named[field]) for field in ("namespace", "resource", "name")})
+
+
+def of_why(named: Json) -> str:
+    """Why a workload has its count."""
+    return WHY.removesuffix(WORKLOAD) + of_workload(named)
+
+
+def of_tree(**query: str) -> str:
+    """The tree of quotas, or a part of it."""
+    return with_query(HOME, query)
+
+
+def with_query(path: str, query: Mapping[str, str]) -> str:
+    """The path with those parameters that say something."""
+    told = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(told, errors='replace')}" if told else path
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="", errors="replace")
+
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""No script, style, picture or connection but the page's own, and nothing that others may frame or keep."""
+
+KEPT = "private, max-age=31536000, immutable"
+"""A file beside the page: its address changes when it does."""
+
+FILES: Final = ("page.css", "page.js", "icon.svg", "htmx.min.js", "htmx-sse.min.js")
+
+STEP = 50
+"""Pieces of a page that are written before other work comes in between."""
+
+_HERE: Final = resources.files("extauthz.serve.servers.page")
+
+
+class File(NamedTuple):
+    """A file beside the page."""
+
+    body: bytes
+    content_type: str
+    tag: str
+
+
+def files() -> Mapping[str, File]:
+    """All of them, by name."""
+    return {name: _file(name) for name in FILES}
+
+
+def _file(name: str) -> File:
+    body = _HERE.joinpath("static", name).read_bytes()
+    kind = mimetypes.types_map[f".{name.rpartition('.')[2]}"]
+    return File(body, kind, hashlib.blake2b(body, digest_size=6).hexdigest())
+
+
+class Templates:
+    """Writes HTML. A name that a template does not know is an error."""
+
+    def __init__(self, static: Mapping[str, File]) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.DictLoader(_templates()),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        urls = {name: f"{STATIC.format(file=name)}?v={one.tag}" for name, one in static.items()}
+        self._environment.globals.update(static=urls, of_quota=of_quota)
+
+    async def write(self, name: str, context: Mapping[str, Any]) -> str:
+        """One template, filled in. Other work comes in between: a long page takes some hundredths of a second."""
+        pieces = []
+        for number, piece in enumerate(self._environment.get_template(f"{name}.html").generate(context), 1):
+            pieces.append(piece)
+            if number % STEP == 0:
+                await asyncio.sleep(0)
+        return "".join(pieces)
+
+
+def _templates() -> dict[str, str]:
+    folder = _HERE.joinpath("templates")
+    return {one.name: one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".html")}
+
+
+# Numbers and times as people read them.
+
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+
+
+def lasting(seconds: float) -> str:
+    """How long something lasts, in one unit, so that it changes rarely.
+
+    >>> lasting(59), lasting(150), lasting(7200), lasting(200000)
+    ('under a minute', '2 min', '2 h', '2 d')
+    """
+    if seconds < MINUTE_S:
+        return "under a minute"
+    if seconds < HOUR_S:
+        return f"{int(seconds // MINUTE_S)} min"
+    if seconds < 2 * DAY_S:
+        return f"{int(seconds // HOUR_S)} h"
+    return f"{int(seconds // DAY_S)} d"
+
+
+def since(stamp: str, now_s: float) -> str:
+    """How long ago a time of the API was."""
+    return lasting(now_s - seconds(stamp))
+
+
+def seconds(stamp: str) -> float:
+    """A time of the API, in seconds since the epoch."""
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def clock(at_s: float) -> str:
+    """The time of day in UTC."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "workload"), count(12345, "workload")
+    ('1 workload', '12,345 workloads')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+# What all pages have in common: a question becomes a view, and a view becomes HTML.
+
+MOST_LACKS = 4
+"""Of one workload. The decisions on its own page have all."""
+
+
+class View(NamedTuple):
+    """One page, ready to be written."""
+
+    title: str
+    template: str
+    """``templates/NAME.html`` is the page, ``templates/NAME.live.html`` the part of it that lives."""
+    context: Mapping[str, Any]
+
+
+Found = TypeVar("Found")
+
+Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
+"""A question, and the time in seconds since the epoch → a view. Raises Problem."""
+
+
+async def in_turns(found: Iterable[Found], step: int) -> list[Found]:
+    """All of them. Other work comes in between after each ``step``: a decision must not wait for a page."""
+    taken = []
+    for number, one in enumerate(found, 1):
+        taken.append(one)
+        if number % step == 0:
+            await asyncio.sleep(0)
+    return taken
+
+
+class Lack(NamedTuple):
+    """What one quota lacks for it. Amounts are empty where that quota may not be seen."""
+
+    resource: str
+    quota: str
+    url: str
+    requested: str
+    free: str
+
+
+class Refused(NamedTuple):
+    """A workload that is refused and goes on asking."""
+
+    name: str
+    namespace: str
+    url: str
+    lasting: str
+    times: str
+    """How often it has asked, and when last."""
+    wanted: int | None
+    observed: int | None
+    fits: int | None
+    lacks: list[Lack]
+    sentence: str
+    """Said where nothing is lacking, but something else is wrong."""
+
+
+class Decided(NamedTuple):
+    """A decision."""
+
+    at: str
+    """RFC 3339."""
+    clock: str
+    verdict: str
+    """``allow``, ``deny``, ``unavailable``, or ``audit``: allowed, and would have been refused."""
+    before: int | None
+    to: int | None
+    dry_run: bool
+    who: str
+    sentence: str
+
+
+async def refused(asked: Asked, now_s: float, limit: int, quota: str | None = None) -> tuple[list[Refused], int]:
+    """Workloads that are refused now, those first that have waited longest; and how many there are."""
+    visible = await namespaces(asked, quota)
+    page = await asked.all_veiled(asked.answers.history.episodes(Filter(quota=quota), limit, visible))
+    return [_refused(one, now_s) for one in page["items"]], page["total"]
+
+
+async def namespaces(asked: Asked, quota: str | None = None) -> Container[str]:
+    """Those that the past tells of and who asks may see; or those of one quota and all below it."""
+    answers = asked.answers
+    return await asked.rights.visible(
+        Kind.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
+    )
+
+
+def _refused(one: Json, now_s: float) -> Refused:
+    return Refused(
+        one["name"],
+        one["namespace"],
+        of_workload(one),
+        since(one["since"], now_s),
+        _asked(one["times"], since(one["lastAsked"], now_s)),
+        one["wanted"],
+        one["observedReplicas"],
+        one["fits"],
+        [_lack(row) for row in one["shortages"][:MOST_LACKS]],
+        "" if one["shortages"] else one["sentence"],
+    )
+
+
+def _asked(times: int, last: str) -> str:
+    return f"asked once, {last} ago" if times == 1 else f"asked {times:,} times, last {last} ago"
+
+
+def _lack(row: Json) -> Lack:
+    if row["quota"] is None:
+        return Lack(row["resource"], "", "", row["requested"], "")
+    used, reserved, kept, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "kept", "hard"))
+    free = quantities.format(max(0, hard - used - reserved - kept), row["resource"])
+    return Lack(row["resource"], row["quota"], of_quota(row["quota"]), row["requested"], free)
+
+
+def decided(one: Json) -> Decided:
+    """A decision of the API."""
+    would = Verdict.DENY.value
+    return Decided(
+        one["time"],
+        clock(seconds(one["time"])),
+        "audit" if one["verdict"] == Verdict.ALLOW.value and one["would"] == would else one["verdict"],
+        one["from"],
+        one["to"],
+        one["dryRun"],
+        one["user"] or one["userAgent"] or "",
+        one["sentence"],
+    )

@@ -1,0 +1,150 @@
+"""The page's paths: whole pages, files beside them, and streams. The API's ``Access`` says who may see what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from extauthz.serve.servers.api.rights import Access, Problem, Rights
+from extauthz.serve.servers.api.routes import Asked, Known
+from extauthz.serve.servers.bodies import Share
+from extauthz.serve.servers.page import live, quota, rendering, tree, workload
+from extauthz.serve.servers.page.cluster import Cluster
+from extauthz.serve.servers.page.live import Client, Knowledge, Streams, digest
+from extauthz.serve.servers.page.rendering import HEADERS, KEPT, Look, Templates, files
+from extauthz.serve.servers.page.why import Why
+
+LOOKS: Final[dict[str, Look]] = {
+    rendering.HOME: tree.look,
+    rendering.QUOTA: quota.look,
+    rendering.WORKLOAD: workload.look,
+}
+
+LIVE: Final = "<!-- live -->"
+"""Where the part that lives is put into a page. No value can be that: each is escaped."""
+
+Handler = Callable[[web.Request, Rights], Awaitable[web.StreamResponse]]
+
+
+class Page:
+    """All paths of the page, for those whom ``access`` lets in.
+
+    Args:
+        known: what is known; ``None``: the gate is still reading.
+        knowledge: what the gate says of itself.
+        clock: seconds since the epoch.
+        why: explains a workload's count; without it no cluster is read.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        access: Access,
+        knowledge: Callable[[], Knowledge],
+        clock: Callable[[], float] = time.time,
+        why: Why | None = None,
+    ) -> None:
+        self._known = known
+        self._access = access
+        self._knowledge = knowledge
+        self._clock = clock
+        self._static = files()
+        self._why = why or Why(Cluster(lambda: None))
+        self._share = Share()
+        self._streams = Streams()
+        self._templates = Templates(self._static)
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve it there, and end its streams when that ends: they would hold up a stop."""
+        app.add_routes(self.routes())
+
+        async def leave(_: web.Application) -> None:
+            await self._streams.leave()
+
+        app.on_shutdown.append(leave)
+
+    def routes(self) -> list[web.RouteDef]:
+        """The paths."""
+        pages = [web.get(path, self._guarded(self._page_of(look))) for path, look in LOOKS.items()]
+        streams = [
+            web.get(rendering.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
+            for path, look in LOOKS.items()
+        ]
+        why = web.get(rendering.WHY, self._guarded(self._why_page))
+        return [*pages, *streams, why, web.get(rendering.STATIC, self._guarded(self._file))]
+
+    def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            rights: Rights | None = None
+            try:
+                rights = await self._access.rights(request)
+                return await handler(request, rights)
+            except Problem as problem:
+                self._access.answered(request, rights, problem.status)
+                return self._html(await self._templates.write("problem", problem.shown()), problem.status)
+
+        return guarded
+
+    def _page_of(self, look: Look) -> Handler:
+        async def page(request: web.Request, rights: Rights) -> web.StreamResponse:
+            template, context = await self._view(look, request, rights)
+            part = await self._templates.write(f"{template}.live", context)
+            query = {**request.query, "seen": digest(part)}
+            stream = rendering.with_query(rendering.STREAM + request.rel_url.raw_path, query)
+            self._access.answered(request, rights, 200)
+            return self._html(
+                (await self._templates.write(template, {**context, "stream": stream})).replace(LIVE, part)
+            )
+
+        return page
+
+    async def _why_page(self, request: web.Request, rights: Rights) -> web.StreamResponse:
+        """A part of a page for htmx; a whole one for others."""
+        template, context = await self._view(self._why.look, request, rights)
+        is_part = request.headers.get("HX-Request") == "true"
+        self._access.answered(request, rights, 200)
+        return self._html(await self._templates.write(f"{template}.part" if is_part else template, context))
+
+    def _stream_of(self, look: Look) -> Handler:
+        async def stream(request: web.Request, rights: Rights) -> web.StreamResponse:
+            async def write() -> str:
+                now = await self._access.rights(request)  # they may have been taken away meanwhile
+                template, context = await self._view(look, request, now)
+                return await self._templates.write(f"{template}.live", context)
+
+            person = rights.name
+            self._streams.admit(person)
+            await self._view(look, request, rights)
+            headers = HEADERS | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+            response = web.StreamResponse(headers=headers)
+            self._access.answered(request, rights, 200)
+            await response.prepare(request)
+            client = Client(response.write, lambda: request.transport is None)
+            await self._streams.follow(client, person, request.query.get("seen", ""), write)
+            return response
+
+        return stream
+
+    async def _view(self, look: Look, request: web.Request, rights: Rights) -> tuple[str, Mapping[str, Any]]:
+        view = await look(self._asked(request, rights), self._clock())
+        said = await live.shown(self._knowledge(), rights)
+        return view.template, {"title": view.title, "knows": said, **view.context}
+
+    def _asked(self, request: web.Request, rights: Rights) -> Asked:
+        answers = self._known()
+        if answers is None:
+            raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
+        return Asked(answers, rights, request, self._share)
+
+    async def _file(self, request: web.Request, rights: Rights) -> web.StreamResponse:
+        found = self._static.get(request.match_info["file"])
+        if found is None:
+            raise Problem(404, "there is no such file")
+        headers = HEADERS | {"ETag": f'"{found.tag}"', "Cache-Control": KEPT}
+        return web.Response(body=found.body, content_type=found.content_type, charset="utf-8", headers=headers)
+
+    def _html(self, text: str, status: int = 200) -> web.Response:
+        return web.Response(text=text, content_type="text/html", charset="utf-8", headers=HEADERS, status=status)

@@ -1,0 +1,114 @@
+"""A platform's own service, asked for quotas and for the largest replica counts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.gate import Gate
+from extauthz.inputs.sources.gathering import Quotas
+from extauthz.inputs.sources.http import Client, Endpoint
+from extauthz.inputs.sources.max_scale import MaxScale
+from extauthz.inputs.sources.services import SERVICES
+from extauthz.serve.service import notifying
+from extauthz.serve.service.collector import spare_the_collector
+from extauthz.serve.service.inputs import Clock, QuotaInput, Stale
+from extauthz.serve.service.setting_types import scheme
+from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Metrics
+
+
+def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
+    """Where a service is, with the credentials of the settings."""
+    one = settings
+    return Endpoint(url, timeout_s, one.source_token_file, one.source_ca, one.source_cert, one.source_key)
+
+
+class Told:
+    """Counts results of requests. Logs each new error once, and the end of errors."""
+
+    def __init__(self, source: str, endpoint: Endpoint, log: Log, metrics: Metrics) -> None:
+        self._source = source
+        self._url = endpoint.shown
+        self._log = log
+        self._metrics = metrics
+        self._failing = ""
+
+    def __call__(self, result: str, why: str) -> None:
+        self._metrics.asked(self._source, result, time.time())
+        if why and why != self._failing:
+            self._log.event("warning", "source-failed", source=self._source, url=self._url, error=why)
+        if self._failing and not why:
+            self._log.event("info", "source-answers", source=self._source, url=self._url)
+        self._failing = why
+
+
+def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> MaxScale | None:
+    """The client for replica bounds, if a service is set. It must be entered."""
+    if settings.max_scale is None:
+        return None
+    where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
+    bounds = Bounds(settings.max_scale_ttl_s, settings.max_scale_keep_s)
+    return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
+
+
+class ServiceQuotaInput(QuotaInput):
+    """Quotas from a service."""
+
+    name = "quotas"
+
+    def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics, clock: Clock) -> None:
+        assert isinstance(settings.quotas, str)
+        self.known = asyncio.Event()
+        self._stale_after_s = settings.stale_after_s
+        self._gate = gate
+        self._log = log
+        self._metrics = metrics
+        self._clock = clock
+        self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
+        told = Told(self.name, self._endpoint, log, metrics)
+        follow = SERVICES[scheme(settings.quotas)]
+        self._quotas = follow(self._endpoint, settings.quotas_every_s, self._accept, told, clock)
+        self._receivers = notifying.names(settings)
+        self._faults: dict[str, str] = {}
+
+    async def follow(self) -> None:
+        """Ask for ever."""
+        await self._quotas.run()
+
+    def missing(self) -> list[str]:
+        """What is missing: its first answer, if it has not come."""
+        if self.known.is_set():
+            return []
+        why = f": {self._quotas.error}" if self._quotas.error else ""
+        return [f"{self._endpoint.shown} has not said yet what quotas there are{why}"]
+
+    def notes(self) -> list[str]:
+        """Which quotas are not in force as they are written."""
+        return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
+
+    def stale(self) -> Stale | None:
+        """Whether its last good answer is too old."""
+        good_s = self._quotas.good_s
+        if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
+            return None
+        error = self._quotas.error
+        return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
+
+    def _accept(self, quotas: Quotas) -> None:
+        if self._gate.written is not quotas.tree or not self.known.is_set():
+            self._gate.load_quotas(quotas.tree, self._clock())
+            spare_the_collector()
+        self._metrics.reload(self.name, "ok", time.time())
+        self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
+        for warning in [*map(str, quotas.warnings), *notifying.odd(quotas.tree, self._receivers)]:
+            self._log.event("warning", "odd", source=self.name, problem=warning)
+        faults = {one.name: one.why for one in quotas.faults}
+        for name, why in faults.items():
+            if self._faults.get(name) != why:
+                self._metrics.reload(self.name, "refused", time.time())
+                self._log.event("error", "refused", source=self.name, problems=[f"quota {name}: {why}"])
+        self._faults = faults
+        self.known.set()

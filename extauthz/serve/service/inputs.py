@@ -1,0 +1,190 @@
+"""Quotas and state, each from a file or from a cluster: known before the gate serves, and followed while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from extauthz.core.model import WorkloadRef
+from extauthz.inputs.cluster.live import Watch
+from extauthz.inputs.files.content import FileProblem, FilesError
+from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.settlement.reads import ConsistentReads
+from extauthz.serve.service.collector import spare_the_collector
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Observer
+
+Value = TypeVar("Value")
+
+Clock: TypeAlias = Callable[[], float]
+"""Seconds, monotonic. Whoever runs a gate gives it: the system's clock or that of a simulated world."""
+
+Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
+"""Reads a workload, within a bounded time, and gives the result to the gate."""
+
+
+class Stale(NamedTuple):
+    """What an input knows may be out of date."""
+
+    why: str
+    coverage: bool
+    """Whether it decides which quotas cover what: quotas, or the labels of namespaces."""
+
+
+class Input:
+    """Where quotas, the state or a shared ledger come from."""
+
+    name: str
+    """``quotas``, ``state`` or ``ledger``, as in flags and metrics."""
+    known: asyncio.Event
+    """Set once what it brings is in force."""
+
+    async def load(self) -> None:
+        """Put in force what can be loaded at once.
+
+        Raises:
+            FilesError: a file cannot be used.
+        """
+
+    async def follow(self) -> None:
+        """Put every change in force, for ever. Ends by cancellation."""
+        raise NotImplementedError
+
+    def missing(self) -> list[str]:
+        """Why it is not ``known`` yet."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """Notes for ``/readyz`` while it serves."""
+        return []
+
+    def stale(self) -> Stale | None:
+        """Why growth cannot rely on it; ``None``: it can."""
+        return None
+
+    def watches(self) -> Iterable[Watch]:
+        """The watches that it uses, as far as an operator must look at them."""
+        return ()
+
+
+class QuotaInput(Input):
+    """Where quotas come from."""
+
+    def status_writes(self) -> Mapping[str, int]:
+        """Statuses written, by result."""
+        return {}
+
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas have a condition that is False, by its type."""
+        return {}
+
+
+class StateInput(Input):
+    """Where the state comes from. It also ends pending writes."""
+
+    reads: ConsistentReads | None = None
+    """Reads one workload anew; ``None``: there is no way."""
+    observers: Sequence[Observer] = ()
+    """Told of each decision."""
+
+    def is_believed(self) -> bool:
+        """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
+        return False
+
+    def event_writes(self) -> Mapping[str, int]:
+        """Events written about decisions, by result."""
+        return {}
+
+    def may_ask_for(self, ref: WorkloadRef) -> int | None:
+        """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
+        return None
+
+    async def list_anew(self) -> None:
+        """Everything that was written before this call is known after it."""
+
+
+class Taken(NamedTuple):
+    """The result of putting a value in force, for the log."""
+
+    counts: dict[str, object]
+    """``{"quotas": 12}``."""
+    warnings: Sequence[FileProblem] = ()
+
+
+class FileInput(Input, Generic[Value]):
+    """One watched file or directory; the last good content holds. It is believed as it is: nobody can tell that it
+    is out of date.
+
+    Args:
+        name: as in ``Input``.
+        watched: reads it in a thread, now and after every change.
+        put_in_force: takes the value, on the event loop.
+    """
+
+    def __init__(
+        self, name: str, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
+    ) -> None:
+        self.name = name
+        self.known = asyncio.Event()
+        self.refused = False
+        """The last change was refused: what is in force is not what the path holds."""
+        self._watched = watched
+        self._put_in_force = put_in_force
+        self._log = log
+        self._metrics = metrics
+
+    async def load(self) -> None:
+        """Read it and put it in force.
+
+        Raises:
+            FilesError: with everything that is wrong with it.
+        """
+        self._accept(await asyncio.to_thread(self._watched.load))
+
+    async def follow(self) -> None:
+        """Put every good change in force, for ever. A refused change leaves the last good value."""
+        await self._watched.watch(self._accept, self._refuse)
+
+    def missing(self) -> list[str]:
+        """Nothing is missing: it is read before anybody can ask."""
+        return [] if self.known.is_set() else [f"{self.name} is being read"]
+
+    def notes(self) -> list[str]:
+        """Whether a change was refused."""
+        return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
+
+    def _accept(self, value: Value) -> None:
+        counts, warnings = self._put_in_force(value)
+        self.refused = False
+        self.known.set()
+        spare_the_collector()
+        self._metrics.reload(self.name, "ok", time.time())
+        self._log.event("info", "loaded", source=self.name, **counts)
+        for warning in warnings:
+            self._log.event("warning", "odd", source=self.name, problem=str(warning))
+
+    def _refuse(self, error: FilesError) -> None:
+        self.refused = True
+        self._metrics.reload(self.name, "refused", time.time())
+        self._log.event("error", "refused", source=self.name, problems=[str(problem) for problem in error.problems])
+
+
+class QuotaFileInput(FileInput[Value], QuotaInput):
+    """Quotas from files."""
+
+
+class StateFileInput(FileInput[Value], StateInput):
+    """A state file. It has no watch that could settle a pending write: the landing window ends it, and then the file
+    is believed."""
+
+    def __init__(
+        self, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
+    ) -> None:
+        super().__init__("state", watched, put_in_force, log, metrics)
+
+    def is_believed(self) -> bool:
+        """While a change of the file stands refused, pending writes stay."""
+        return not self.refused

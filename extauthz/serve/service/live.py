@@ -1,0 +1,340 @@
+"""Quotas and state from a live cluster: followed by watches, read where a pending write waits."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.admission import CLAMP_NAME, NAME
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.custom import Where
+from extauthz.core.quota.problems import Standing
+from extauthz.inputs.cluster.event_handlers import InvalidObjects
+from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
+from extauthz.inputs.kube import webhooks
+from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
+from extauthz.inputs.kube.resource import Calls, Resource
+from extauthz.inputs.kube.webhooks import Webhooks
+from extauthz.inputs.settlement.reads import ConsistentReads, Result
+from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
+from extauthz.serve.ledger_store.replica import Progress
+from extauthz.serve.service.inputs import Clock, QuotaInput, Stale, StateInput
+from extauthz.serve.service.setting_types import OFF
+from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.autoscalers import Autoscalers
+from extauthz.tell.observe.ceilings import Ceilings
+from extauthz.tell.observe.kube_events import KubeEvents
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.quota_facts import Ahead
+from extauthz.tell.observe.quota_status import Facts
+from extauthz.tell.observe.status import StatusWriter
+
+_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
+
+
+class Watchdog:
+    """Tells of watches that fail, each error once, and which one is stalled."""
+
+    def __init__(self, log: Log, stale_after_s: float) -> None:
+        self._log = log
+        self._stale_after_s = stale_after_s
+        self._told: dict[str, str] = {}
+
+    def look(self, watches: Iterable[Watch]) -> None:
+        """Log what has gone wrong since the last look."""
+        for one in watches:
+            if one.error and self._told.get(one.resource) != one.error:
+                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
+            self._told[one.resource] = one.error
+
+    def stale(self, watches: Iterable[Watch]) -> Stale | None:
+        """The watch that was silent for too long: of those that say what is covered, or else of all, the longest."""
+        # What was never listed is unknown, and refused as that.
+        silent = [one for one in watches if one.synced and one.age_s > self._stale_after_s]
+        if not silent:
+            return None
+        oldest = max(silent, key=lambda one: (one.resource in _SAY_WHAT_IS_COVERED, one.age_s))
+        why = f" ({oldest.error})" if oldest.error else ""
+        said = f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        return Stale(said, oldest.resource in _SAY_WHAT_IS_COVERED)
+
+
+def waiting(watches: Iterable[Watch]) -> list[str]:
+    """What has not been listed yet, and why."""
+    return [
+        f"{one.resource} has not been listed yet{f': {one.error}' if one.error else ''}"
+        for one in watches
+        if not one.synced
+    ]
+
+
+StatusHandler: TypeAlias = Callable[[Facts, Tree], None]
+"""Told of each status that was written."""
+
+
+class StatusWritten(NamedTuple):
+    """What a status says beside what the gate knows itself, and who is told of it."""
+
+    receivers: frozenset[str]
+    """Names that ``spec.notify`` may have."""
+    wrote: Iterable[StatusHandler]
+    serving: Callable[[], Serving]
+    """Who asks the gates."""
+    ahead: Callable[[], Ahead | None]
+    """What is told before anything is refused; ``None``: it is not known yet."""
+
+
+class LiveQuotaInput(QuotaInput):
+    """WorkspaceQuotas of a cluster."""
+
+    name = "quotas"
+
+    def __init__(
+        self,
+        connection: Connection,
+        gate: Gate,
+        watchdog: Watchdog,
+        log: Log,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        status: StatusWritten | None,
+    ) -> None:
+        self.known = asyncio.Event()
+        self._clock = clock
+        self._started_s = clock()
+        self._gate = gate
+        self._watchdog = watchdog
+        self._log = log
+        self._metrics = metrics
+        self._quotas = LiveQuotas(connection, self._accept, clock=clock)
+        self._status: StatusWriter | None = None
+        if status is not None:
+            self._status = StatusWriter(
+                connection,
+                gate,
+                self._standings,
+                tell=log.event,
+                receivers=status.receivers,
+                wrote=status.wrote,
+                serving=status.serving,
+                ahead=status.ahead,
+            )
+        self._in_force: Quotas | None = None
+        self._faults: dict[str, str] = {}
+
+    async def follow(self) -> None:
+        """Follow for ever, and write back to each quota how it stands."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._quotas.run())
+            if self._status is not None:
+                group.create_task(self._status.run())
+
+    @property
+    def progress(self) -> Progress:
+        """How far what is in force has come."""
+        return self._quotas
+
+    def status_writes(self) -> Mapping[str, int]:
+        """How many there were, by what became of them."""
+        return self._status.results if self._status is not None else {}
+
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas have a condition that is False, by its type."""
+        return self._status.failing() if self._status is not None else {}
+
+    def _standings(self) -> Iterable[Standing]:
+        return self._in_force.standings if self._in_force is not None else ()
+
+    def watches(self) -> Iterator[Watch]:
+        """Its one watch."""
+        reflector = self._quotas.reflector
+        yield watch(reflector.resource, reflector, self._clock(), self._started_s)
+
+    def missing(self) -> list[str]:
+        """Its list, if that is not in."""
+        return [] if self.known.is_set() else waiting(self.watches()) or ["quotas are being put in force"]
+
+    def notes(self) -> list[str]:
+        """Which quotas are not in force as they are written."""
+        return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
+
+    def stale(self) -> Stale | None:
+        """Whether its watch is stalled."""
+        self._watchdog.look(self.watches())
+        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _accept(self, quotas: Quotas) -> None:
+        before, self._in_force = self._in_force, quotas
+        if before is None or before.tree is not quotas.tree:
+            self._gate.load_quotas(quotas.tree, self._clock())
+            self._metrics.reload(self.name, "ok", time.time())
+            self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
+            for warning in quotas.warnings:
+                self._log.event("warning", "odd", source=self.name, problem=str(warning))
+        self._tell_faults({one.name: one.why for one in quotas.faults})
+        self.known.set()
+
+    def _tell_faults(self, faults: dict[str, str]) -> None:
+        for name, why in faults.items():
+            if self._faults.get(name) != why:
+                self._metrics.reload(self.name, "refused", time.time())
+                self._log.event("error", "refused", source=self.name, problems=[f"WorkspaceQuota {name}: {why}"])
+        self._faults = faults
+
+
+class LiveStateInput(StateInput):
+    """Workloads and what they cost, of a cluster."""
+
+    name = "state"
+    reads: ConsistentReads
+
+    def __init__(
+        self,
+        connection: Connection,
+        gate: Gate,
+        watchdog: Watchdog,
+        log: Log,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        templates: Mapping[str, Where],
+        write_events: bool,
+        looks_ahead: bool,
+    ) -> None:
+        self._gate = gate
+        self._watchdog = watchdog
+        self._log = log
+        self._metrics = metrics
+        self._cluster = LiveCluster(
+            connection, gate, InvalidObjects(self._unreadable), templates=templates, clock=clock
+        )
+        self.known = self._cluster.synced
+        reader = Reader(connection, gate, self._cluster)
+        self.reads = ConsistentReads(reader.bring, gate.ledger.pending, self._tell_read, clock, reader.catch_up)
+        self._reads_refused: dict[str, str] = {}
+        self._events: KubeEvents | None = None
+        if write_events:
+            instance = socket.gethostname()  # a pod's name, unless it is told otherwise
+            self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
+        self.ceilings: Ceilings | None = None
+        """Autoscalers whose maximum never fits; ``None``: nobody would be told."""
+        if looks_ahead:
+            found = (self._events.never_fits,) if self._events is not None else ()
+            self.ceilings = Ceilings(Autoscalers(connection, clock), gate, clock=clock, tell=log.event, found=found)
+        self.observers = (self._events.decided,) if self._events is not None else ()
+        self.status_written = self._events.status_written if self._events is not None else None
+
+    async def follow(self) -> None:
+        """Follow for ever, and read where a pending write waits for it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.run())
+            await self.known.wait()
+            self._metrics.reload(self.name, "ok", time.time())
+            ledger = self._gate.ledger
+            self._log.event(
+                "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
+            )
+            group.create_task(self.reads.run())
+            if self._events is not None:
+                group.create_task(self._events.run())
+            if self.ceilings is not None:
+                group.create_task(self.ceilings.run())
+
+    def event_writes(self) -> Mapping[str, int]:
+        """How many there were, by what became of them."""
+        return self._events.results if self._events is not None else {}
+
+    def may_ask_for(self, ref: WorkloadRef) -> int | None:
+        """As it was listed last."""
+        return self.ceilings.most(ref) if self.ceilings is not None else None
+
+    @property
+    def progress(self) -> Progress:
+        """How far what was shown to the gate has come."""
+        return self._cluster
+
+    async def list_anew(self) -> None:
+        """List all that counts once more, beside the watches."""
+        await self._cluster.list_anew()
+
+    def watches(self) -> Iterator[Watch]:
+        """All of them."""
+        return self._cluster.watches()
+
+    def missing(self) -> list[str]:
+        """Lists that are not in."""
+        return [] if self.known.is_set() else waiting(self.watches()) or ["the cluster is being read"]
+
+    def stale(self) -> Stale | None:
+        """Whether a watch is stalled."""
+        self._watchdog.look(self.watches())
+        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _unreadable(self, resource: Resource, name: str, why: str) -> None:
+        self._metrics.unreadable(resource.group_resource)
+        self._log.event("error", "unreadable-object", resource=resource.group_resource, name=name, why=why)
+
+    def _tell_read(self, result: Result, ref: WorkloadRef, ended: int, why: str) -> None:
+        self._metrics.read(result.value, ended)
+        kind = ref.group_resource
+        if result in (Result.FORBIDDEN, Result.REFUSED, Result.UNREACHABLE) and self._reads_refused.get(kind) != result:
+            self._log.event("warning", "read-failed", workload=str(ref), error=why)
+        if result is Result.OK:
+            self._reads_refused.pop(kind, None)
+        else:
+            self._reads_refused[kind] = result
+
+
+EVERY_S = 10.0
+"""How often they are read: two objects by name."""
+
+RIGHT = "the gates need get of validatingwebhookconfigurations and mutatingwebhookconfigurations named {}"
+
+
+class Askers:
+    """Who asks the gates.
+
+    Args:
+        to_lower: whether somebody has asked to lower a count.
+    """
+
+    def __init__(self, settings: Settings, log: Log, to_lower: Callable[[], bool]) -> None:
+        self._audits = settings.mode == "audit"
+        self._has_webhook = settings.webhook is not None
+        self._by_envoy = settings.grpc != OFF
+        self._configuration = settings.webhook_configuration
+        self._log = log
+        self._to_lower = to_lower
+        self._webhooks: Webhooks | None = None
+        self._unknown = ""
+
+    def serving(self) -> Serving:
+        """As far as is known."""
+        return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower())
+
+    async def run(self, api: Calls) -> None:
+        """Read them again and again, for ever; at once if there is no webhook."""
+        while self._has_webhook:
+            await self.look(api)
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self, api: Calls) -> None:
+        """Read them once. What cannot be read is not known; without an answer, what was known stays."""
+        try:
+            self._webhooks = await webhooks.read(api, self._configuration, {NAME, CLAMP_NAME}.__contains__)
+            unknown = ""
+        except ApiError as error:
+            self._webhooks = None
+            unknown = RIGHT.format(self._configuration) if error.status in (401, 403) else str(error)
+        except Unreachable:
+            return
+        if unknown and unknown != self._unknown:
+            self._log.event("warning", "webhook-unknown", why=unknown)
+        self._unknown = unknown

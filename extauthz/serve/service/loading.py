@@ -1,0 +1,120 @@
+"""Puts settings together from flags, environment and file, and says which of them is at fault in one line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from extauthz.inputs.files import options
+from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
+from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
+from extauthz.tell.notify import receivers
+
+SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+"""What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
+(k8s.io/kubernetes/pkg/kubelet/envvars). They are not ours, and no setting may have a name of this form."""
+
+
+_SETTINGS: Final[TypeAdapter[Settings]] = TypeAdapter(Settings)
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
+    """The effective settings: a flag wins over the environment, the environment over the file.
+
+    Args:
+        flags: by field name, only those that were given.
+        environ: the process's environment; empty values count as not given.
+        config: the YAML file of ``--config``. Without it, the one that the variable ``EXTAUTHZ_CONFIG`` names.
+
+    Raises:
+        SettingsError: in flags or environment; its subclass ConfigFileError: in the file.
+    """
+    origin = "--config"
+    if config is None and environ.get(CONFIG):
+        origin, config = CONFIG, Path(environ[CONFIG])
+    from_file = {} if config is None else _read(config, origin)
+    from_environ = _environment(environ)
+    try:
+        return _SETTINGS.validate_python({**from_file, **from_environ, **flags})
+    except ValidationError as error:
+        raise _explained(error, flags, from_environ, config) from None
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """The effective settings under the names that flags and files use, without the URLs of receivers, which are
+    secrets."""
+    told = _SETTINGS.dump_python(settings, mode="json") | {"notify": [receivers.shown(one) for one in settings.notify]}
+    return {word(name): value for name, value in told.items()}
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    known = {variable(field): field for field in described()}
+    ours = {name: value for name, value in environ.items() if name.startswith(ENV_PREFIX) and value and name != CONFIG}
+    for name in ours:
+        if name not in known and not SERVICE_LINK.fullmatch(name.removeprefix(ENV_PREFIX)):
+            raise SettingsError(f"{name}: no such setting{_did_you_mean(name, known)}")
+    return {known[name]: value for name, value in ours.items() if name in known}
+
+
+def _read(path: Path, origin: str) -> dict[str, Any]:
+    try:
+        tree = options.load(path.read_bytes())
+    except OSError as error:
+        raise ConfigFileError(f"{origin}: {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigFileError(f"{path}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigFileError(f"{path}: it is nested too deep; settings need no more than three levels") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigFileError(f"{path}: must hold a mapping of settings; write for example `grpc: 127.0.0.1:9191`")
+    fields = {word(field): field for field in described()}
+    for key in tree:
+        if key not in fields:
+            raise ConfigFileError(f"{path}: {key}: no such setting{_did_you_mean(str(key), fields)}")
+    return {fields[key]: value for key, value in tree.items()}
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "; `extauthz serve --help` lists them"
+
+
+_NUMBERS: Final = ("float_parsing", "int_parsing", "int_from_float", "finite_number", "greater_than", "less_than")
+
+
+def _number(field: str, kind: str, given: object) -> str:
+    """What to write in place of a wrong number."""
+    info = described().get(field)
+    if info is None or not kind.startswith(_NUMBERS):
+        return ""
+    instead = f"write for example {info.default:g}" if isinstance(info.default, int | float) else "write a number"
+    unit = " (seconds)" if field.endswith("_s") else ""
+    return f", not {str(given)[:60]!r}; {instead}{unit}"
+
+
+def _explained(
+    error: ValidationError, flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None
+) -> SettingsError:
+    kind: type[SettingsError] = SettingsError
+    lines = []
+    for problem in error.errors():
+        field = str(problem["loc"][0]) if problem["loc"] else ""
+        what = problem["msg"].removeprefix("Value error, ") + _number(field, problem["type"], problem["input"])
+        if field in flags:
+            lines.append(f"--{word(field)}: {what}")
+        elif field in environ:
+            lines.append(f"{variable(field)}: {what}")
+        elif field:
+            kind = ConfigFileError
+            lines.append(f"{config}: {word(field)}: {what}")
+        else:
+            lines.append(what)
+    return kind("\n".join(lines))

@@ -1,0 +1,326 @@
+"""Quotas, state, shared ledger and policies as the settings name them, put in force in one gate."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.coverage import Coverage
+from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.files.content import FileProblem
+from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.kube.connection import Connection
+from extauthz.inputs.policies.plugins import AGAIN_S, Host, LivePolicy, Missing, Patience, enlisted
+from extauthz.inputs.sources import file as quota_file
+from extauthz.serve.ledger_store.committing import Committer
+from extauthz.serve.ledger_store.kubernetes import KubernetesStore
+from extauthz.serve.ledger_store.replica import Progress
+from extauthz.serve.ledger_store.store import LedgerStore
+from extauthz.serve.service import notifying
+from extauthz.serve.service.http import ServiceQuotaInput
+from extauthz.serve.service.inputs import (
+    Clock,
+    Input,
+    QuotaFileInput,
+    QuotaInput,
+    StateFileInput,
+    StateInput,
+    Taken,
+)
+from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
+from extauthz.serve.service.notifying import Notifying
+from extauthz.serve.service.pod_groups import declared
+from extauthz.serve.service.setting_types import SettingsError
+from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.tell.observe.ceilings import NeverFit
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.quota_facts import Ahead
+
+# Quotas that cover no namespace: allowed, and most often a label that is spelled wrong.
+
+MOST_TOLD = 20
+"""So many are reported one by one."""
+
+
+def unmatched(coverage: Coverage, quotas: Path) -> list[FileProblem]:
+    """A warning for each quota whose ``namespaceSelector`` selects none of the namespaces that the state shows.
+
+    Before a state is known there is none.
+    """
+    if not coverage.namespaces:
+        return []
+    selecting = [node for node in coverage.tree.nodes if node.quota.namespace_selector is not None]
+    names = sorted(node.quota.name for node in selecting if not coverage.selection.of(node))
+    told = [_warning(quotas, f"WorkspaceQuota {name}", "its namespaceSelector selects") for name in names[:MOST_TOLD]]
+    if len(names) > MOST_TOLD:
+        told.append(
+            _warning(quotas, f"{len(names) - MOST_TOLD} WorkspaceQuotas more", "their namespaceSelectors select")
+        )
+    return told
+
+
+def _warning(quotas: Path, who: str, what: str) -> FileProblem:
+    cure = "compare it with the labels of the namespaces in the state"
+    return FileProblem(str(quotas), None, who, f"{what} no namespace", cure)
+
+
+# The ledger that this gate shares with others, as one more input: known before it serves, followed while it does.
+
+
+class LedgerInput(Input):
+    """A committer and the store that it follows. It is never stale: a grant is written before it is answered, and old
+    knowledge shows then. So nobody must look at its watch either."""
+
+    name = "ledger"
+
+    def __init__(self, committer: Committer, metrics: Metrics) -> None:
+        self._committer = committer
+        self._metrics = metrics
+        self.known = committer.known
+        self.commit = committer.commit
+
+    async def follow(self) -> None:
+        """Follow for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._committer.run())
+            await self.known.wait()
+            self._metrics.reload(self.name, "ok", time.time())
+
+    def missing(self) -> list[str]:
+        """What is missing: its list, if that is not here yet."""
+        return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
+
+    def notes(self) -> list[str]:
+        """Notes for ``/readyz`` if the ledger holds growth back."""
+        return self._committer.notes()
+
+
+# How far this gate has come in seeing the cluster: what gates that share a ledger hold each other against.
+
+
+class Together:
+    """How far several sources have come."""
+
+    def __init__(self, parts: tuple[Progress, ...]) -> None:
+        self._parts = parts
+
+    def seen(self) -> Mapping[str, int]:
+        return {kind: version for part in self._parts for kind, version in part.seen().items()}
+
+    def has_reached(self, kind: str, version: int) -> bool:
+        return all(part.has_reached(kind, version) for part in self._parts)
+
+
+class Into(NamedTuple):
+    """Where quotas come into force, and who is notified."""
+
+    gate: Gate
+    log: Log
+    metrics: Metrics
+    clock: Clock
+    notifying: Notifying | None = None
+    """``None``: there are no receivers of notices."""
+    serving: Callable[[], Serving] = Serving
+    """Who asks the gates."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of the gate."""
+
+    quotas: QuotaInput
+    state: StateInput
+    ledger: LedgerInput | None
+    """``None``: there is no other gate."""
+
+    def __iter__(self) -> Iterator[Input]:
+        yield from (self.quotas, self.state)
+        if self.ledger is not None:
+            yield self.ledger
+
+
+def inputs(settings: Settings, into: Into, connection: Connection | None, store: LedgerStore | None = None) -> Inputs:
+    """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
+    kept there too, unless ``store`` is given."""
+    watchdog = Watchdog(into.log, settings.stale_after_s)
+    state = _state(settings, into, connection, watchdog)
+    events = state.status_written if isinstance(state, LiveStateInput) else None
+    ceilings = state.ceilings.by_quota if isinstance(state, LiveStateInput) and state.ceilings is not None else None
+    if into.notifying is not None and ceilings is not None:
+        into.notifying.notices.ceilings = ceilings
+    quotas = _quotas(settings, into, connection, watchdog, events, partial(_ahead, settings, ceilings))
+    if settings.ledger != KUBERNETES:
+        return Inputs(quotas, state, None)
+    assert connection is not None
+    assert isinstance(state, LiveStateInput)
+    progress = Together(
+        tuple(one.progress for one in (quotas, state) if isinstance(one, LiveQuotaInput | LiveStateInput))
+    )
+    committer = Committer(
+        into.gate,
+        store if store is not None else KubernetesStore(connection, into.clock),
+        progress,
+        settings.window_s,
+        into.clock,
+        look=state.reads.read_anew,
+        list_anew=state.list_anew,
+        holds_new=settings.on_unclean_start == "deny",
+        wrote=into.metrics.ledger_write,
+        tell=into.log.event,
+    )
+    return Inputs(quotas, state, LedgerInput(committer, into.metrics))
+
+
+def _quotas(
+    settings: Settings,
+    into: Into,
+    connection: Connection | None,
+    watchdog: Watchdog,
+    events: StatusHandler | None,
+    ahead: Callable[[], Ahead | None],
+) -> QuotaInput:
+    gate, log, metrics, clock, notices, serving = into
+    known = notifying.names(settings)
+
+    def from_file(quotas: quota_file.Quotas) -> Taken:
+        gate.load_quotas(quotas.tree, clock())
+        for problem in notifying.odd(quotas.tree, known):
+            log.event("warning", "odd", source="quotas", problem=problem)
+        told = [*quotas.warnings, *_unmatched(settings, gate)]
+        return Taken({"quotas": len(quotas.tree.nodes)}, told)
+
+    if settings.quotas == KUBERNETES:
+        assert connection is not None
+        handlers = (notices.notices.status_written if notices is not None else None, events)
+        wrote = [one for one in handlers if one is not None]
+        written = StatusWritten(known, wrote, serving, ahead) if settings.write_status else None
+        return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
+    if isinstance(settings.quotas, str):
+        return ServiceQuotaInput(settings, gate, log, metrics, clock)
+    assert settings.quotas is not None
+    return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, log, metrics)
+
+
+def _ahead(settings: Settings, ceilings: Callable[[], NeverFit | None] | None) -> Ahead | None:
+    """What is told before anything is refused; ``None``: it is not known yet."""
+    if ceilings is None:
+        return Ahead(settings.near_limit)
+    found = ceilings()
+    return Ahead(settings.near_limit, found) if found is not None else None
+
+
+def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
+    """Only for files: in a cluster the status of a quota says that it covers nothing."""
+    if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
+        return unmatched(gate.ledger.coverage, settings.quotas)
+    return []
+
+
+def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
+    gate, log, metrics, clock, *_ = into
+
+    def from_file(file: state_file.StateFile) -> Taken:
+        state = file.state
+        gate.load_state(state, clock())
+        counts = {
+            "namespaces": len(state.namespaces),
+            "workloads": len(state.workloads),
+            "not_counted": dict(state.not_counted),
+        }
+        return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
+
+    where = declared(settings.scaled_templates, settings.pod_groups)
+    if settings.state == KUBERNETES:
+        assert connection is not None
+        return LiveStateInput(
+            connection,
+            gate,
+            watchdog,
+            log,
+            metrics,
+            clock,
+            templates=where,
+            write_events=settings.write_events,
+            looks_ahead=settings.write_events or settings.write_status or into.notifying is not None,
+        )
+    assert settings.state is not None
+    parse = partial(state_file.parse, templates=where)
+    return StateFileInput(Watched(settings.state, parse), from_file, log, metrics)
+
+
+def policies(
+    settings: Settings, log: Log, metrics: Metrics, clock: Callable[[], float], more: Iterable[Enlisted] = ()
+) -> Policies:
+    """Those that ``settings`` name, and ``more``. Each that is missing is logged.
+
+    Raises:
+        SettingsError: more than one gives ranks.
+    """
+    found = (*more, *enlisted(settings.policies))
+    for one in found:
+        if isinstance(one.policy, Missing):
+            log.event("error", "policy-missing", policy=one.name, why=one.policy.why, growth=settings.on_unknown_policy)
+    try:
+        return Policies(found, metrics.policy_failed, Patience(settings.policy_timeout_s, clock).ask)
+    except TwoOrdersError as error:
+        raise SettingsError(f"--policies: {error}") from None
+
+
+def running(found: Policies, host: Host) -> list[Coroutine[None, None, None]]:
+    """What those that run beside the gate do, until they are cancelled."""
+    return [_running(name, policy, host) for name, policy in _live(found)]
+
+
+async def _running(name: str, policy: LivePolicy, host: Host) -> None:
+    """A policy that fails does not take the gate with it: it begins anew after a while."""
+    while True:
+        try:
+            await policy.run(host)
+            return
+        except Exception as error:  # noqa: BLE001 (code of others)
+            host.event("error", "policy-failed", policy=name, why=f"{type(error).__name__}: {error}")
+        await asyncio.sleep(AGAIN_S)
+
+
+def notes(found: Policies) -> list[str]:
+    """Notes for ``/readyz``: of each that is missing, and what those that run have to say."""
+    return [f"policy {name}: {note}" for name, policy in _live(found) for note in _notes(policy)]
+
+
+def _notes(policy: LivePolicy) -> list[str]:
+    try:
+        return list(policy.notes())
+    except Exception as error:  # noqa: BLE001 (code of others)
+        return [f"its notes fail: {type(error).__name__}: {error}"]
+
+
+def policy_names(found: Policies, tree: QuotaTree) -> frozenset[str]:
+    """Names of all policies that there are: plug-ins, and those of quotas."""
+    of_quotas = (policy.name for node in tree.nodes for policy in node.quota.policies) if tree.has_policies else ()
+    return frozenset((*(one.name for one in found.all), *of_quotas))
+
+
+def levels(found: Policies) -> dict[tuple[str, ...], float]:
+    """Numbers of those that run: policy, what is measured, and of what → how much."""
+    return {(name, what, of): value for name, policy in _live(found) for (what, of), value in _levels(policy)}
+
+
+def _levels(policy: LivePolicy) -> list[tuple[tuple[str, str], float]]:
+    try:
+        return list(policy.levels().items())
+    except Exception:  # noqa: BLE001 (code of others: a scrape goes on without it)
+        return []
+
+
+def _live(found: Policies) -> Iterator[tuple[str, LivePolicy]]:
+    return ((one.name, one.policy) for one in found.all if isinstance(one.policy, LivePolicy))

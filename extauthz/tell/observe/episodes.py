@@ -1,0 +1,321 @@
+"""When a workload is blocked by its quota, from the first refusal until it may grow: pure, time comes in.
+
+An autoscaler asks again every few seconds, for hours. So the owner gets one event for each *episode*: when it begins,
+with a count that is updated rarely, and when it is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from extauthz.core import texts
+from extauthz.core.decision import sentences
+from extauthz.core.decision.sentences import subject
+from extauthz.core.decision.weighing import EXCEEDED
+from extauthz.core.model import NOT_ITS_TURN, WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
+from extauthz.core.queries import Queries
+from extauthz.tell.observe.observers import Told
+
+# What a refused write would get now, without anybody asking again: for episodes, whose numbers are today's.
+
+
+Outlook: TypeAlias = Callable[[Decision], Decision | None]
+"""``None``: its workload is gone. Else an allowance, or the refusal with today's numbers."""
+
+FITS: Final = "fits"
+
+
+def outlook(queries: Queries, is_known: Callable[[], bool]) -> Outlook:
+    """By what is in memory.
+
+    Args:
+        is_known: whether the quotas and the cluster are known and current. If not, a refusal stays what it was.
+    """
+
+    def now(refused: Decision) -> Decision | None:
+        if refused.ref is None or not is_known():
+            return refused
+        if queries.observed(refused.ref) is None:
+            return None
+        if refused.reason != EXCEEDED or refused.replicas is None:
+            return refused  # of others only the next request can tell
+        found = queries.growth(refused.ref, refused.replicas, {row.quota for row in refused.evidence.shortages})
+        if not found.is_certain:
+            return refused
+        if not found.shortages:
+            evidence = refused.evidence._replace(shortages=())
+            return refused._replace(verdict=Verdict.ALLOW, reason=FITS, evidence=evidence)
+        sentence = sentences.exceeded(refused.ref, found.shortages, found.fits, 0)
+        evidence = refused.evidence._replace(shortages=found.shortages, fits=found.fits, never_fits=found.never_fits)
+        return refused._replace(sentence=sentence, replicas_before=found.observed, evidence=evidence)
+
+    return now
+
+
+MAX_OPEN = 10_000
+"""Episodes at once, about 1 KiB each. Others get no event, and are counted."""
+
+UPDATE_S = 600.0
+"""Time between two updates of a count. An event lives longer: API servers keep it for an hour after the last write."""
+
+RETRY_S = 60.0
+"""Time to wait after an event could not be written."""
+
+SILENCE_S = 1500.0
+"""After this long without a request the episode is over."""
+
+AT_ONCE = 100
+"""Episodes of one look. One takes some 50 µs, and a decision waits for it."""
+
+_NO_GROWTH = frozenset({"no-growth", "zero"})
+"""Reasons of decisions that say nothing about room."""
+
+_GOOD_NEWS: Final = {EXCEEDED: "its workspace quota has room again", NOT_ITS_TURN: "its turn has come"}
+
+Note = TypeVar("Note")
+
+
+@dataclass(slots=True, eq=False)
+class Episode(Generic[Note]):
+    """One workload that may not grow. Times are seconds since the epoch."""
+
+    ref: WorkloadRef
+    sentence: str
+    """Time of the first refusal."""
+    began_s: float
+    last_s: float
+    due_s: float
+    """When its event is due."""
+    asked: int | None
+    """The replica count that was refused last; ``None``: something else was refused."""
+    reason: str
+    """Of the last refusal."""
+    latest: Decision
+    """The last refusal."""
+    lowered: bool = False
+    """It began with a count that was lowered."""
+    count: int = 1
+    told: int = 0
+    """The count that was written last."""
+    notes: list[Note] = field(default_factory=list)
+    """What has been written about the episode."""
+
+
+class Ended(NamedTuple, Generic[Note]):
+    """An episode that is over."""
+
+    episode: Episode[Note]
+    good_news: str
+    """A sentence if there is room again; empty if nobody asks any more."""
+
+
+class Episodes(Generic[Note]):
+    """All open episodes.
+
+    Args:
+        audits: they are of writes that quotas in mode Audit would have refused. Such a one ends when nobody asks.
+    """
+
+    def __init__(self, most: int = MAX_OPEN, *, audits: bool = False) -> None:
+        self._most = most
+        self._audits = audits
+        self._open: dict[WorkloadRef, Episode[Note]] = {}
+        self._ended: list[Ended[Note]] = []
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self) -> list[Episode[Note]]:
+        """All of them, those first that began first."""
+        return sorted(self._open.values(), key=lambda episode: episode.began_s)
+
+    def decided(self, decision: Decision, now_s: float) -> bool:
+        """Take a decision. True if an event is due at once.
+
+        A count that was lowered begins one too, and the refusals that follow belong to it.
+
+        Dry runs, audit, and refusals as unavailable begin no episode. Nor does a create: its author reads the answer,
+        and its object does not exist.
+        """
+        ref = decision.ref
+        if ref is None or decision.dry_run:
+            return False
+        if self._audits:
+            is_new_count = decision.replicas_before is not None and decision.reason == WOULD_REFUSE
+            return is_new_count and self._refused(ref, decision, now_s)
+        if decision.verdict is Verdict.DENY:
+            return decision.replicas_before is not None and self._refused(ref, decision, now_s)
+        return bool(self._open) and ref in self._open and self._allowed(ref, decision)
+
+    def _refused(self, ref: WorkloadRef, decision: Decision, now_s: float) -> bool:
+        episode = self._open.get(ref)
+        if episode is not None:
+            episode.count += 1
+            episode.last_s = now_s
+            episode.asked, episode.reason, episode.latest = decision.replicas, decision.reason, decision
+            return False
+        if len(self._open) >= self._most:
+            self.dropped += 1
+            return False
+        asked, reason, lowered = decision.replicas, decision.reason, isinstance(decision.todo, Lower)
+        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision, lowered)
+        return True
+
+    def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:
+        """It is over when as much is allowed as was refused last. Less may be somebody else's wish."""
+        episode = self._open[ref]
+        if decision.verdict is not Verdict.ALLOW or not _reaches(decision, episode.asked):
+            return False
+        to = f" to {decision.replicas} replicas" if decision.replicas is not None else ""
+        times = "once" if episode.count == 1 else f"{episode.count} times"
+        why = _GOOD_NEWS.get(episode.reason, "nothing refuses it any more")
+        news = f"{subject(ref)} may grow{to}: {why}, after it was refused {times}"
+        self._end(episode, news)
+        return True
+
+    def look(self, outlook: Outlook) -> None:
+        """Look at the next ones, whether anybody asks again or not: one whose workload is gone, or whose write would be
+        granted, is over; of others the numbers are brought up to date.
+
+        At most ``AT_ONCE`` are looked at. The next look goes on where this one has ended.
+        """
+        for ref in list(islice(self._open, AT_ONCE)):
+            episode = self._open.pop(ref)
+            self._open[ref] = episode  # to the end of the line
+            now = outlook(episode.latest)
+            if now is None:
+                self._end(episode, "")
+            elif now.verdict is Verdict.DENY:
+                episode.latest = now
+            else:
+                self._allowed(ref, now)
+
+    def due(self, now_s: float) -> list[Episode[Note]]:
+        """Episodes whose event is due now. Episodes that nobody asks about any more are ended."""
+        for episode in [one for one in self._open.values() if now_s - one.last_s >= SILENCE_S]:
+            self._end(episode, "")
+        return [one for one in self._open.values() if one.due_s <= now_s and one.count > one.told]
+
+    def told(self, episode: Episode[Note], count: int, now_s: float, *, well: bool = True) -> None:
+        """``count`` of an episode was written, or could not be."""
+        if well:
+            episode.told = count
+        episode.due_s = now_s + (UPDATE_S if well else RETRY_S)
+
+    def take_ended(self) -> list[Ended[Note]]:
+        """Episodes that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _end(self, episode: Episode[Note], news: str) -> None:
+        del self._open[episode.ref]
+        if len(self._ended) < self._most:
+            self._ended.append(Ended(episode, news))
+        else:
+            self.dropped += 1
+
+
+def _reaches(decision: Decision, asked: int | None) -> bool:
+    """Whether it allows growth; for a count: as much as was ``asked`` for."""
+    if decision.reason in _NO_GROWTH:
+        return False
+    if asked is None or decision.replicas is None:
+        return asked is decision.replicas
+    return decision.replicas >= asked
+
+
+# The last decisions about workloads, and which workloads are refused now, for the HTTP API.
+#
+# Both are of this gate alone, and are gone when it ends. Both are bounded in number and in bytes.
+
+MOST = 10_000
+"""Decisions that are kept."""
+
+MOST_BYTES = 16 << 20
+"""Memory of the decisions that are kept, about."""
+
+MAX_USER_AGENT = 200
+
+
+class Noted(NamedTuple):
+    """One decision."""
+
+    number: int
+    """Counts up. A list goes on by it."""
+    time_s: float
+    """Seconds since the epoch."""
+    decision: Decision
+    user: str
+    """Who sent it, as the API server has authenticated them. Empty: not known."""
+    user_agent: str
+    bytes: int
+    """What it takes of memory, about."""
+
+
+class Recent:
+    """Takes note of decisions. One costs a few microseconds."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+        outlook: Outlook = lambda refused: refused,
+    ) -> None:
+        self._outlook = outlook
+        self._clock = clock
+        self._most = most
+        self._most_bytes = most_bytes
+        self._noted: deque[Noted] = deque()
+        self._bytes = 0
+        self._number = 0
+        self._episodes: Episodes[None] = Episodes()
+
+    def decided(self, told: Told) -> None:
+        """Note a decision. What is about no workload is not kept, nor what was only asked (mode Clamp)."""
+        decision, user, user_agent = told.decision, told.user, told.user_agent
+        if decision.ref is None or isinstance(decision.todo, Lower):
+            return
+        now_s = self._clock()
+        self._number += 1
+        user, user_agent = texts.cut(user, texts.MAX_NAME), texts.cut(user_agent, MAX_USER_AGENT)
+        noted = Noted(self._number, now_s, decision, user, user_agent, _size(decision, user, user_agent))
+        self._noted.append(noted)
+        self._bytes += noted.bytes
+        while len(self._noted) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._noted.popleft().bytes
+        self._episodes.decided(decision, now_s)
+
+    def decisions(self, before: int | None = None) -> Iterator[Noted]:
+        """Those that are kept, newest first; ``before``: only those with a lower number."""
+        return (one for one in list(reversed(self._noted)) if before is None or one.number < before)
+
+    def episodes(self) -> list[Episode[None]]:
+        """Workloads that are refused and go on asking, those first that have waited longest."""
+        self._end_silent()
+        return self._episodes.open()
+
+    def tick(self) -> None:
+        """End episodes that nobody asks about any more, whose workload is gone, or whose write would be granted."""
+        self._episodes.look(self._outlook)
+        self._end_silent()
+
+    def _end_silent(self) -> None:
+        self._episodes.due(self._clock())
+        self._episodes.take_ended()
+
+
+def _size(decision: Decision, user: str, user_agent: str) -> int:
+    """Bytes at most, about: a record of small things, its texts, and its rows. A character takes up to four."""
+    evidence = decision.evidence
+    _, resource, namespace, name = decision.ref or ("", "", "", "")
+    texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
+    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in evidence.policies)
+    rows = len(evidence.shortages) + len(evidence.audit) + len(evidence.unspecified) + len(evidence.policies)
+    return 700 + 500 * rows + 4 * texts_have

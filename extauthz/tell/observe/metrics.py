@@ -1,0 +1,316 @@
+"""Metrics: plain counters on the request path, made into Prometheus series only when somebody scrapes."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from types import MappingProxyType
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from extauthz.core.model import Decision, Lower
+from extauthz.core.queries import QuotaUse
+from extauthz.tell.observe import quota_facts
+from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.quota_facts import Level, Waiting, auditing, refusing
+from extauthz.tell.observe.table import TABLE, Family
+
+# Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
+
+
+class Times(NamedTuple):
+    """A histogram: how many values each bucket has. The last bucket has no upper bound."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    seconds: float
+
+
+class Snapshot(NamedTuple):
+    """The numbers of one moment, by the names of the table."""
+
+    levels: Mapping[str, Level]
+    times: Mapping[str, Times]
+    quotas: Sequence[QuotaUse]
+    """Those that have series, each after its parent."""
+    waiting: Sequence[Waiting]
+    """Workloads that are refused and go on asking."""
+
+
+def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
+    """Text and content type: the Prometheus format, or OpenMetrics if ``accept`` asks for it."""
+    encoder, content_type = choose_encoder(accept)
+    return encoder(_Ready([*_ours(snapshot), *PROCESS.collect()])), content_type
+
+
+class _Ready(Collector):
+    """Metrics that exist already, in the form that the encoders need."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _process() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+PROCESS = _process()
+"""Memory, CPU, file descriptors, garbage collection: what every Python exporter shows."""
+
+
+def _ours(snapshot: Snapshot) -> Iterable[Metric]:
+    levels = {**snapshot.levels, **quota_facts.levels(snapshot.quotas, snapshot.waiting)}
+    for family in TABLE:
+        if family.kind == "histogram":
+            yield _histogram(family, snapshot.times[family.name])
+        else:
+            yield _plain(family, levels[family.name])
+
+
+def _plain(family: Family, level: Level) -> Metric:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(family.name, family.help, labels=family.labels)
+    for labels, value in level.items():
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histogram(family: Family, times: Times) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.help)
+    bounds = [*(str(bound) for bound in times.bounds), "+Inf"]
+    metric.add_metric([], list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
+    return metric
+
+
+BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
+"""A decision takes tens of microseconds; the upper ones show a body of megabytes, or a stalled process."""
+
+
+class Levels(NamedTuple):
+    """What a scrape reads of the running gate, all at once, so the numbers fit each other."""
+
+    uses: Sequence[QuotaUse]
+    """Of at most ``metrics-max-quotas`` quotas, each after its parent."""
+    quotas: int
+    left_out: int
+    pending_writes: int
+    workloads: int
+    ready: bool
+    log_dropped: int
+    stale: bool = False
+    watches: Sequence[tuple[str, float, int]] = ()
+    """Resource, age in seconds, relists."""
+    calls: Mapping[str, int] = {}
+    """Requests to the API server by verb."""
+    failing: Mapping[str, int] = {}
+    """Quotas with a condition that is False, by its type."""
+    status_writes: Mapping[str, int] = {}
+    """Of quotas, by what became of them."""
+    event_writes: Mapping[str, int] = {}
+    """The same of Kubernetes events."""
+    certificates: Mapping[str, float] = {}
+    """Seconds until they end, by their use."""
+    waiting: Sequence[Waiting] = ()
+    """Workloads that are refused and go on asking."""
+    notices: Mapping[tuple[str, ...], int] = {}
+    """By receiver and by what became of them."""
+    policies: Mapping[tuple[str, ...], float] = {}
+    """What policies measure: by policy, what, and of what."""
+    policy_names: frozenset[str] = frozenset()
+    """Those that there are. Others have no series any more."""
+    record_dropped: int = 0
+    """Lines of the record."""
+    by_kind: Level = MappingProxyType({})
+    """Devices by quota, resource and kind of owner."""
+
+
+class Metrics:
+    """Counts decisions and reloads. Not safe for threads: only the event loop's thread may call it.
+
+    Args:
+        levels: called at each scrape, on the event loop.
+    """
+
+    def __init__(self, levels: Callable[[], Levels]) -> None:
+        self._levels = levels
+        self._decisions: dict[tuple[str, ...], int] = {}
+        self._audited = 0
+        self._would: dict[tuple[str, ...], int] = {}
+        self._refusals: dict[tuple[str, ...], int] = {}
+        self._audits: dict[tuple[str, ...], int] = {}
+        self._clamps: dict[tuple[str, ...], int] = {}
+        self._policies: dict[tuple[str, ...], int] = {}
+        self._answers: dict[tuple[str, ...], int] = {}
+        self._skipped: dict[tuple[str, ...], int] = {}
+        self._reads: dict[tuple[str, ...], int] = {}
+        self._ended_by_reads = 0
+        self._ledger_writes: dict[tuple[str, ...], int] = {}
+        self._agreed = 0
+        self._asked: dict[tuple[str, ...], int] = {}
+        self._answered: dict[tuple[str, ...], float] = {}
+        self._recounts: dict[tuple[str, ...], int] = {}
+        self._drift = 0
+        self._repaired = 0
+        self._unreadable: dict[tuple[str, ...], int] = {}
+        self._buckets = [0] * (len(BUCKETS_S) + 1)
+        self._seconds = 0.0
+        self._reloads: dict[tuple[str, ...], int] = {}
+        self._last_good: dict[tuple[str, ...], float] = {}
+
+    def decided(self, told: Told) -> None:
+        """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
+        asked for with fewer replicas."""
+        decision, evidence, seconds = told.decision, told.decision.evidence, told.seconds
+        if isinstance(decision.todo, Lower):
+            for short in evidence.shortages if not decision.dry_run else ():
+                self._clamps[short.quota, short.resource] = self._clamps.get((short.quota, short.resource), 0) + 1
+            return
+        key = (decision.verdict, decision.reason)
+        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        self._seconds += seconds
+        if evidence.audit or any(row.audits for row in evidence.unspecified):
+            self._audited += 1
+        if decision.would is not None:
+            would = (decision.would, decision.reason)
+            self._would[would] = self._would.get(would, 0) + 1
+        if decision.refusal is not None or evidence.audit or evidence.unspecified:
+            self._by_quota(decision)
+        for row in evidence.policies:
+            said = (row.policy, row.step, "audited" if row.audits else row.result)
+            self._policies[said] = self._policies.get(said, 0) + 1
+
+    def policy_failed(self, policy: str, step: str) -> None:
+        """Count a policy that failed when it was told what became of a grant."""
+        self._policies[policy, step, "failed"] = self._policies.get((policy, step, "failed"), 0) + 1
+
+    def _by_quota(self, decision: Decision) -> None:
+        """Count it once for each quota and resource that refuses, or would."""
+        audits = [(row.quota, row.resource) for row in auditing(decision)]
+        refused = [(row.quota, row.resource) for row in refusing(decision)]
+        if decision.would is not None:
+            audits, refused = [*audits, *refused], []
+        for key in dict.fromkeys(audits):
+            self._audits[key] = self._audits.get(key, 0) + 1
+        for quota, resource in refused:
+            word = (quota, resource, decision.refusal or "")
+            self._refusals[word] = self._refusals.get(word, 0) + 1
+
+    def answer(self, event: str) -> None:
+        """Count what became of a decided request."""
+        self._answers[event,] = self._answers.get((event,), 0) + 1
+
+    def skipped(self, why: str) -> None:
+        """Count an entry of Envoy's access log that told nothing."""
+        self._skipped[why,] = self._skipped.get((why,), 0) + 1
+
+    def read(self, result: str, ended: int) -> None:
+        """Count a consistent read, and the pending writes that it ended."""
+        self._reads[result,] = self._reads.get((result,), 0) + 1
+        self._ended_by_reads += ended
+
+    def ledger_write(self, result: str, grants: int) -> None:
+        """A write of a ledger object that gates share, and how many grants went with it."""
+        self._ledger_writes[result,] = self._ledger_writes.get((result,), 0) + 1
+        self._agreed += grants
+
+    def asked(self, source: str, result: str, at: float) -> None:
+        """Count a request to a service that is asked over HTTP. ``at``: seconds since the epoch."""
+        self._asked[source, result] = self._asked.get((source, result), 0) + 1
+        if result in ("ok", "not-modified"):
+            self._answered[source,] = at
+
+    def recount(self, result: str, differences: int) -> None:
+        """Count a recount of usage, and in how many numbers it differed from what was kept."""
+        self._recounts[result,] = self._recounts.get((result,), 0) + 1
+        self._drift = differences
+        self._repaired += differences
+
+    def unreadable(self, resource: str) -> None:
+        """Count an object of the cluster that cannot be read."""
+        self._unreadable[resource,] = self._unreadable.get((resource,), 0) + 1
+
+    def reload(self, source: str, result: str, at: float) -> None:
+        """Count a change of a source. ``at``: seconds since the epoch."""
+        key = (source, result)
+        self._reloads[key] = self._reloads.get(key, 0) + 1
+        if result == "ok":
+            self._last_good[source,] = at
+
+    async def scrape(self, accept: str) -> tuple[bytes, str]:
+        """The exposition, and its content type, in the format that ``accept`` asks for.
+
+        The numbers are copied on the event loop, which is quick; wording them, which is not, is left to a thread.
+        """
+        return await asyncio.to_thread(encode, self._snapshot(), accept)
+
+    def _snapshot(self) -> Snapshot:
+        now = self._levels()
+        shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
+        self._refusals, self._audits, self._clamps = (
+            {key: count for key, count in counts.items() if key[:2] in shown}
+            for counts in (self._refusals, self._audits, self._clamps)
+        )
+        self._policies = {key: count for key, count in self._policies.items() if key[0] in now.policy_names}
+        levels: dict[str, Level] = {
+            "extauthz_decisions_total": dict(self._decisions),
+            "extauthz_audit_refusals_total": {(): self._audited},
+            "extauthz_would_refuse_total": dict(self._would),
+            "extauthz_quota_refusals_total": dict(self._refusals),
+            "extauthz_quota_audit_refusals_total": dict(self._audits),
+            "extauthz_clamps_total": dict(self._clamps),
+            "extauthz_policy_answers_total": dict(self._policies),
+            "extauthz_policy_level": dict(now.policies),
+            "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
+            "extauthz_quota_used_by_kind": {of: used for of, used in now.by_kind.items() if of[:2] in shown},
+            "extauthz_quotas": {(): now.quotas},
+            "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
+            "extauthz_quotas_left_out": {(): now.left_out},
+            "extauthz_intents": {(): now.pending_writes},
+            "extauthz_answers_total": dict(self._answers),
+            "extauthz_access_log_skipped_total": dict(self._skipped),
+            "extauthz_reads_total": dict(self._reads),
+            "extauthz_ledger_writes_total": dict(self._ledger_writes),
+            "extauthz_ledger_grants_total": {(): self._agreed},
+            "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
+            "extauthz_source_requests_total": dict(self._asked),
+            "extauthz_source_answered_timestamp_seconds": dict(self._answered),
+            "extauthz_recounts_total": dict(self._recounts),
+            "extauthz_drift": {(): self._drift},
+            "extauthz_drift_repaired_total": {(): self._repaired},
+            "extauthz_unreadable_objects_total": dict(self._unreadable),
+            "extauthz_stale": {(): int(now.stale)},
+            "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},
+            "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
+            "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
+            "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
+            "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
+            "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
+            "extauthz_notices_total": dict(now.notices),
+            "extauthz_workloads": {(): now.workloads},
+            "extauthz_reload_total": dict(self._reloads),
+            "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
+            "extauthz_ready": {(): int(now.ready)},
+            "extauthz_log_dropped_total": {(): now.log_dropped},
+            "extauthz_record_dropped_total": {(): now.record_dropped},
+        }
+        times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
+        return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

@@ -1,0 +1,533 @@
+"""What the status of a WorkspaceQuota says, as a pure function of what the gate knows of it.
+
+Conditions are as ``metav1.Condition`` wants them (``k8s.io/apimachinery/pkg/apis/meta/v1/types.go``), and of positive
+polarity: where all are True, nobody needs to look. ``docs/status.md`` is rendered from ``TABLE``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from extauthz.core import quantities
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.model import Amounts, Tree
+from extauthz.core.quota.overrides import Override
+from extauthz.core.quota.problems import Fault, Standing
+from extauthz.core.quota.spec import Mode
+from extauthz.tell.observe.autoscalers import NeverFits
+from extauthz.tell.observe.observers import Serving, in_force, named
+
+MAX_MESSAGE = 4096
+"""Characters of a condition's message. ``metav1.Condition`` allows 32,768; a person reads a few lines."""
+
+MAX_SUMMARY = 256
+"""Characters of one cell of ``kubectl get``, as in the schema of the summary."""
+
+
+READY = "Ready"
+"""The condition that says whether a quota is in force as it is written."""
+
+HAS_HEADROOM = "HasHeadroom"
+"""The condition that says whether a refusal is near."""
+
+NEAR_LIMIT, NEVER_FITS = "nearLimit", "neverFits"
+"""Fields of a status: keys that are near their limit, and autoscalers whose maximum never fits."""
+
+MOST_NEVER_FIT = 16
+"""Autoscalers that a status names."""
+
+MOST_SENTENCES = 4
+"""The same of those of which it has the sentence."""
+
+PASSED_PERCENT = 5
+"""By so much less a key is not near its limit any more: one that goes up and down beside that is told once."""
+
+WITHIN_HARD = "WithinHard"
+"""The condition that says whether a quota is over a limit."""
+
+MODE_IN_FORCE = "ModeInForce"
+"""The condition that says whether its mode is what is done."""
+
+
+class Selected(StrEnum):
+    """Whom the selectors of a quota find."""
+
+    WORKLOADS = "workloads"
+    NO_WORKLOAD = "no workload in the namespaces"
+    NO_LABELLED_WORKLOAD = "no workload with these labels"
+    NO_NAMESPACE = "no namespace"
+    CHILDREN = "nothing itself, and its children no workload"
+    NOBODY = "nothing itself, and it has no children"
+
+
+class Facts(NamedTuple):
+    """All that the status of one quota depends on."""
+
+    standing: Standing
+    rows: Sequence[UsageRow] = ()
+    """Of the spec in force."""
+    mode: Mode = Mode.ENFORCE
+    above_parent: tuple[str, ...] = ()
+    """A sentence for each limit above the parent's."""
+    selected: Selected = Selected.WORKLOADS
+    unpriced: int = 0
+    """Workloads whose cost is not known."""
+    strangers: tuple[str, ...] = ()
+    """A sentence for each name in ``spec.notify`` that no receiver has."""
+    serving: Serving = Serving()
+    unasked: tuple[str, ...] = ()
+    """Namespaces that it covers and that the webhook is not asked about."""
+    lowers: bool = True
+    """Something lowers counts in all its namespaces."""
+    promised: Amounts = MappingProxyType({})
+    """What quotas below are guaranteed together, nano-units."""
+    override: Override | None = None
+    """Other amounts that are in force."""
+    next_override: Override | None = None
+    """Those that begin next."""
+    near_percent: int = 0
+    """From what part of a limit on it is near; 0: never."""
+    never_fit: Sequence[NeverFits] = ()
+    """Autoscalers that may ask for more than it can ever give."""
+
+
+class Finding(NamedTuple):
+    """Whether a condition holds."""
+
+    status: str
+    """``True``, ``False`` or ``Unknown``."""
+    reason: str
+    message: str
+
+
+class Condition(NamedTuple):
+    """One line of the table of conditions."""
+
+    type: str
+    reasons: Mapping[str, str]
+    """Reason to what it means, for the documentation. With the first it is True, with others False."""
+    find: Callable[[Facts], Finding]
+
+
+def _ready(facts: Facts) -> Finding:
+    standing = facts.standing
+    if standing.fault is None:
+        return Finding("True", "InForce", _IN_FORCE[in_force(facts.mode, facts.serving, lowers=_lowers(facts))])
+    return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
+
+
+_IN_FORCE: Mapping[Mode, str] = {
+    Mode.ENFORCE: "the limits are in force as they are written",
+    Mode.CLAMP: "the limits are in force as they are written: a count is lowered to what fits",
+    Mode.AUDIT: "the limits are only audited: nothing is refused for them, and what would be is told",
+}
+
+
+def _meanwhile(standing: Standing) -> str:
+    if standing.fault is Fault.POLICIES_UNREAD:
+        return "until then its limits hold, and what its policies say is unknown (on-unknown-policy)"
+    if standing.fault is not Fault.INVALID:
+        return "until then it is enforced by itself, without a parent"
+    if standing.in_force is None:
+        return "until then nothing that it covers may grow"
+    return f"until then the limits of generation {standing.in_force} stay in force"
+
+
+def _within_parent(facts: Facts) -> Finding:
+    if facts.above_parent:
+        return Finding("False", "AboveParent", "; ".join(facts.above_parent))
+    return Finding("True", "WithinParent", "no limit is above the parent's")
+
+
+_SELECTED: Mapping[Selected, Finding] = {
+    Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
+    Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
+    Selected.NO_LABELLED_WORKLOAD: Finding(
+        "False",
+        "SelectsNothing",
+        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
+        "the labels of the workload itself, not of its pods",
+    ),
+    Selected.NO_NAMESPACE: Finding(
+        "False",
+        "SelectsNothing",
+        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
+    ),
+    Selected.CHILDREN: Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet"),
+    Selected.NOBODY: Finding(
+        "False",
+        "SelectsNothing",
+        "it has no spec.namespaceSelector and is nobody's parent, so that it limits nothing; add a selector, or name "
+        "it as the parent of another",
+    ),
+}
+
+
+def _selects_workloads(facts: Facts) -> Finding:
+    return _SELECTED[facts.selected]
+
+
+def _within_hard(facts: Facts) -> Finding:
+    over = [row for row in facts.rows if row.used > row.hard]
+    if not over:
+        return Finding("True", "WithinHard", "nothing is used beyond a limit")
+    amounts = ", ".join(f"{row.resource}: used {_text(row, row.used)}, hard {_text(row, row.hard)}" for row in over)
+    if facts.mode is Mode.AUDIT:
+        return Finding("False", "OverLimit", f"{amounts}; its mode is Audit, so that growth is not refused")
+    return Finding("False", "OverLimit", f"{amounts}; nothing that needs more of it may grow, shrinking may always")
+
+
+def near(rows: Sequence[UsageRow], percent: int, before: Container[str]) -> dict[str, str]:
+    """Keys that are near their limit, each with how much is used or reserved of it: ``92%``.
+
+    Args:
+        percent: from how much on; 0: none ever is.
+        before: those that were near. They are until they are ``PASSED_PERCENT`` below.
+    """
+    found = {}
+    for row in rows if percent else ():
+        taken = 100 * (row.used + row.reserved)
+        least = percent - (PASSED_PERCENT if row.resource in before else 0)
+        if taken and taken >= least * row.hard:
+            found[row.resource] = f"{taken // row.hard}%" if row.hard else "over"
+    return found
+
+
+def _near(facts: Facts) -> dict[str, str]:
+    before = json.loads(facts.standing.status).get(NEAR_LIMIT, {}) if facts.near_percent else ()
+    return near(facts.rows, facts.near_percent, before)
+
+
+def _has_headroom(facts: Facts) -> Finding:
+    if facts.never_fit:
+        said = "; ".join(f"{one.name}: {one.sentence}" for one in facts.never_fit[:MOST_SENTENCES])
+        more = len(facts.never_fit) - MOST_SENTENCES
+        return Finding("False", "NeverFits", said + (f"; and {more} more" if more > 0 else ""))
+    found = _near(facts)
+    if found:
+        amounts = ", ".join(f"{key}: {share}" for key, share in found.items())
+        return Finding("False", "NearLimit", f"used or reserved of its limits: {amounts}")
+    return Finding("True", "Headroom", "no limit is near, and no autoscaler is known whose maximum never fits")
+
+
+def _guarantees_kept(facts: Facts) -> Finding:
+    rows = facts.rows if facts.mode is not Mode.AUDIT else ()
+    above = [
+        f"{row.resource}: guaranteed below {_text(row, facts.promised[row.resource])}, hard {_text(row, row.hard)}"
+        for row in rows
+        if facts.promised.get(row.resource, 0) > row.hard
+    ]
+    if above:
+        return Finding("False", "Overpromised", f"{', '.join(above)}; lower some of these, or raise the limit")
+    lent = [
+        f"{row.resource}: kept {_text(row, row.kept)}, left {_text(row, max(row.hard - row.used - row.reserved, 0))}"
+        for row in rows
+        if row.kept and row.used + row.reserved + row.kept > row.hard
+    ]
+    if lent:
+        why = "others had it before; it comes back as they shrink, and until then they do not grow"
+        return Finding("False", "Lent", f"{', '.join(lent)}; {why}")
+    return Finding("True", "Kept", "there is room for what the quotas below are guaranteed")
+
+
+def _usage_known(facts: Facts) -> Finding:
+    if not facts.unpriced:
+        return Finding("True", "Priced", "what each workload costs is known")
+    some = "1 workload has" if facts.unpriced == 1 else f"{facts.unpriced} workloads have"
+    cure = "declare where its kind has its pod template, or take it out of the selectors"
+    return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
+
+
+def _receivers_known(facts: Facts) -> Finding:
+    if facts.strangers:
+        return Finding("False", "UnknownReceiver", f"{'; '.join(facts.strangers)}; until then the others are told")
+    return Finding("True", "Known", "each receiver of spec.notify is known")
+
+
+_NOT_KNOWN = "NotKnown"
+_BY_ENVOY = "somebody asks to lower counts"
+"""Said for good: it is seen by the gate that is asked, and by no other."""
+
+
+def _asked(facts: Facts) -> Finding:
+    serving = facts.serving
+    if serving.unknown:
+        return Finding("Unknown", _NOT_KNOWN, f"what the webhook is asked about cannot be read: {serving.unknown}")
+    if facts.unasked and serving.webhooks is not None and serving.webhooks.decides is None:
+        cure = "apply what `extauthz render webhook` prints, or set webhook.enabled of the chart"
+        return Finding("False", "NoWebhook", f"no webhook configuration leads to the gates, and growth passes; {cure}")
+    if facts.unasked:
+        cure = "label them as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)"
+        some = (
+            f"the webhook is not asked about {named(facts.unasked)}, so that growth there passes and is only observed"
+        )
+        return Finding("False", "NotAsked", f"{some}; {cure}")
+    return Finding("True", "Asked", "the gates are asked about all that it covers, as far as they can know")
+
+
+def _lowers(facts: Facts) -> bool:
+    """An Envoy that asks is known to one gate. What that gate has once said, the others believe."""
+    return facts.lowers or (facts.serving.by_envoy and _said_of_mode(facts) == _BY_ENVOY)
+
+
+def _said_of_mode(facts: Facts) -> str:
+    there = json.loads(facts.standing.status).get("conditions", ())
+    return next((str(one.get("message")) for one in there if one.get("type") == MODE_IN_FORCE), "")
+
+
+def _mode_in_force(facts: Facts) -> Finding:
+    mode, serving = facts.mode, facts.serving
+    if serving.audits and mode is not Mode.AUDIT:
+        return Finding("False", "GateAudits", "the gates run with mode audit: nothing is refused; set mode to enforce")
+    if mode is not Mode.CLAMP:
+        return Finding("True", "InForce", f"it is {mode}")
+    if serving.unknown:
+        return Finding("Unknown", _NOT_KNOWN, f"whether a webhook lowers counts cannot be read: {serving.unknown}")
+    if not _lowers(facts):
+        cure = "install the mutating webhook (webhook.clamp of the chart, `extauthz render webhook`)"
+        more = ", or render Envoy with --clamp" if serving.by_envoy else ""
+        some = "nobody asks to lower counts in all its namespaces: what does not fit is refused, as in mode Enforce"
+        return Finding("False", "NothingLowers", f"{some}; {cure}{more}")
+    by_webhook = serving.webhooks is not None and serving.webhooks.lowers is not None
+    return Finding("True", "InForce", "a webhook lowers counts" if by_webhook else _BY_ENVOY)
+
+
+TABLE: tuple[Condition, ...] = (
+    Condition(
+        READY,
+        {
+            "InForce": "The limits are in force as they are written.",
+            Fault.INVALID: "The spec is none. The last good one holds; if there was none, what it covers cannot grow.",
+            Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
+            Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+            Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
+        },
+        _ready,
+    ),
+    Condition(
+        "WithinParent",
+        {
+            "WithinParent": "No limit is above the parent's, or there is no parent.",
+            "AboveParent": "Some are, and can never be reached; the message names them.",
+        },
+        _within_parent,
+    ),
+    Condition(
+        "SelectsWorkloads",
+        {
+            "Selecting": "Some workload counts against it.",
+            "NoWorkloads": "Its namespaces, or its children, have no workload yet.",
+            "SelectsNothing": "A selector matches nothing; the message says which one.",
+        },
+        _selects_workloads,
+    ),
+    Condition(
+        WITHIN_HARD,
+        {
+            "WithinHard": "Nothing is used beyond its limit.",
+            "OverLimit": "Something is, after a cut of the limit or growth that nobody could refuse. What needs more "
+            "of it does not grow; shrinking passes.",
+        },
+        _within_hard,
+    ),
+    Condition(
+        HAS_HEADROOM,
+        {
+            "Headroom": "No limit is near (setting `near-limit`), and each maximum of an autoscaler fits by itself.",
+            "NeverFits": "An autoscaler may ask for more than can ever fit; the message says how much would.",
+            "NearLimit": "As much of a limit is used or reserved as `near-limit` says; `status.nearLimit` has which.",
+        },
+        _has_headroom,
+    ),
+    Condition(
+        "GuaranteesKept",
+        {
+            "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
+            "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
+            "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
+        },
+        _guarantees_kept,
+    ),
+    Condition(
+        "UsageKnown",
+        {
+            "Priced": "What each workload costs is known.",
+            "UnknownFootprint": "Some have no known cost; `on-unknown-footprint` says what is done about growth.",
+        },
+        _usage_known,
+    ),
+    Condition(
+        "ReceiversKnown",
+        {
+            "Known": "Each name in `spec.notify` is a receiver of [notices](notices.md), or there is none.",
+            "UnknownReceiver": "Some are not, and nobody is told in their place; the message names them.",
+        },
+        _receivers_known,
+    ),
+    Condition(
+        "Asked",
+        {
+            "Asked": "No namespace is known that it covers and that the gates are not asked about.",
+            "NotAsked": "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
+            "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
+            _NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
+        },
+        _asked,
+    ),
+    Condition(
+        MODE_IN_FORCE,
+        {
+            "InForce": "`spec.mode` is what is done at the limit. `status.mode` says what is done.",
+            "NothingLowers": "Mode Clamp, and no webhook or Envoy asks to lower counts: it refuses as Enforce does.",
+            "GateAudits": "The gates run with `--mode audit`: nothing is refused.",
+            _NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
+        },
+        _mode_in_force,
+    ),
+)
+
+_NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
+
+
+def markdown() -> str:
+    """The table of conditions of ``docs/status.md``."""
+    lines = ["| condition | status | reason | meaning |", "| --- | --- | --- | --- |"]
+    for one in TABLE:
+        for number, (reason, meaning) in enumerate(one.reasons.items()):
+            name, status = ("", "False") if number else (f"`{one.type}`", "True")
+            status = "Unknown" if reason == _NOT_KNOWN else status
+            lines.append(f"| {name} | {status} | `{reason}` | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def status_of(facts: Facts, now: str) -> Tree:
+    """The whole status. A condition whose status is as before keeps its ``lastTransitionTime``; else that is ``now``.
+
+    Args:
+        now: RFC 3339, in UTC, to the second.
+    """
+    before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
+    mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
+    return {
+        "observedGeneration": facts.standing.generation,
+        "mode": str(mode) if facts.standing.in_force is not None else "",
+        "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
+        "used": {row.resource: _text(row, row.used) for row in facts.rows},
+        "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
+        **_shares(facts.rows),
+        **_overrides(facts),
+        NEAR_LIMIT: _near(facts),
+        NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
+        "summary": _summary(facts.rows),
+        "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
+    }
+
+
+def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
+    return {
+        "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
+        "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
+        "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
+    }
+
+
+def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
+    now, then = facts.override, facts.next_override
+    return {
+        "override": now.told(ends=True) if now is not None else {},
+        "nextOverride": then.told(ends=False) if then is not None else {},
+    }
+
+
+def same(status: Tree, seen: bytes) -> bool:
+    """Whether what is ours in the ``seen`` status (``standing.compact``) is this. Others may have added conditions."""
+    there = json.loads(seen)
+    ours = {one.type for one in TABLE}
+    there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in ours]
+    missing: dict[str, Tree] = {
+        "mode": "",
+        "hard": {},
+        "used": {},
+        "reserved": {},
+        **_shares(()),
+        "override": {},
+        "nextOverride": {},
+        NEAR_LIMIT: {},
+        NEVER_FITS: {},
+        "summary": {},
+    }  # what is empty may be left out
+    return bool({**missing, **there} == status)
+
+
+def _condition(condition: Condition, facts: Facts, before: Tree, now: str) -> Tree:
+    in_force = facts.standing.in_force is not None or condition.type == READY
+    found = condition.find(facts) if in_force else _NOT_IN_FORCE
+    return {
+        "type": condition.type,
+        "status": found.status,
+        "observedGeneration": facts.standing.generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == found.status else now,
+        "reason": str(found.reason),
+        "message": cut(found.message, MAX_MESSAGE),
+    }
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many bytes of UTF-8, as Go counts, ending in an ellipsis where some were cut off."""
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    return encoded[: most - 3].decode(errors="ignore") + "…"
+
+
+# The summary: what `kubectl get` shows in a column each.
+
+
+def _summary(rows: Sequence[UsageRow]) -> dict[str, str]:
+    cells = {column: cut(", ".join(find(rows)), MAX_SUMMARY) for column, find in _COLUMNS.items()}
+    return {column: text for column, text in cells.items() if text}
+
+
+def _first(*keys: str) -> Callable[[Sequence[UsageRow]], Iterator[str]]:
+    def find(rows: Sequence[UsageRow]) -> Iterator[str]:
+        by_key = {row.resource: row for row in rows}
+        for key in keys:
+            if key in by_key:
+                yield _fraction(by_key[key])
+                return
+
+    return find
+
+
+def _accelerators(rows: Sequence[UsageRow]) -> Iterator[str]:
+    """Extended resources that are GPUs by their names; where there are several kinds, with their names."""
+    found = [row for row in rows if row.resource.startswith("requests.") and _is_gpu(row.resource)]
+    for row in found:
+        name = f"{row.resource.removeprefix('requests.')}: " if len(found) > 1 else ""
+        yield name + _fraction(row)
+
+
+def _is_gpu(key: str) -> bool:
+    """As ``nvidia.com/gpu``, ``amd.com/gpu``, ``gpu.intel.com/i915`` and ``nvidia.com/mig-1g.5gb`` are."""
+    return "/" in key and ("gpu" in key or "nvidia.com/mig-" in key)
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[UsageRow]], Iterator[str]]] = {
+    "cpu": _first("requests.cpu", "limits.cpu"),
+    "memory": _first("requests.memory", "limits.memory"),
+    "gpu": _accelerators,
+    "pods": _first("pods", "count/pods"),
+    "storage": _first("requests.storage"),
+}
+
+
+def _fraction(row: UsageRow) -> str:
+    return f"{_text(row, row.used)}/{_text(row, row.hard)}"
+
+
+def _text(row: UsageRow, amount: int) -> str:
+    return quantities.format(amount, row.resource)

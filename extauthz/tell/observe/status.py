@@ -1,0 +1,191 @@
+"""Writes the status of every WorkspaceQuota back: only where it has changed, and never faster than it is told to.
+
+Wired by ``service``: ``StatusWriter(connection, gate, lambda: quotas.standings, tell=log.event)``, where ``quotas`` is
+the newest ``sources.kubernetes.Quotas``, and its ``run()`` as one more task. Nothing waits for it, and a decision waits
+at most for one slice of its look at the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.entry import is_newer
+from extauthz.core.model import Tree
+from extauthz.core.queries import Queries
+from extauthz.core.quota.problems import Standing, compact
+from extauthz.core.quota.spec import API_VERSION, KIND
+from extauthz.core.texts import Tell
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.resource import Calls
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.quota_facts import SLICE, Ahead, survey
+from extauthz.tell.observe.quota_status import TABLE, Facts, same, status_of
+
+SWEEP_S = 5.0
+"""How old a status may be, and the least time between two writes of one."""
+
+WRITES_PER_S = 10.0
+"""Of all quotas together: half of what client-go allows a controller by default (``rest.DefaultQPS`` is 5, with bursts
+of 10; kube-controller-manager's own is 20)."""
+
+LONGEST_BACKOFF_S = 300.0
+
+COLLECTION = f"/apis/{API_VERSION}/workspacequotas"
+
+APPLY = (("fieldManager", "extauthz"), ("force", "true"))
+"""Server-side apply, so that keys which a quota no longer has go, and conditions that others add stay."""
+
+_LOST = frozenset({404, 409})
+"""The object has gone, or has been written at the same time: the next sweep sees what there is then."""
+
+_LATER = frozenset({401, 403, 408, 429})
+"""Refusals, besides 5xx, that have nothing to do with the object: the others of a sweep would meet them too."""
+
+
+class StatusWriter:
+    """Keeps the ``status`` of all quotas up to date.
+
+    Args:
+        standings: the quotas' objects as their source last saw them.
+        tell: told ``status-not-written`` once when writing begins to fail, and ``status-written`` when it goes on.
+        now: the wall clock, for ``lastTransitionTime``.
+        sweep_s: seconds between two looks at the gate.
+        writes_per_s: at most so many writes a second.
+        receivers: names that ``spec.notify`` may have.
+        wrote: each is told of each status that was written: what it was made from, and what it says.
+        serving: who asks the gates.
+        ahead: what is told before anything is refused; ``None``: it is not known yet, and until then nothing is
+            written.
+    """
+
+    def __init__(
+        self,
+        connection: Calls,
+        gate: Gate,
+        standings: Callable[[], Iterable[Standing]],
+        *,
+        tell: Tell,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sweep_s: float = SWEEP_S,
+        writes_per_s: float = WRITES_PER_S,
+        receivers: frozenset[str] = frozenset(),
+        wrote: Iterable[Callable[[Facts, Tree], None]] = (),
+        serving: Callable[[], Serving] = Serving,
+        ahead: Callable[[], Ahead | None] = Ahead,
+    ) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._queries = Queries(gate.ledger)
+        self._standings = standings
+        self._tell = tell
+        self._now = now
+        self._sweep_s = sweep_s
+        self._pause_s = 1 / writes_per_s
+        self._receivers = receivers
+        self._wrote = tuple(wrote)
+        self._serving = serving
+        self._ahead = ahead
+        self._said: dict[str, Facts] = {}
+        """What each quota's status says, by name."""
+        self._answers: dict[str, tuple[str, bytes]] = {}
+        """resourceVersion and status that our last write of each left: for a while newer than what its source saw."""
+        self._false: dict[str, tuple[str, ...]] = {}
+        """Which conditions of each are False."""
+        self._failing = False
+        self.results: Counter[str] = Counter()
+        """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or has changed)."""
+
+    async def run(self) -> None:
+        """Sweep for ever. Ends by cancellation; what cannot be written is tried again later."""
+        wait_s = self._sweep_s
+        while True:
+            await asyncio.sleep(wait_s)
+            done = await self.sweep()
+            wait_s = self._sweep_s if done else min(2 * wait_s, LONGEST_BACKOFF_S)
+
+    async def sweep(self) -> bool:
+        """Write each status that has changed. False if the API server takes none now: the rest waits.
+
+        With several gates, the first to notice a change writes it, and the others find it written. A gate whose watches
+        are stalled writes nothing: it would write old numbers again and again.
+        """
+        ahead = self._ahead()
+        if ahead is None or not self._gate.synced or self._gate.is_stale:
+            return True
+        seen = await survey(self._queries, self._receivers, self._serving(), ahead)
+        standings = list(self._standings())
+        for number, standing in enumerate(standings, 1):
+            facts = seen.facts(self._newest(standing))
+            if facts != self._said.get(standing.name) and not await self._say(facts):
+                return False
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        self._forget_all_but({standing.name for standing in standings})
+        return True
+
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas there are for which a condition is False, by its type."""
+        found = Counter({one.type: 0 for one in TABLE})
+        for types in self._false.values():
+            found.update(types)
+        return found
+
+    def _newest(self, standing: Standing) -> Standing:
+        """The source may lag behind our own write: what that left is then what the object says."""
+        version, status = self._answers.get(standing.name, ("", b""))
+        return standing._replace(version=version, status=status) if is_newer(version, standing.version) else standing
+
+    async def _say(self, facts: Facts) -> bool:
+        """Whether the others of this sweep may be tried."""
+        status = status_of(facts, self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._false[facts.standing.name] = tuple(
+            one["type"] for one in status["conditions"] if one["status"] == "False"
+        )
+        if not same(status, facts.standing.status):
+            try:
+                await self._write(facts.standing.name, status)
+            except (ApiError, Unreachable) as error:
+                return self._failed(facts, error)
+            for wrote in self._wrote:
+                wrote(facts, status)
+            await asyncio.sleep(self._pause_s)
+        self._said[facts.standing.name] = facts
+        return True
+
+    async def _write(self, name: str, status: Tree) -> None:
+        # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
+        said = {key: value for key, value in status.items() if value not in ({}, "")}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
+        path = f"{COLLECTION}/{name}/status"
+        content_type = "application/apply-patch+yaml"
+        answer = await self._connection.call("PATCH", path, query=APPLY, body=body, content_type=content_type)
+        self._answers[name] = (answer["metadata"]["resourceVersion"], compact(answer["status"]))
+        self.results["written"] += 1
+        if self._failing:
+            self._failing = False
+            self._tell("info", "status-written", quota=name)
+
+    def _failed(self, facts: Facts, error: ApiError | Unreachable) -> bool:
+        """Whether the others of this sweep may be tried."""
+        name = facts.standing.name
+        status = error.status if isinstance(error, ApiError) else 0
+        if status in _LOST:
+            self.results["lost"] += 1
+            return True
+        self.results["failed"] += 1
+        its_own_fault = 400 <= status < 500 and status not in _LATER
+        if its_own_fault:
+            self._said[name] = facts  # it would be refused again
+        if its_own_fault or not self._failing:
+            self._tell("warning", "status-not-written", quota=name, why=str(error))
+        self._failing = self._failing or not its_own_fault
+        return its_own_fault
+
+    def _forget_all_but(self, names: set[str]) -> None:
+        for kept in (self._said, self._answers, self._false):
+            for name in kept.keys() - names:
+                del kept[name]

@@ -1,0 +1,203 @@
+"""What a gate notes for its record. On the way of a decision only references are appended; a thread does the rest."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from extauthz.core.ledger.accounts import Position, rise
+from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.tell.record.files import Files
+from extauthz.tell.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+
+MOST: Final = 65_536
+"""Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
+
+EVERY_S: Final = 1.0
+"""How often the thread looks."""
+
+AT_ONCE: Final = 100
+"""Notes between two pauses of the thread. They take a few tenths of a millisecond, and meanwhile no decision is
+made."""
+
+
+class Seen(NamedTuple):
+    """What a line says of a workload beside its cost."""
+
+    labels: Labels
+    version: str
+    """The resourceVersion."""
+    pod: Amounts | None
+    """What one pod of its template costs, nano-units by key; ``None``: not known."""
+    replicas: int = 0
+    may: Amounts | None = None
+    """What each replica may come to cost by objects that were admitted and may still land; ``None``: nothing more."""
+
+
+See: TypeAlias = Callable[[WorkloadRef], Seen]
+Price: TypeAlias = Callable[[str, Template], Amounts | None]
+"""What a pod costs in a namespace, nano-units by key; ``None``: that is not known."""
+
+
+class Recorder:
+    """A ``Witness`` that notes. What does not fit in the queue is dropped and counted, and leaves a gap.
+
+    Args:
+        scribe: makes lines of notes, and writes them.
+        clock: seconds since 1970.
+        see: labels and version of a workload.
+        price: what a pod of a template costs.
+    """
+
+    def __init__(self, scribe: Scribe, clock: Callable[[], float], see: See, price: Price) -> None:
+        self._scribe = scribe
+        self._clock = clock
+        self._see = see
+        self._price = price
+        self._notes: deque[Noted | Count] = deque()
+        self._lost = 0
+        self._lost_since_s: float | None = None
+        self.dropped = 0
+        """Notes that are lost, since the start."""
+        self._began = False
+        self.is_incomplete = True
+        """All workloads have to be told anew (``begin``, ``seen``, ``complete``)."""
+
+    # A Witness.
+
+    def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """Note what a workload costs now. What a grant reserves is left out: the line of its question tells."""
+        if not self._began:
+            return
+        ends = bool(rise(after.envelope, before.envelope))
+        if not ends and after.used_in is before.used_in and after.used == before.used:
+            return  # more is reserved
+        self._note(Counted(self._clock(), ref, after, *self._see(ref), ends))
+
+    def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
+        """Note the labels of a namespace."""
+        if self._began:
+            self._note(Labelled(self._clock(), namespace, labels))
+
+    def limited(self, tree: QuotaTree) -> None:
+        """Note the quotas."""
+        if self._began:
+            self._note(Limited(self._clock(), tree))
+
+    def counted_anew(self) -> None:
+        """Have all workloads told anew."""
+        self.is_incomplete = True
+
+    # What else is noted.
+
+    def begin(self, tree: QuotaTree) -> None:
+        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist."""
+        self._began = True
+        self.is_incomplete = False
+        self._note(Telling(self._clock()))
+        self.limited(tree)
+
+    def seen(self, ref: WorkloadRef, at: Position) -> None:
+        """Note a workload that is there."""
+        self._note(Counted(self._clock(), ref, at, *self._see(ref)))
+
+    def complete(self) -> None:
+        """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
+        if not self.is_incomplete:
+            self._notes.append(Told(self._clock(), self._lost, self._lost_since_s))
+            self._lost, self._lost_since_s = 0, None
+
+    def decided(self, decision: Decision, reading: Reading | None) -> None:
+        """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
+        if type(reading) is Write and reading.object is None:
+            if len(self._notes) < MOST:
+                self._notes.append((self._clock(), decision, reading.replicas))
+                return
+            self._note(Asked(self._clock(), decision, reading.replicas))
+            return
+        brought: Object | None = None
+        to = decision.replicas
+        if isinstance(reading, Write) and reading.object is not None:
+            to, made = reading.replicas, reading.object
+            pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
+            brought = Object(pod, made.labels)
+        self._note(Asked(self._clock(), decision, to, brought, isinstance(reading, Resize)))
+
+    def _note(self, noted: Noted) -> None:
+        if len(self._notes) >= MOST:
+            self.dropped += 1
+            self._lost += 1
+            if self._lost_since_s is None:
+                self._lost_since_s = noted.at_s
+            self.is_incomplete = True
+            return
+        self._notes.append(noted)
+
+    # The thread's side.
+
+    def take(self, most: int) -> bool:
+        """Make lines of some notes. True: there are more."""
+        self._scribe.take(self._notes, most)
+        return bool(self._notes)
+
+    def flush(self) -> None:
+        """Write what has come so far."""
+        while self.take(AT_ONCE):
+            pass
+        self._scribe.flush()
+        if self._scribe.failed:
+            self.dropped += self._scribe.failed
+            self._scribe.failed = 0
+
+    def finish(self) -> None:
+        """Write what has come, and that nothing comes any more."""
+        self.flush()
+        self._scribe.finish()
+
+
+class RecordThread:
+    """Brings notes to files, once a second. ``close`` writes what is left.
+
+    Args:
+        tell: told once when the record cannot be written, and once when it can again.
+    """
+
+    def __init__(self, recorder: Recorder, files: Files, tell: Callable[..., None]) -> None:
+        self._recorder = recorder
+        self._files = files
+        self._tell = tell
+        self._trouble = ""
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="record", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ends.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._ends.wait(EVERY_S):
+            try:
+                while self._recorder.take(AT_ONCE):
+                    time.sleep(0)  # decisions go first
+                self._flush()
+            except Exception:  # noqa: BLE001 (a bug of ours; decisions go on, and what comes next is recorded)
+                self._tell("error", "record-failed", traceback=traceback.format_exc())
+        self._recorder.finish()
+        self._files.close()
+
+    def _flush(self) -> None:
+        self._recorder.flush()
+        if self._files.trouble != self._trouble:
+            self._trouble = self._files.trouble
+            if self._trouble:
+                cure = "mend it, or leave out --record; meanwhile nothing is recorded"
+                self._tell("error", "record-failed", error=self._trouble, cure=cure)
+            else:
+                self._tell("info", "record-goes-on")

@@ -1,0 +1,114 @@
+"""Asks about the admission webhook: the cluster for its configuration, the API server for a decision, and the gate for
+its certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from extauthz.core.intake.admission import CLAMP_NAME
+from extauthz.inputs.kube import webhooks
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.resource import Calls
+
+from . import canary, cluster, webhook
+from .canary import Answer, Canary
+from .table import Row, Verdict
+from .trust import Handshake
+
+Tree: TypeAlias = Any
+WITHIN_S = 5.0
+
+
+async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str, secret: tuple[str, str]) -> list[Row]:
+    """All rows. Raises ApiError and Unreachable.
+
+    Args:
+        deployments: for dry runs, namespace and name.
+        account: of the gate.
+        secret: where gates keep a certificate that they make, namespace and name.
+    """
+    found = webhook.find(await cluster.webhooks(api))
+    if found is None:
+        return webhook.none()
+    asked, answers = await _canary(api, deployments)
+    told = webhook.canary(asked, answers)
+    named = (found.hook.get("clientConfig") or {}).get("service")
+    service = (await cluster.service(api, named["namespace"], named["name"]))[0] if named else None
+    where = webhook.called(found.hook, service)
+    shake = await asyncio.to_thread(_handshake, where, found.hook) if where is not None else None
+    answered = told.verdict is Verdict.OK
+    authority = webhook.authority(where, shake, datetime.now(UTC), answered=answered)
+    wanted = webhook.certificate_rights(found.configuration, secret)
+    is_ours = webhook.gates_make(found, answered=answered)
+    rights = await cluster.rights(api, account, wanted) if is_ours else None
+    return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found)]
+
+
+async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
+    """What it leaves out of what quotas cover."""
+    lowers = webhook.find(await cluster.mutating_webhooks(api), CLAMP_NAME)
+    asked = webhooks.of(found.hook, lowers.hook if lowers is not None else None)
+    about = await cluster.quotas(api), await cluster.namespaces(api)
+    return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
+
+
+async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[Answer]]:
+    """Dry runs that ask for more than any quota has, up to the first that the webhook refused."""
+    asked: list[str] = []
+    answers: list[Answer] = []
+    for namespace, name in deployments:
+        asked.append(f"{namespace}/{name}")
+        answers.append(await _sent(api, Canary(namespace, name, canary.BODIES[0])))
+        if webhook.DENIED in answers[-1].message or webhook.FAILED in answers[-1].message:
+            break
+    return asked, answers
+
+
+async def _sent(api: Calls, sent: Canary) -> Answer:
+    path, body = sent.target.partition("?")[0], json.loads(sent.body)
+    try:
+        await api.call("PATCH", path, query=[("dryRun", "All")], body=body, content_type=canary.MEDIA)
+    except ApiError as error:
+        return Answer(error.status, message=error.message)
+    except Unreachable as error:
+        return Answer(0, message=str(error))
+    return Answer(200)
+
+
+def _handshake(where: webhook.Called, hook: Tree) -> Handshake:
+    """As the API server makes it: its trust is ``caBundle``, or the system's without one."""
+    host = f"{where.host}:{where.port}"
+    try:
+        context = _trusting((hook.get("clientConfig") or {}).get("caBundle") or "")
+    except ValueError as error:
+        return Handshake(host, f"it holds no certificates in PEM ({error})", refused=True)
+    try:
+        with (
+            socket.create_connection((where.host, where.port), WITHIN_S) as plain,
+            context.wrap_socket(plain, server_hostname=where.name) as connection,
+        ):
+            certificate = connection.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(host, error.verify_message or str(error), refused=True)
+    except TimeoutError:
+        return Handshake(host, f"nothing came within {WITHIN_S:g} s")
+    except OSError as error:
+        return Handshake(host, str(error) or type(error).__name__)
+    return Handshake(host, expires=datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC))
+
+
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """Raises ValueError."""
+    try:
+        context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() or None)
+    except ssl.SSLError as error:
+        raise ValueError(str(error)) from None
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context

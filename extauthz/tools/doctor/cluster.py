@@ -1,0 +1,344 @@
+"""Is what the gate needs of the cluster there: version, definitions, rights?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota, parse
+from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.kube.resource import Calls
+
+from . import table
+from .table import Row, fail, judged, ok, skipped, warn
+from .trust import Identity
+
+# Asks the API server, straight, for what the checks need.
+
+Tree: TypeAlias = Any
+
+NAMES = ("server version", "definitions", "rights")
+OLDEST = (1, 34)
+"""docs/install.md."""
+
+APPLY = "kubectl apply -k deploy, of this version of extauthz"
+
+
+class Right(NamedTuple):
+    """A verb on a resource: everywhere, or on one object, or in one namespace."""
+
+    group: str
+    resource: str
+    """With its subresource: ``workspacequotas/status``."""
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        one = f" {self.name}" if self.name else ""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{one}{where}"
+
+
+class Rights(NamedTuple):
+    """Which of the gate's rights an account has."""
+
+    whose: str
+    whole: bool
+    """The answer is about the gate's own account."""
+    allowed: Mapping[Right, bool]
+
+
+_LIST_WATCH = ("list", "watch")
+_NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("", ("namespaces", "limitranges", "persistentvolumeclaims", "pods", "replicationcontrollers"), _LIST_WATCH),
+    ("apps", ("deployments", "statefulsets", "replicasets", "controllerrevisions"), _LIST_WATCH),
+    ("batch", ("jobs",), _LIST_WATCH),
+    ("node.k8s.io", ("runtimeclasses",), _LIST_WATCH),
+    ("resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceclaimtemplates"), _LIST_WATCH),
+    ("storage.k8s.io", ("storageclasses",), _LIST_WATCH),
+    (table.GROUP, ("workspacequotas",), _LIST_WATCH),
+    (table.GROUP, ("workspacequotas/status",), ("patch",)),
+    (table.GROUP, ("workspaceledgers",), ("get", "list", "watch", "create", "update")),
+    ("events.k8s.io", ("events",), ("create", "patch")),
+    ("autoscaling", ("horizontalpodautoscalers",), ("list",)),
+    ("autoscaling.internal.knative.dev", ("podautoscalers",), ("list",)),
+    ("keda.sh", ("scaledobjects",), ("list",)),
+    ("apiextensions.k8s.io", ("customresourcedefinitions",), _LIST_WATCH),
+)
+RIGHTS = tuple(
+    Right(group, resource, verb) for group, resources, verbs in _NEEDED for resource in resources for verb in verbs
+)
+"""The rights of ``deploy/rbac.yaml``. A test compares them."""
+
+
+def version(told: Tree) -> Row:
+    """The row of ``/version``."""
+    numbers = [re.match(r"\d+", str(told.get(name, ""))) for name in ("major", "minor")]
+    found = str(told.get("gitVersion", "unknown"))
+    if not all(numbers):
+        return warn(NAMES[0], f"{found}: it cannot be told how old it is", "see docs/install.md for what is needed")
+    has = tuple(int(number[0]) for number in numbers if number)
+    if has < OLDEST:
+        return fail(NAMES[0], f"{found}, {OLDEST[0]}.{OLDEST[1]} or later is needed", "upgrade the cluster")
+    return ok(NAMES[0], found)
+
+
+def definitions_row(there: Mapping[str, Tree]) -> Row:
+    """``there``: CustomResourceDefinitions by name; those that are missing are left out."""
+    problems = []
+    for name in table.DEFINITIONS:
+        if name not in there:
+            problems.append(f"{name} is not there")
+            continue
+        served = [each["name"] for each in there[name]["spec"]["versions"] if each.get("served")]
+        if table.VERSION not in served:
+            problems.append(f"{name} is served as {', '.join(served) or 'nothing'}, not {table.VERSION}")
+        if not _established(there[name]):
+            problems.append(f"{name} is not established")
+    return judged(NAMES[1], f"{', '.join(table.DEFINITIONS)} are served as {table.VERSION}", problems, APPLY)
+
+
+def rights_row(whose: str, allowed: Mapping[Right, bool], *, whole: bool) -> Row:
+    """Whether ``whose`` may do all that the gate does.
+
+    Args:
+        whose: in words.
+        whole: the gate's own account was asked about, as against the one that asks.
+    """
+    found = f"{whose} may do all {len(RIGHTS)} things that the gate does"
+    return may(NAMES[2], whose, {right: bool(allowed.get(right)) for right in RIGHTS}, found, APPLY, whole=whole)
+
+
+def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: str, *, whole: bool) -> Row:
+    """Whether ``whose`` may do all of ``allowed``; ``found`` if so."""
+    missing = [str(right) for right, is_allowed in allowed.items() if not is_allowed]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        return fail(name, f"{whose} may not {', '.join(missing[:5])}{more}", cure)
+    if whole:
+        return ok(name, found)
+    return warn(name, found, "for the gate's own account, use a --kubeconfig that may create subjectaccessreviews")
+
+
+def unknown(names_: Sequence[str], why: str) -> list[Row]:
+    """The API server was asked and did not answer."""
+    cure = "see that --kubeconfig is of this cluster, reaches it, and may read what the row is about"
+    return [fail(name, why, cure) for name in names_]
+
+
+def not_given() -> list[Row]:
+    return [skipped(name, "not told which cluster", "--kubeconfig") for name in NAMES]
+
+
+def _established(definition: Tree) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+# Who else writes the count of a workload that an HPA scales: what applies manifests puts it back at each sync.
+#
+# Sources: server-side apply's ``managedFields`` (https://kubernetes.io/docs/reference/using-api/server-side-apply), and
+# the annotation in which a client-side apply keeps what it applied last.
+
+
+NAME = "appliers"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+MOST = 5
+CURE = "leave spec.replicas out of what is applied, as the HPA writes it (docs/gitops.md)"
+
+
+class Scaled(NamedTuple):
+    """A workload and the HPA that targets it."""
+
+    workload: Tree
+    hpa: str
+
+
+def paired(hpas: Sequence[Tree], workloads: Sequence[Tree]) -> list[Scaled]:
+    """``workloads`` have their ``kind``, which the items of a list have not."""
+    by_name = {(each["kind"], each["metadata"]["namespace"], each["metadata"]["name"]): each for each in workloads}
+    found = []
+    for hpa in hpas:
+        target = hpa["spec"]["scaleTargetRef"]
+        workload = by_name.get((target["kind"], hpa["metadata"]["namespace"], target["name"]))
+        if workload is not None:
+            found.append(Scaled(workload, hpa["metadata"]["name"]))
+    return found
+
+
+def row(scaled: Sequence[Scaled]) -> Row:
+    """A warning for workloads whose count an applier writes too."""
+    told = []
+    for workload, hpa in scaled:
+        if who := appliers(workload):
+            metadata = workload["metadata"]
+            told.append(f"{', '.join(who)} and hpa/{hpa} both write {metadata['namespace']}/{metadata['name']}")
+    if not told:
+        return ok(NAME, f"of {len(scaled)} workloads that an HPA scales, no applier writes the count")
+    more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
+    return warn(NAME, f"spec.replicas: {'; '.join(told[:MOST])}{more}", CURE)
+
+
+def appliers(workload: Tree) -> list[str]:
+    """Field managers that apply its ``spec.replicas``."""
+    metadata = workload["metadata"]
+    owners = [
+        each["manager"]
+        for each in metadata.get("managedFields") or ()
+        if each.get("operation") == "Apply" and "f:replicas" in (each.get("fieldsV1") or {}).get("f:spec", {})
+    ]
+    return owners + (["a client-side apply"] if _last_applied(metadata) else [])
+
+
+def _last_applied(metadata: Tree) -> bool:
+    try:
+        said = json.loads((metadata.get("annotations") or {}).get(LAST_APPLIED, "null"))
+    except ValueError:
+        return False
+    return isinstance(said, dict) and isinstance(said.get("spec"), dict) and "replicas" in said["spec"]
+
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
+AT_A_TIME = 8
+PAGE = 500
+AT_MOST_CANARIES = 8
+
+
+async def definitions(api: Calls) -> dict[str, Tree]:
+    """Our definitions that exist, by name. Raises ApiError and Unreachable, as all below."""
+    found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in table.DEFINITIONS}
+    return {name: tree for name, tree in found.items() if tree is not None}
+
+
+async def rights(api: Calls, account: str, wanted: Sequence[Right] = RIGHTS) -> Rights:
+    """Which of them the service account ``namespace/name`` has. If the asker may not ask that: the asker itself."""
+    namespace, _, name = account.partition("/")
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    who = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": groups}
+    try:
+        allowed = await _reviews(api, "SubjectAccessReview", "subjectaccessreviews", who, wanted)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        allowed = await _reviews(api, "SelfSubjectAccessReview", "selfsubjectaccessreviews", {}, wanted)
+        return Rights("the user of --kubeconfig", False, allowed)
+    return Rights(f"the service account {account}", True, allowed)
+
+
+async def _reviews(
+    api: Calls, kind: str, plural: str, who: Mapping[str, Tree], wanted: Sequence[Right]
+) -> dict[Right, bool]:
+    turn = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+        asked |= {"namespace": right.namespace, "name": right.name}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {**who, "resourceAttributes": asked}}
+        async with turn:
+            answer = await api.call("POST", f"{AUTHORIZATION}/{plural}", body=body)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    return dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
+
+
+async def identity(api: Calls, token: str) -> Identity:
+    """The user of a token, asked straight at the API server."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    try:
+        answer = await api.call("POST", TOKEN_REVIEWS, body=body)
+    except ApiError as error:
+        return Identity(error=f"no review of the token: {error}")
+    status = answer.get("status") or {}
+    if not status.get("authenticated"):
+        return Identity(error=f"it is not taken: {status.get('error', 'no reason given')}")
+    return Identity(user=str(status["user"]["username"]))
+
+
+async def service(api: Calls, namespace: str, name: str) -> tuple[Tree | None, list[Tree]]:
+    """A Service, ``None`` if there is none, and its EndpointSlices."""
+    found = await _or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
+    selector = ("labelSelector", f"kubernetes.io/service-name={name}")
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    return found, await _items(api, slices, selector)
+
+
+async def nodes(api: Calls) -> list[Tree]:
+    return await _items(api, "/api/v1/nodes")
+
+
+async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
+    """Policies that have a binding, and webhooks."""
+    policies = await _items(api, f"{ADMISSION}/validatingadmissionpolicies")
+    bindings = await _items(api, f"{ADMISSION}/validatingadmissionpolicybindings")
+    bound = {(each.get("spec") or {}).get("policyName") for each in bindings}
+    policies = [{"kind": "ValidatingAdmissionPolicy"} | each for each in policies if each["metadata"]["name"] in bound]
+    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in await webhooks(api)]
+
+
+async def webhooks(api: Calls) -> list[Tree]:
+    """All configurations of validating ones."""
+    return await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
+
+
+async def mutating_webhooks(api: Calls) -> list[Tree]:
+    """All configurations of mutating ones."""
+    return await _items(api, f"{ADMISSION}/mutatingwebhookconfigurations")
+
+
+async def quotas(api: Calls) -> list[WorkspaceQuota]:
+    """The first of them, without those that cannot be read."""
+    found = []
+    for tree in await _items(api, f"/apis/{API_VERSION}/workspacequotas"):
+        with suppress(QuotaSpecError):
+            found.append(parse(tree))
+    return found
+
+
+async def namespaces(api: Calls) -> dict[str, dict[str, str]]:
+    """The labels of the first of them."""
+    found = await _items(api, "/api/v1/namespaces")
+    return {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in found}
+
+
+async def scaled(api: Calls) -> list[Scaled]:
+    """The first workloads that an HPA targets, with those HPAs."""
+    hpas = await _items(api, "/apis/autoscaling/v2/horizontalpodautoscalers")
+    kinds = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+    found = [
+        each | {"kind": kind} for kind, plural in kinds.items() for each in await _items(api, f"/apis/apps/v1/{plural}")
+    ]
+    return paired(hpas, found)
+
+
+async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:
+    """Namespace and name of one in each of a few namespaces, those ``exempt`` left out."""
+    found: dict[str, str] = {}
+    for each in await _items(api, "/apis/apps/v1/deployments"):
+        metadata = each["metadata"]
+        if metadata["namespace"] not in exempt:
+            found.setdefault(metadata["namespace"], metadata["name"])
+    return list(found.items())[:AT_MOST_CANARIES]
+
+
+async def _items(api: Calls, path: str, *query: tuple[str, str]) -> list[Tree]:
+    """The first ``PAGE``."""
+    answer = await api.call("GET", path, query=[*query, ("limit", str(PAGE))])
+    return list(answer.get("items") or [])
+
+
+async def _or_none(api: Calls, path: str) -> Tree | None:
+    try:
+        return await api.call("GET", path)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise

@@ -1,0 +1,419 @@
+"""Runs all checks. The order matters: a later check uses what an earlier one found."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable, connect
+from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.service.setting_types import Address
+from extauthz.tools.render.options import Outage, Profile
+
+from . import (
+    admission,
+    canary,
+    chain,
+    client_path,
+    cluster,
+    dial,
+    topology,
+    trust,
+    upstream_health,
+    webhook,
+)
+from .client_path import ClientPath
+from .dump import Chain, Dump, NoDumpError, Tree, parse
+from .table import Row, all_skipped, fail, skipped
+
+# Reads the proxy: the pages of Envoy's admin interface, or a config dump in a file.
+
+WITHIN_S = 10.0
+
+DUMP, CLUSTERS, CERTS = "/config_dump?include_eds", "/clusters?format=json", "/certs"
+LISTENERS = "/listeners?format=json"
+COUNTERS = "/stats?format=json&filter=ext_authz%5C.(ok|denied)$"
+
+
+class Proxy(NamedTuple):
+    """What was read of the proxy. ``None``: not read."""
+
+    dump: Dump
+    certs: Tree | None = None
+
+
+class AdminError(Exception):
+    """The admin interface does not answer as one. The text says which page and why."""
+
+
+class Admin:
+    """One Envoy's, at ``http://host:port``."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url.rstrip("/")
+
+    async def proxy(self) -> Proxy:
+        """Its configuration and certificates. Raises AdminError."""
+        try:
+            dump = parse(await self._page(DUMP))
+        except NoDumpError as error:
+            raise AdminError(f"{self._url}{DUMP}: {error}") from error
+        return Proxy(dump.listening(await self._page(LISTENERS)), await self._page(CERTS))
+
+    async def clusters(self) -> Tree:
+        """Its upstreams and their counters. Raises AdminError."""
+        return await self._page(CLUSTERS)
+
+    async def decisions(self) -> int:
+        """How many decisions of the gate Envoy has counted. Raises AdminError."""
+        stats = (await self._page(COUNTERS)).get("stats", [])
+        # The same decision is counted for the connection manager and for the route's cluster.
+        return sum(int(each.get("value", 0)) for each in stats if str(each.get("name", "")).startswith("cluster."))
+
+    async def _page(self, page: str) -> Tree:
+        where = self._url + page
+        try:
+            async with self._session.get(where, timeout=aiohttp.ClientTimeout(total=WITHIN_S)) as answer:
+                body = await answer.read()
+                if answer.status != 200:
+                    raise AdminError(f"{where} answered {answer.status}")
+                return json.loads(body)
+        except TimeoutError as error:
+            raise AdminError(f"{where}: nothing came within {WITHIN_S:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise AdminError(f"{where}: {error or type(error).__name__}") from error
+
+
+def from_file(path: Path) -> Proxy:
+    """A config dump that somebody saved.
+
+    Raises:
+        OSError: it cannot be read.
+        NoDumpError: it is something else; names the file.
+    """
+    try:
+        tree: Mapping[str, Tree] = json.loads(path.read_bytes())
+        return Proxy(parse(tree))
+    except ValueError as error:
+        raise NoDumpError(f"--config-dump {path}: {error}") from error
+
+
+# What the doctor is told to look at.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look at. ``None``: do not look at it."""
+
+    admin: str | None = None
+    config_dump: Path | None = None
+    kubeconfig: Path | None = None
+    url: str | None = None
+    ca: Path | None = None
+    token_file: Path | None = None
+    deployment: tuple[str, str] | None = None
+    listener: str | None = None
+    profile: Profile | None = None
+    outage: Outage = Outage.DENY
+    service: tuple[str, str] | None = None
+    """Of the gate."""
+    zone: str | None = None
+    account: str = "extauthz-system/extauthz"
+    """The gate's service account."""
+    secret: tuple[str, str] | None = None
+    """Where gates keep a certificate that they make; ``None``: where they do unless they are told otherwise."""
+
+    @property
+    def webhook_secret(self) -> tuple[str, str]:
+        return self.secret or (self.account.partition("/")[0], "extauthz-webhook")
+
+
+T = TypeVar("T")
+
+NO_PROXY = "--admin, or --config-dump"
+MADE_UP = ("default", "extauthz-canary")
+"""The Deployment of the canary where the cluster has none. The gate refuses to grow it, and so does the API server."""
+
+EXEMPT = ("extauthz-system", "kube-system")
+"""Namespaces whose Deployments are no canary: Envoy does not ask the gate about its own namespace."""
+
+Unanswered = (ApiError, Unreachable)
+
+
+async def examine(options: Options) -> list[Row]:
+    """All rows.
+
+    Raises:
+        NoDumpError: ``config_dump`` is no config dump.
+        OSError: a file cannot be read.
+        NoClusterError: ``kubeconfig`` is of no use.
+    """
+    token = _token(options.token_file) if options.token_file else None
+    async with AsyncExitStack() as stack:
+        admin = await _admin(stack, options)
+        api = await stack.enter_async_context(connect(options.kubeconfig)) if options.kubeconfig else None
+        client_path = ClientPath(options.url, options.ca, token) if options.url else None
+        return await Examination(options, admin, api, client_path, token).rows()
+
+
+def _token(file: Path) -> str:
+    """The token of a file. It is checked here, because the error messages of libraries would show it."""
+    token = file.read_bytes().strip()
+    if not token or not token.isascii() or any(byte <= ord(" ") for byte in token):
+        raise OSError(f"--token-file {file}: it holds no token, which is one line of ASCII")
+    return token.decode()
+
+
+async def _admin(stack: AsyncExitStack, options: Options) -> Admin | None:
+    if options.admin is None:
+        return None
+    return Admin(await stack.enter_async_context(aiohttp.ClientSession(trust_env=False)), options.admin)
+
+
+class Examination:
+    """One run of the checks, with what it has found so far."""
+
+    def __init__(
+        self,
+        options: Options,
+        admin: Admin | None,
+        api: Connection | None,
+        client_path: ClientPath | None,
+        token: str | None,
+    ) -> None:
+        self._options, self._admin, self._api, self._client_path, self._token = options, admin, api, client_path, token
+        self._proxy: Proxy | None = None
+        self._chain: Chain | None = None
+        self._kubernetes: tuple[Tree | None, list[Tree]] | None = None
+        """The Service ``default/kubernetes`` and its slices."""
+        self._decided: canary.Canary | None = None
+        """The canary that the gate decided, sent on the autoscaler's path."""
+
+    async def rows(self) -> list[Row]:
+        """The proxy's configuration, the path through it, the gate, the cluster."""
+        if self._api is not None:
+            self._kubernetes = await _or(None, cluster.service(self._api, "default", "kubernetes"))
+        configured = await self._configured()
+        before = await self._clusters()
+        shake = await self._client_path.handshake() if self._client_path else None
+        on_the_path = [*await self._trust(shake), await self._canary(shake)]
+        return [
+            *configured,
+            *on_the_path,
+            *await self._gate(before),
+            *await self._cluster(),
+            *await self._topology(),
+            *(webhooks := await self._webhook()),
+            *await self._appliers(),
+            *await self._bypass(covered=webhook.works(webhooks)),
+        ]
+
+    async def _configured(self) -> list[Row]:
+        every = (*chain.NAMES, *chain.PATH_NAMES)
+        try:
+            if self._admin is not None:
+                self._proxy = await self._admin.proxy()
+            elif self._options.config_dump is not None:
+                self._proxy = from_file(self._options.config_dump)
+        except AdminError as error:
+            told = fail("proxy", str(error), "see that --admin is the address of Envoy's admin page, as seen from here")
+            return [told, *all_skipped(every, "the proxy does not tell", NO_PROXY)]
+        if self._proxy is None:
+            return all_skipped(every, "not told which proxy", NO_PROXY)
+        dump = self._proxy.dump
+        wanted = chain.Wanted(self._options.outage, self._options.profile, await self._carriers())
+        rows = chain.rows(dump, wanted)
+        if chains := dump.chains():
+            self._chain = chain.chosen(dump, chains, wanted.carriers)
+            return rows + chain.path_rows(self._chain, self._options.profile)
+        return rows + all_skipped(chain.PATH_NAMES, "there is no chain to look at", chain.ON_LISTENER)
+
+    async def _carriers(self) -> tuple[str, ...]:
+        """Name or address of the listener that the client's path leads to."""
+        if self._options.listener is not None:
+            return (self._options.listener,)
+        if self._client_path is not None and self._options.url is not None:
+            port = urlsplit(self._options.url).port or 443
+            addresses = await self._client_path.addresses()
+            return tuple(f"{each}{mark}{port}" for each in addresses for mark in ("_", ":"))
+        if self._kubernetes is not None and self._kubernetes[0] is not None and self._is_mesh():
+            spec = self._kubernetes[0]["spec"]
+            return (f"{spec['clusterIP']}_{spec['ports'][0]['port']}",)
+        return ()
+
+    def _is_mesh(self) -> bool:
+        """Whether the listeners are those of an Istio sidecar. Then one of them is for the Service."""
+        names = [each.name for each in self._proxy.dump.listeners] if self._proxy else []
+        return "virtualOutbound" in names
+
+    async def _trust(self, shake: trust.Handshake | None) -> list[Row]:
+        certs = self._proxy.certs if self._proxy else None
+        through = straight = None
+        if self._client_path is not None and self._token and shake is not None and not shake.error:
+            through = await self._client_path.identity()
+            if self._api is not None:
+                straight = await _or(None, cluster.identity(self._api, self._token))
+        return [trust.trusted(shake), trust.validity(shake, certs, datetime.now(UTC)), trust.token(through, straight)]
+
+    async def _canary(self, shake: trust.Handshake | None) -> Row:
+        if self._client_path is None or shake is None:
+            return canary.row([], [], None)
+        if shake.error:
+            return canary.row([shake.host], [canary.Answer(0, message=shake.error)], None)
+        before = await self._decisions()
+        asked: list[str] = []
+        answers: list[canary.Answer] = []
+        for namespace, name in await self._deployments():
+            asked.append(f"{namespace}/{name}")
+            for body in canary.BODIES:
+                sent = canary.Canary(namespace, name, body)
+                answers.append(await self._client_path.canary(sent))
+                if answers[-1].decision_id:
+                    self._decided = sent
+                if answers[-1].decision_id or not answers[-1].status:
+                    return canary.row(asked, answers, None)
+        after = await self._decisions()
+        return canary.row(asked, answers, after - before if before is not None and after is not None else None)
+
+    async def _deployments(self) -> list[tuple[str, str]]:
+        if self._options.deployment is not None:
+            return [self._options.deployment]
+        exempt = [*EXEMPT, *(chain.exempted(self._chain) if self._chain else ())]
+        found = await _or([], cluster.some_deployments(self._api, exempt)) if self._api else []
+        return found or [MADE_UP]
+
+    async def _decisions(self) -> int | None:
+        try:
+            return await self._admin.decisions() if self._admin else None
+        except AdminError:
+            return None
+
+    async def _gate(self, before: Tree | None) -> list[Row]:
+        if self._proxy is None:
+            return all_skipped(upstream_health.UPSTREAM_NAMES, "not told which proxy", NO_PROXY)
+        seen = upstream_health.Seen(before, await self._clusters())
+        return upstream_health.upstream_rows(self._proxy.dump, self._chain, seen, await self._ports())
+
+    async def _clusters(self) -> Tree | None:
+        try:
+            return await self._admin.clusters() if self._admin else None
+        except AdminError:
+            return None
+
+    async def _ports(self) -> tuple[int, ...]:
+        if self._api is None or self._options.service is None:
+            return ()
+        found, _ = await _or((None, []), cluster.service(self._api, *self._options.service))
+        return tuple(int(each["port"]) for each in (found or {}).get("spec", {}).get("ports", []))
+
+    async def _cluster(self) -> list[Row]:
+        api = self._api
+        if api is None:
+            return cluster.not_given()
+
+        async def version() -> Row:
+            return cluster.version(await api.call("GET", "/version"))
+
+        async def definitions() -> Row:
+            return cluster.definitions_row(await cluster.definitions(api))
+
+        async def rights() -> Row:
+            told = await cluster.rights(api, self._options.account)
+            return cluster.rights_row(told.whose, told.allowed, whole=told.whole)
+
+        looks = dict(zip(cluster.NAMES, (version, definitions, rights), strict=True))
+        return [row for name, look in looks.items() for row in await _told([name], look)]
+
+    async def _topology(self) -> list[Row]:
+        api, named = self._api, self._options.service
+        if named is None or api is None:
+            missing = [option for option, value in (("--service", named), ("--kubeconfig", api)) if value is None]
+            return all_skipped(("topology",), "not told which Service is the gate's", " and ".join(missing))
+
+        async def look() -> list[Row]:
+            service, slices = await cluster.service(api, *named)
+            if service is None:
+                return [fail("topology", f"there is no Service {'/'.join(named)}", "name the gate's with --service")]
+            return topology.rows(service, slices, await cluster.nodes(api), self._options.zone)
+
+        return await _told(["topology"], look)
+
+    async def _webhook(self) -> list[Row]:
+        api = self._api
+        if api is None:
+            return all_skipped(webhook.NAMES, "not told which cluster", "--kubeconfig")
+
+        async def look() -> list[Row]:
+            found = [each for each in await self._deployments() if each != MADE_UP]
+            return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
+
+        return await _told(webhook.NAMES, look)
+
+    async def _appliers(self) -> list[Row]:
+        api = self._api
+        if api is None:
+            return all_skipped((cluster.NAME,), "not told which cluster", "--kubeconfig")
+
+        async def look() -> Row:
+            try:
+                return cluster.row(await cluster.scaled(api))
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                return skipped(
+                    cluster.NAME, "HPAs or workloads may not be listed", "--kubeconfig, of who may list them"
+                )
+
+        return await _told([cluster.NAME], look)
+
+    async def _bypass(self, *, covered: bool) -> list[Row]:
+        api = self._api
+        if api is None:
+            return [client_path.row(None, None), client_path.backstop(None, [])]
+
+        async def backstop() -> Row:
+            return client_path.backstop(*await cluster.backstops(api), works=covered)
+
+        found = [*await _told([client_path.NAMES[1]], backstop)]
+        if self._kubernetes is None or self._kubernetes[0] is None:
+            return [*cluster.unknown(client_path.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
+        dump = self._proxy.dump if self._proxy else None
+        ungated = client_path.ungated(client_path.published(*self._kubernetes), dump)
+        return [client_path.row(await self._tried(api, ungated), dump, covered=covered), *found]
+
+    async def _tried(self, api: Connection, addresses: Sequence[Address]) -> client_path.Tried:
+        """Send each address the write that the gate decided. If none was decided, only connect."""
+        sent, some = self._decided, addresses[: client_path.AT_MOST]
+        probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None
+        about = f"{sent.namespace}/{sent.name}" if sent else ""
+        return client_path.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
+
+
+async def _or(otherwise: T, asked: Awaitable[T]) -> T:
+    """The answer of the API server, or ``otherwise`` if it gives none."""
+    try:
+        return await asked
+    except Unanswered:
+        return otherwise
+
+
+async def _told(names: Sequence[str], look: Callable[[], Awaitable[Row | list[Row]]]) -> list[Row]:
+    """The rows of ``look``. If the API server gives no answer: failing rows under ``names``."""
+    try:
+        rows = await look()
+    except Unanswered as error:
+        return cluster.unknown(names, str(error))
+    return [rows] if isinstance(rows, Row) else rows
+
+
+__all__ = ["NoClusterError", "NoDumpError", "Options", "examine"]

@@ -1,0 +1,321 @@
+"""The configurations by which an API server asks the gate: one validates and, for mode Clamp, one mutates.
+
+Sources: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ and, for what
+expressions may say, https://kubernetes.io/docs/reference/using-api/cel/.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any as Tree
+from typing import TypeAlias
+
+from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
+from extauthz.core.kinds import ADMITTED, GATED
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.tools.render.manifests import Part
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that each namespace has."""
+
+TIMEOUT_S = 2
+
+Condition: TypeAlias = tuple[str, str]
+"""Of ``matchConditions``: a name, and an expression in CEL."""
+
+CONTROLLERS = ("system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager")
+"""Who writes the ReplicaSets of Deployments. The second one is for control planes where all controllers share one
+identity."""
+
+
+ANYTHING = LabelSelector()
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A custom resource with a scale subresource."""
+
+    group: str
+    plural: str
+
+
+@dataclass(frozen=True)
+class WebhookOptions:
+    """Where the gate is, and what it is asked about."""
+
+    ca: bytes = b""
+    """PEM of the authority that the webhook's certificate is from."""
+    service: str = "extauthz"
+    namespace: str = "extauthz-system"
+    port: int = 443
+    url: str = ""
+    """In place of a Service: ``https://host:port``."""
+    except_namespaces: tuple[str, ...] = ()
+    """Namespaces that nothing is asked about, besides kube-system and the gate's own."""
+    namespace_selector: LabelSelector = ANYTHING
+    """Labels of the namespaces that it is asked about. An empty one selects all."""
+    object_selector: LabelSelector = ANYTHING
+    """Labels of workloads that are left out: it must match what has no labels, as a Scale."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold too, each by a name and an expression in CEL."""
+    workload_labels: tuple[str, ...] | None = None
+    """Keys of the labels that a workload is selected by. A change of another one is not asked about. ``None``: each
+    label may be one."""
+    custom: tuple[Custom, ...] = ()
+    pods: bool = False
+    """Creates of pods too, but those of controllers."""
+    clamp: bool = True
+    """Counts may be lowered (mode Clamp)."""
+
+
+SAYS = """\
+The API server asks the gate before it writes what may grow a workload. What cannot grow one is not asked about, so it
+passes also while no gate lives: fewer replicas, a new image, status, and what controllers make for a workload.
+Nothing is asked about kube-system and the gate's own namespace: what is there must run for the gate to be repaired."""
+
+
+SAYS_CLAMP = """\
+Before that it asks by how much a growing count must be lowered to fit (mode Clamp). Nothing is charged here. Without an
+answer the count stays as it is, and is decided upon."""
+
+
+def parts(options: WebhookOptions) -> list[Part]:
+    """The configurations as manifests."""
+    clamp = [Part(SAYS_CLAMP, [clamp_configuration(options)])] if options.clamp else []
+    return [Part(SAYS, [configuration(options)]), *clamp]
+
+
+def configuration(options: WebhookOptions) -> dict[str, Tree]:
+    """What decides."""
+    webhook = {"name": NAME} | _about(options, "/validate", ["CREATE", "UPDATE"], conditions(options.workload_labels))
+    webhook |= {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
+    return _object("ValidatingWebhookConfiguration", webhook)
+
+
+def clamp_configuration(options: WebhookOptions) -> dict[str, Tree]:
+    """What lowers a count before that. A side effect is the event for the workload's owner."""
+    webhook = {"name": CLAMP_NAME} | _about(options, "/mutate", ["UPDATE"], CLAMP_CONDITIONS)
+    webhook |= {"failurePolicy": "Ignore", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
+    return _object("MutatingWebhookConfiguration", webhook | {"reinvocationPolicy": "IfNeeded"})
+
+
+def _about(options: WebhookOptions, path: str, operations: list[str], asked: tuple[Condition, ...]) -> dict[str, Tree]:
+    """Where the gate is, and what it is asked about."""
+    left_out = ["kube-system", options.namespace, *options.except_namespaces]
+    spared = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": list(dict.fromkeys(left_out))}
+    objects = _selector(options.object_selector)
+    return {
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": _client(options, path),
+        "rules": _rules(options, operations),
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": _selector(options.namespace_selector, spared),
+        **({"objectSelector": objects} if objects else {}),
+        "matchConditions": [{"name": name, "expression": text} for name, text in (*asked, *options.conditions)],
+    }
+
+
+def _selector(selector: LabelSelector, *more: dict[str, Tree]) -> dict[str, Tree]:
+    """As the API has it."""
+    expressions = [
+        {"key": one.key, "operator": one.operator} | ({"values": sorted(one.values)} if one.values else {})
+        for one in selector.requirements
+    ]
+    found: dict[str, Tree] = {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
+    return found | ({"matchExpressions": [*more, *expressions]} if more or expressions else {})
+
+
+def _object(kind: str, webhook: dict[str, Tree]) -> dict[str, Tree]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "extauthz", "labels": {"app.kubernetes.io/name": "extauthz"}},
+        "webhooks": [webhook],
+    }
+
+
+def _client(options: WebhookOptions, path: str) -> dict[str, Tree]:
+    where: dict[str, Tree] = {"url": options.url.rstrip("/") + path}
+    if not options.url:
+        service = {"name": options.service, "namespace": options.namespace, "port": options.port, "path": path}
+        where = {"service": service}
+    return where | ({"caBundle": base64.b64encode(options.ca).decode()} if options.ca else {})
+
+
+def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tree]]:
+    """Parents and their scales: a write of a scale does not pass its parent's rules."""
+    groups: dict[str, list[str]] = {}
+    for kind in GATED:
+        groups.setdefault(kind.key[0], []).append(kind.key[1])
+    rules = [
+        _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")], operations)
+        for group, plurals in sorted(groups.items(), reverse=True)
+    ]
+    if "CREATE" in operations:  # here is no count that could be lowered
+        rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
+        rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
+        rules += [_rule([kind.key[0]], ["v1"], [kind.key[1]], operations) for kind in ADMITTED]
+    rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
+    return [*rules, POD_RULE] if options.pods and "CREATE" in operations else rules
+
+
+def _moved_by_status() -> list[tuple[str, list[str]]]:
+    """By group, the status of what is moved by one. The conditions let all pass that moves nothing."""
+    found: dict[str, list[str]] = {}
+    for kind in GATED:
+        if kind.key[1] in MOVED_BY_STATUS:
+            found.setdefault(kind.key[0], []).append(f"{kind.key[1]}/status")
+    return sorted(found.items(), reverse=True)
+
+
+def _rule(groups: list[str], versions: list[str], resources: list[str], operations: list[str]) -> dict[str, Tree]:
+    return {
+        "apiGroups": groups,
+        "apiVersions": versions,
+        "resources": resources,
+        "operations": operations,
+        "scope": "Namespaced",
+    }
+
+
+POD_RULE = _rule([""], ["v1"], ["pods"], ["CREATE"])
+
+# What is asked about, as expressions. Each must hold. ``.?`` is a field that may be missing (Kubernetes 1.29).
+
+_POD = "spec.template.spec"
+
+_SAME = (
+    f"{_POD}.overhead",
+    f"{_POD}.runtimeClassName",
+    f"{_POD}.resourceClaims",
+    f"{_POD}.resources",
+    f"{_POD}.volumes",
+    "spec.template.metadata.labels",
+    "spec.volumeClaimTemplates",
+    "spec.ordinals",
+    "spec.strategy",
+    "spec.selector",
+    "metadata.ownerReferences",
+)
+"""Fields of a workload that bear on what its pods cost, or on whom they are charged to."""
+
+_SAME_IN_EACH = ((f"{_POD}.containers", ("resources",)), (f"{_POD}.initContainers", ("resources", "restartPolicy")))
+"""The same in lists."""
+
+
+def _field(root: str, path: str) -> str:
+    fields, bracket, key = path.partition("[")
+    return f"{root}.?{fields.replace('.', '.?')}{bracket}{key}"
+
+
+def _changed(labels: tuple[str, ...] | None) -> list[str]:
+    """Expressions that hold where one of these fields differs."""
+    keys_of_labels = [""] if labels is None else [f"[?{key!r}]" for key in labels]
+    paths = [*_SAME, *(f"metadata.labels{key}" for key in keys_of_labels)]
+    found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in paths]
+    for path, keys in _SAME_IN_EACH:
+        for key in keys:
+            now, was = (f"{_field(root, path)}.orValue([]).map(c, c.?{key})" for root in ("object", "oldObject"))
+            found.append(f"{now} != {was}")
+    return found
+
+
+MORE_REPLICAS = "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)"
+
+
+_SPEC_KEYS = "{0}.?spec.orValue({{}}).exists(k, !(k in ['replicas', 'template']) && {0}.?spec[?k] != {1}.?spec[?k])"
+
+_HAS_A_POD_TEMPLATE = "object.?spec.?template.?spec.?containers.hasValue()"
+
+_GROUPS = ", ".join(repr(group) for group in sorted({kind.key[0] for kind in (*GATED, *ADMITTED)}))
+
+CUSTOM_CHANGED = " || ".join(
+    [
+        f"{_SPEC_KEYS.format('object', 'oldObject')}",
+        f"{_SPEC_KEYS.format('oldObject', 'object')}",
+        "!object.?spec.?replicas.hasValue() && oldObject.?spec.?replicas.hasValue()",
+        f"!{_HAS_A_POD_TEMPLATE} && object.?spec.?template != oldObject.?spec.?template",
+    ]
+)
+"""Something else in ``spec`` of a custom resource differs: only its definition says where its count is, and only a
+setting where its template is."""
+
+CUSTOM_MAY_GROW = (
+    f"!(request.resource.group in [{_GROUPS}]) && request.?subResource.orValue('') == '' && ({CUSTOM_CHANGED})"
+)
+
+
+_MORE = "object.?spec.?{0}.orValue(0) > oldObject.?spec.?{0}.orValue(0)"
+
+JOB_MAY_GROW = (
+    f"request.resource.group == 'batch' && ({_MORE.format('parallelism')} || {_MORE.format('completions')}"
+    " || !object.?spec.?suspend.orValue(false) && oldObject.?spec.?suspend.orValue(false))"
+)
+"""More pods at once, or a Job that was suspended and starts."""
+
+
+def may_grow(labels: tuple[str, ...] | None) -> str:
+    """More replicas, or pods of a Job; a pod that is resized; or, of what pods cost and whom they are charged to,
+    something else. In a Scale, zero is left out.
+
+    Args:
+        labels: as ``WebhookOptions.workload_labels``.
+    """
+    return " || ".join(
+        [
+            "request.operation != 'UPDATE'",
+            "request.?subResource.orValue('') == 'resize'",
+            MORE_REPLICAS,
+            f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed(labels))})",
+            JOB_MAY_GROW,
+            CUSTOM_MAY_GROW,
+        ]
+    )
+
+
+NOT_BY_A_CONTROLLER = (
+    "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"
+    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in CONTROLLERS)}])"
+)
+"""A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
+and not the owner that an object names: anybody can write that."""
+
+POD_MAKERS = (
+    *(
+        f"system:serviceaccount:kube-system:{name}-controller"
+        for name in ("replicaset", "statefulset", "replication", "job", "daemon-set")
+    ),
+    "system:kube-controller-manager",
+)
+"""Who makes the pods of workloads, which were decided upon; and those of DaemonSets, which are seen afterwards."""
+
+POD_OF_NO_WORKLOAD = (
+    "request.resource.resource != 'pods' || request.operation != 'CREATE'"
+    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in POD_MAKERS)}]"
+    " || 'system:nodes' in request.userInfo.?groups.orValue([]))"
+)
+"""A kubelet makes nothing but mirrors of static pods, which run whatever is said."""
+
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
+"""It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both are
+charged. Were that refused for want of room, the deletion would never end."""
+
+BY_WHOM: tuple[Condition, ...] = (
+    ("not-by-a-controller", NOT_BY_A_CONTROLLER),
+    ("not-by-the-garbage-collector", NOT_BY_THE_COLLECTOR),
+)
+
+
+def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
+    """All that must hold for a write to be decided upon."""
+    return (*BY_WHOM, ("no-pod-of-a-workload", POD_OF_NO_WORKLOAD), ("may-grow", may_grow(labels)))
+
+
+CLAMP_CONDITIONS: tuple[Condition, ...] = (
+    *BY_WHOM,
+    ("asks-for-more-replicas", f"{MORE_REPLICAS} || {CUSTOM_MAY_GROW}"),
+)
+"""Nothing but a count is ever lowered."""

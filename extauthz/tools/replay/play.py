@@ -1,0 +1,698 @@
+"""One run of a record through the product's own gate, on virtual time.
+
+Whatever the gate of the record granted and this one refuses does not land here, and stays wanted: until the workload
+asks again, is seen with fewer replicas, or is gone. It is asked again at the interval of its retries, once a quota that
+refused it has more room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil, inf
+from typing import Final, NamedTuple
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.ledger.accounts import highest
+from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.entry import PendingWrite, is_newer
+from extauthz.core.model import (
+    NO_PRECONDITION,
+    Amounts,
+    Decision,
+    Observed,
+    Operation,
+    Template,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
+from extauthz.core.objects.workloads import intern
+from extauthz.core.quota.tree import QuotaNode, QuotaTree
+from extauthz.tell.record.reading import Ask, Load
+from extauthz.tools.replay.measures import Clock, Row
+
+RETRY_S: Final = 15.0
+"""How often somebody asks again of whom the record shows no retry: an HPA's interval."""
+
+LANDS_S: Final = 1.0
+"""How soon a grant lands that the record does not have, where it shows no other landing of the workload."""
+
+DECIDED: Final = frozenset({"fits", "no-growth", "no-quota", "zero", "exceeded-quota", "would-refuse"})
+"""Reasons of answers that quotas alone give. All others are taken as recorded."""
+
+
+class NeverOverError(AssertionError):
+    """A grant has taken a quota above its limit. That is a bug."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """What a workload was refused, and still wants."""
+
+    rows: tuple[Row, ...]
+    since_s: float
+    """When it was refused first."""
+    counted_s: float
+    """The same, on the clock of what counts."""
+    had: int
+    interval_s: float
+    last_s: float
+    """When its last retry of the record was. After that, and where ``left`` is none, only this run asks again."""
+    left: int
+    """Retries of the record that are still to come."""
+    ask: Ask | None = None
+    """What was asked for, where that is more than a count."""
+    mark_s: float = 0.0
+    """Up to when ``missed`` is summed, on that clock."""
+    missed: float = 0.0
+    """Replicas that it wanted and had not, times seconds."""
+    scheduled_s: float = 0.0
+    """When it is asked again; 0: nothing has become free yet."""
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """What the record says of a workload, and what is different here."""
+
+    ref: WorkloadRef
+    key: WorkloadRef
+    """By which the gate of this run knows it: one of no kind whose family counts, with the same key ``count/…``."""
+    beside_key: WorkloadRef
+    load: Load | None = None
+    """What the record has said of it last."""
+    replicas: int = 0
+    pod: Amounts = field(default_factory=dict)
+    beside: Amounts = field(default_factory=dict)
+    covers: Amounts = field(default_factory=dict)
+    """The part of it that the next replicas take up."""
+    labels: str = ""
+    version: str = ""
+    is_unknown: bool = False
+    is_there: bool = False
+    cap: int | None = None
+    """The most that has been granted here, where the record has granted more; ``None``: all that it has."""
+    above: int | None = None
+    """What has landed here, where the record has refused it."""
+    kept: tuple[Amounts, Amounts, str] | None = None
+    """Pod, beside and labels that it has here, where the record has granted others."""
+    top: int = 0
+    """The highest count that the record has granted since ``cap`` is set."""
+    want: int | None = None
+    waiting: Waiting | None = None
+    shown: tuple[int, Amounts, str, bool] | None = None
+    """As the gate of this run observes it."""
+    shown_beside: tuple[Amounts, str] | None = None
+    pending: dict[str, int] = field(default_factory=dict)
+    """Counts that were granted here and may still land, by id."""
+    own: set[str] = field(default_factory=set)
+    """Those of them that land by themselves."""
+    brought: set[str] = field(default_factory=set)
+    """Those of them that bring an object."""
+    missing: Ask | None = None
+    """The last question that would have made it, and was refused in the record."""
+    may: tuple[str, Amounts] | None = None
+    """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
+    asked_s: float | None = None
+    asked_to: int = 0
+    delay_s: float = LANDS_S
+    interval_s: float = RETRY_S
+
+    @property
+    def count(self) -> int:
+        """Replicas here."""
+        found = self.replicas if self.cap is None else min(self.replicas, self.cap)
+        return found if self.above is None else max(found, self.above)
+
+    @property
+    def had(self) -> int:
+        """The most that was granted here and is there, or may still land."""
+        return max([self.shown[0] if self.shown is not None else 0, *self.pending.values()])
+
+
+class Answer(NamedTuple):
+    """What became of a question here."""
+
+    is_allowed: bool
+    is_taken: bool = False
+    """It was taken as recorded."""
+    rows: tuple[Row, ...] = ()
+    """Quotas and keys that refused it."""
+    id: str | None = None
+    """Of what pends."""
+
+
+class Play:
+    """The run.
+
+    Args:
+        clock: what counts.
+        follows: each answer of the record holds here too, whatever this gate says.
+        is_free: its quotas have no limits, so a count needs no decision.
+    """
+
+    def __init__(self, clock: Clock, *, follows: bool, is_free: bool = False) -> None:
+        self._is_free = is_free
+        most = 2**62  # what pends was bounded when it was recorded
+        bounds = Policy(window_s=1e12, max_intents=most, max_intents_per_tree=most, max_intents_per_workload=most)
+        self.gate = Gate(bounds)
+        self.charges = True
+        """What is granted is reserved until it lands. A gate in mode audit reserves nothing."""
+        self.gate.state_known = True
+        self._clock = clock
+        self._follows = follows
+        self.workloads: dict[WorkloadRef, Workload] = {}
+        self.now_s = 0.0
+        self._waiting_on: dict[Row, set[Workload]] = {}
+        self._due: list[tuple[float, int, Workload, object]] = []
+        self._numbers = count()
+        self._levels: dict[Row, int] = {}
+        self._tree = self.gate.ledger.coverage.tree
+        self._is_all_touched = False
+        self.denied: Callable[[Workload, Waiting], None] = lambda *_: None
+        """Told of a workload, and what it has waited for."""
+        self.regranted: Callable[[Workload, int], None] = lambda *_: None
+        """Told of a workload, and how many of its retries would have been granted that the record has refused."""
+        self.moved: Callable[[QuotaNode, str, int], None] = lambda *_: None
+        """Told of a quota and key, and what is used and reserved of it now."""
+
+    # Time.
+
+    def next_s(self) -> float:
+        """When something is due next; infinity: nothing is."""
+        return self._due[0][0] if self._due else inf
+
+    def until(self, at_s: float) -> None:
+        """Let happen what is due up to then."""
+        while self._due and self._due[0][0] <= at_s:
+            due_s, _, workload, what = heappop(self._due)
+            self._turn(due_s)
+            if isinstance(what, Waiting):
+                self._ask_again(workload, what)
+            elif isinstance(what, Ask):
+                self._pass(workload, what)
+            elif isinstance(what, str):
+                self._land(workload, what)
+        self._turn(at_s)
+
+    def _turn(self, at_s: float) -> None:
+        self.now_s = max(self.now_s, at_s)
+        self.gate.turn(self.now_s)
+        if self.gate.ledger.coverage.tree is not self._tree:
+            self._touch_all()
+
+    def end(self) -> None:
+        """The record is over: what waits has waited until now."""
+        for workload in self.workloads.values():
+            self._stop_waiting(workload)
+
+    # Quotas and namespaces.
+
+    def limit(self, tree: QuotaTree) -> None:
+        """Put quotas in force."""
+        self.gate.load_quotas(tree, self.now_s)
+        self._is_all_touched = True
+
+    def label(self, namespace: str, labels: Mapping[str, str] | None) -> None:
+        """A namespace has these labels; ``None``: it is gone."""
+        self.gate.observe_namespace(namespace, labels)
+        self._is_all_touched = True
+
+    def settle(self) -> None:
+        """Tell of levels that other quotas and labels have moved, before time goes on."""
+        if self._is_all_touched:
+            self._touch_all()
+
+    def _touch_all(self) -> None:
+        self._is_all_touched = False
+        self._tree = self.gate.ledger.coverage.tree
+        self._touch(self._tree.nodes)
+        for workloads in list(self._waiting_on.values()):
+            for workload in list(workloads):
+                self._schedule(workload)
+
+    # Workloads.
+
+    def workload(self, ref: WorkloadRef) -> Workload:
+        """What is known of a workload."""
+        found = self.workloads.get(ref)
+        if found is None:
+            name = ref.name if ref[:2] not in PRICED_EACH else f"{ref.resource}/{ref.name}"
+            kind = RESIZES if ref[:2] in PRICED_EACH else ("", ref.group_resource)
+            beside = WorkloadRef(*RESIZES, ref.namespace, f"beside/{ref.group_resource}/{ref.name}")
+            found = Workload(ref, WorkloadRef(*kind, ref.namespace, name), beside)
+            self.workloads[ref] = found
+        return found
+
+    def load(self, load: Load) -> None:
+        """The record has seen a workload so."""
+        one = self.workload(load.ref)
+        if one.is_there and is_newer(one.version, load.version):
+            return  # another gate's watch is behind
+        if self._repeats(one, load):
+            return
+        one.load = load
+        is_new, is_less = not one.is_there, one.is_there and load.replicas < one.replicas
+        if one.asked_s is not None and load.replicas == one.asked_to:
+            one.delay_s, one.asked_s = load.at_s - one.asked_s, None
+        one.replicas, one.pod, one.beside, one.covers = load.replicas, load.pod, load.beside, load.covers
+        one.labels, one.version, one.is_unknown, one.is_there = load.labels, load.version, load.is_unknown, True
+        if is_less:
+            self._wants_less(one)
+        if one.cap is not None and not one.cap < load.replicas <= one.top:
+            one.cap = one.kept = None  # it is as recorded again; or it has grown past the gate, which counts
+        before = self._nodes(one)
+        if is_new:
+            one.own.clear()
+        self._show(one)
+        self._settle(one, load.most if load.most > load.replicas else -1)
+        self._adopt(one, load)
+        self._show_beside(one, one.had)
+        self._has_now(one)
+        self._touched(one, before)
+
+    def _repeats(self, one: Workload, load: Load) -> bool:
+        """Nothing has come since the same was said: each file begins with all that is there."""
+        if one.load is None or one.pending or one.waiting is not None or one.cap is not None or one.above is not None:
+            return False
+        return load[1:] == one.load[1:]
+
+    def gone(self, ref: WorkloadRef) -> None:
+        """A workload is gone."""
+        one = self.workloads.pop(ref, None)
+        if one is None:
+            return
+        self._stop_waiting(one)
+        before = self._nodes(one)
+        one.is_there, one.cap, one.above = False, None, None
+        self._show(one)
+        one.own.clear()
+        self._settle(one, -1)
+        self._set_may(one, {})
+        self._touch(before)
+
+    def _wants_less(self, one: Workload) -> None:
+        one.above = None
+        if one.want is not None and one.want > one.replicas:
+            self._sum_up(one)
+            one.want = one.replicas
+
+    def _nodes(self, one: Workload) -> Nodes:
+        labels = one.shown[2] if one.shown is not None else one.labels
+        return self.gate.ledger.coverage.nodes(one.ref.namespace, labels)
+
+    def _show(self, one: Workload) -> None:
+        """Have the gate observe the workload as it is here."""
+        pod, _, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
+        is_there = one.is_there and (one.cap is None or one.cap > 0 or one.replicas == 0 or one.shown is not None)
+        shown = (one.count, pod, labels, one.is_unknown) if is_there else None
+        if shown != one.shown:
+            one.shown = shown
+            observed = None
+            if shown is not None:
+                observed = Observed(shown[0], None if one.is_unknown else template(pod), labels)
+            self.gate.observe(one.key, observed)
+        self._show_beside(one, one.had)
+
+    def _show_beside(self, one: Workload, count: int) -> None:
+        """What is beside it, if there come to be so many replicas."""
+        pod, beside, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
+        if one.kept is None:
+            beside = left_of(beside, one.covers, pod, count - one.replicas)
+        besides = (beside, labels) if one.shown is not None and beside else None
+        if besides != one.shown_beside:
+            one.shown_beside = besides
+            self.gate.observe(one.beside_key, Observed(1, _template(beside), labels) if besides is not None else None)
+
+    def _settle(self, one: Workload, most: int) -> None:
+        """End what pends, but for counts up to ``most``, and what lands by itself."""
+        for name, to in list(one.pending.items()):
+            if name not in one.own and (to > most or name in one.brought):
+                self._forget(one, name)
+
+    def _forget(self, one: Workload, name: str) -> None:
+        del one.pending[name]
+        one.own.discard(name)
+        one.brought.discard(name)
+        self.gate.ledger.pending.forget(name)
+
+    def _adopt(self, one: Workload, load: Load) -> None:
+        """Take what still pends in the record, where nothing is different here."""
+        if load.most > max([load.replicas, *one.pending.values()]) and one.cap is None:
+            one.pending[self._force(one, load.most)] = load.most
+        self._set_may(one, load.may if one.cap is None else {})
+
+    def _set_may(self, one: Workload, may: Amounts) -> None:
+        """Each replica may come to cost so much: objects may still land that this run has not seen, or not alone."""
+        if one.may is not None and one.may[1] is not may:
+            self.gate.ledger.pending.forget(one.may[0])
+            one.may = None
+        if may and one.may is None:
+            one.may = self._force(one, None, template(may)), may
+
+    def _force(self, one: Workload, to: int | None, *templates: Template) -> str:
+        """Follow a count, or what each replica may cost, whatever quotas say. Returns the id of what pends."""
+        name = self._name()
+        pending = PendingWrite(name, to, templates, (), False, NO_PRECONDITION, inf)
+        ledger = self.gate.ledger
+        ledger.record(ledger.propose(one.key, pending), pending)
+        return name
+
+    def _name(self) -> str:
+        return f"r{next(self._numbers)}"
+
+    # Questions.
+
+    def ask(self, ask: Ask) -> Answer:
+        """Decide a question of the record."""
+        one = self.workload(ask.ref)
+        if self._changes_nothing(one, ask):
+            return _ALLOWED
+        if ask.n > 1:
+            one.interval_s = max((ask.last_s - ask.at_s) / (ask.n - 1), 0.001)
+        for name in list(one.own) if one.is_there else ():
+            self._land(one, name)  # who asks again has had the answer to what it asked before
+        if ask.labels is not None and not one.is_there:
+            one.labels = ask.labels
+        one.missing = None
+        if not (ask.is_allowed or one.is_there):
+            one.missing = ask
+            heappush(self._due, (ask.last_s + one.interval_s, next(self._numbers), one, ask))
+        answer = self._answer(one, ask)
+        holds, before = answer, self._nodes(one)
+        if self._follows and answer.is_allowed != ask.is_allowed:
+            self._correct(one, ask, answer)
+            holds = Answer(ask.is_allowed)
+        if holds.is_allowed:
+            self._allowed(one, ask, holds)
+        else:
+            self._refused(one, ask, holds)
+        self._touched(one, before)
+        return answer
+
+    def _changes_nothing(self, one: Workload, ask: Ask) -> bool:
+        """It was allowed, grows nothing here, and nothing is different here: nearly all of them."""
+        to, shown = ask.to, one.shown
+        if to is None or shown is None or to > shown[0] or not ask.is_allowed or ask.labels is not None:
+            return False
+        if one.waiting is not None or one.above is not None or one.own or one.cap is not None:
+            return False
+        if ask.reason not in DECIDED or ask.operation == "resize":
+            return False
+        one.want = one.top = one.asked_to = to
+        one.asked_s = self.now_s
+        return True
+
+    def _answer(self, one: Workload, ask: Ask) -> Answer:
+        is_taken = ask.reason not in DECIDED or ask.to is None or ask.operation == "resize"
+        if not is_taken and ask.to is not None:
+            if ask.labels is None and one.shown is not None and ask.to <= one.shown[0]:
+                return Answer(is_allowed=True)  # what grows nothing always passes
+            if ask.labels is None and self._is_covered(one, ask.to):
+                return Answer(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
+            if self._still_waits(one, ask):
+                assert one.waiting is not None
+                return Answer(is_allowed=False, rows=one.waiting.rows)
+            if self._is_free and ask.labels is None and one.shown is not None:
+                self._show_beside(one, max(ask.to, one.had))
+                pending = self._force(one, ask.to)
+                self._touch(self._nodes(one))
+                return Answer(is_allowed=True, id=pending)
+            decision = self._decide(one, ask, ask.to)
+            if decision.verdict is not Verdict.UNAVAILABLE:
+                rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
+                return Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+        name = None
+        if ask.is_allowed and ask.to is not None and one.shown is not None and ask.operation != "resize":
+            name = self._force(one, ask.to) if self.charges else None
+        return Answer(ask.is_allowed, is_taken=True, id=name)
+
+    def _still_waits(self, one: Workload, ask: Ask) -> bool:
+        """The same was refused, and nothing has become free since."""
+        waiting = one.waiting
+        if waiting is None or one.want != ask.to or waiting.scheduled_s:
+            return False
+        return ask.labels is None and waiting.ask is None
+
+    def _is_covered(self, one: Workload, to: int) -> bool:
+        """What is beside it takes all that so many replicas cost more."""
+        more = to - one.replicas
+        return (
+            bool(one.covers)
+            and one.may is None
+            and all(more * each <= one.covers.get(key, 0) for key, each in one.pod.items())
+        )
+
+    def _decide(self, one: Workload, ask: Ask | None, to: int) -> Decision:
+        if one.covers and to > one.had:
+            self._show_beside(one, to)
+        decision = self._decided(one, ask, to)
+        if one.covers and decision.verdict is not Verdict.ALLOW:
+            self._show_beside(one, one.had)
+        return decision
+
+    def _decided(self, one: Workload, ask: Ask | None, to: int) -> Decision:
+        name = self._name()
+        if ask is None or ask.labels is None:
+            write = Write(one.key, Operation.PATCH, True, False, to)
+        else:
+            creates = ask.operation == "create"
+            brought = Observed(to, template(_brought(one, ask)), ask.labels)
+            operation = Operation.CREATE if creates else Operation.UPDATE
+            write = Write(one.key, operation, False, False, to, brought)
+        decision = self.gate.decide(write, name, self.now_s, charge=self.charges)
+        if decision.verdict is Verdict.ALLOW and decision.evidence.grows:
+            entry, usage = self.gate.ledger.get(one.key), self.gate.ledger.usage
+            nodes = usage.position(entry.root).envelope_in if entry is not None else ()
+            self._check(one, nodes)
+            self._touch(nodes)
+        return decision
+
+    def _check(self, one: Workload, nodes: Nodes) -> None:
+        """No grant takes a quota above its limit."""
+        usage = self.gate.ledger.usage
+        for row in (row for node in nodes if not node.audits for row in usage.accounts.rows_of(node)):
+            level = row.used + row.reserved
+            if level > row.hard and level > self._levels.get((row.quota, row.resource), 0):
+                raise NeverOverError(f"quota {row.quota}: a grant to {one.ref} takes {row.resource} above its limit")
+
+    def _correct(self, one: Workload, ask: Ask, answer: Answer) -> None:
+        """Go on as recorded, though this gate says something else."""
+        if answer.id is not None:
+            self.gate.ledger.pending.forget(answer.id)
+        if ask.is_allowed and ask.to is not None and self.charges:
+            one.pending[self._force(one, ask.to)] = ask.to
+        self._show_beside(one, one.had)
+
+    def _allowed(self, one: Workload, ask: Ask, answer: Answer) -> None:
+        self._stop_waiting(one)
+        for name in list(one.own):
+            self._forget(one, name)  # what was to be made, and is asked for again
+        one.want, to = ask.to, ask.to if ask.to is not None else 0
+        one.asked_s, one.asked_to = self.now_s, to
+        if ask.labels is not None:
+            one.kept = None
+        if ask.is_allowed:
+            one.top = max(one.top, to) if one.cap is not None else to
+            one.above = None
+        if answer.id is not None and self.gate.ledger.pending.follows(answer.id):
+            one.pending[answer.id] = to
+            if ask.labels is not None:
+                one.brought.add(answer.id)
+            if not one.is_there and not ask.is_allowed:
+                one.own.add(answer.id)  # the record does not have it: it holds its room until nobody asks for it
+            elif not ask.is_allowed or one.cap is not None:
+                self._land_later(one, answer.id)
+        elif not ask.is_allowed:
+            one.above = to
+        self._show(one)
+
+    def _refused(self, one: Workload, ask: Ask, answer: Answer) -> None:
+        to = ask.to if ask.to is not None else 0
+        if ask.is_allowed:
+            if one.cap is None:
+                one.cap, one.above, one.top = (one.shown[0] if one.shown is not None else 0), None, to
+            one.top = max(one.top, to)
+            if ask.labels is not None and one.kept is None and one.shown is not None:
+                one.kept = (one.pod, one.beside, one.labels)
+        if one.waiting is not None and one.want == to and one.waiting.rows == answer.rows:
+            one.waiting.left += ask.n
+            one.waiting.last_s = ask.last_s
+            return
+        self._stop_waiting(one)
+        one.want = to
+        if answer.rows:
+            self._wait(one, ask, answer.rows)
+
+    def _wait(self, one: Workload, ask: Ask, rows: tuple[Row, ...]) -> None:
+        one.waiting = Waiting(
+            rows,
+            self.now_s,
+            self._clock.counted_s,
+            one.had,
+            one.interval_s,
+            ask.last_s,
+            ask.n - 1,
+            ask if ask.labels is not None else None,
+            self._clock.counted_s,
+        )
+        for row in rows:
+            self._waiting_on.setdefault(row, set()).add(one)
+
+    def _stop_waiting(self, one: Workload) -> None:
+        waiting, one.waiting = one.waiting, None
+        if waiting is None:
+            return
+        for row in waiting.rows:
+            self._waiting_on[row].discard(one)
+            if not self._waiting_on[row]:
+                del self._waiting_on[row]
+        self._add(one, waiting)
+        self.denied(one, waiting)
+
+    def _sum_up(self, one: Workload) -> None:
+        if one.waiting is not None:
+            self._add(one, one.waiting)
+
+    def _add(self, one: Workload, waiting: Waiting) -> None:
+        now_s = self._clock.counted_s
+        waiting.missed += max(0, (one.want or 0) - waiting.had) * (now_s - waiting.mark_s)
+        waiting.mark_s = now_s
+
+    def _has_now(self, one: Workload) -> None:
+        """It may have another count, or want another one, than when it was refused."""
+        waiting = one.waiting
+        if waiting is None:
+            return
+        if one.had >= (one.want or 0):
+            self._stop_waiting(one)
+        elif one.had != waiting.had:
+            self._add(one, waiting)
+            waiting.had = one.had
+
+    # What this run does by itself.
+
+    def _land_later(self, one: Workload, name: str) -> None:
+        one.own.add(name)
+        heappush(self._due, (self.now_s + one.delay_s, next(self._numbers), one, name))
+
+    def _land(self, one: Workload, name: str) -> None:
+        to = one.pending.get(name)
+        if to is None:
+            return  # it is gone, or was overtaken
+        before = self._nodes(one)
+        if one.cap is not None:
+            one.cap = max(one.cap, to)
+            if one.cap >= one.replicas:
+                one.cap = one.kept = None
+        elif to > one.replicas:
+            one.above = to
+        self._show(one)
+        self._forget(one, name)
+        self._has_now(one)
+        self._touched(one, before)
+
+    def _pass(self, one: Workload, ask: Ask) -> None:
+        """Nobody has asked again for what is not there: nobody wants it any more."""
+        if one.missing is ask and not one.is_there:
+            self.gone(one.ref)
+
+    def _schedule(self, one: Workload) -> None:
+        """Something has become free: ask again at its next turn."""
+        waiting = one.waiting
+        if waiting is None or waiting.scheduled_s:
+            return
+        turns = max(1, ceil((self.now_s - waiting.since_s) / waiting.interval_s - 1e-9))
+        waiting.scheduled_s = waiting.since_s + turns * waiting.interval_s
+        heappush(self._due, (waiting.scheduled_s, next(self._numbers), one, waiting))
+
+    def _ask_again(self, one: Workload, waiting: Waiting) -> None:
+        if one.waiting is not waiting or one.want is None:
+            return
+        if self._follows:
+            return  # the record says when it is granted
+        waiting.scheduled_s = 0.0
+        before = self._nodes(one)
+        decision = self._decide(one, waiting.ask, one.want)
+        if decision.verdict is Verdict.ALLOW and decision.pending_write is not None:
+            to_come = round((waiting.last_s - self.now_s) / waiting.interval_s) + 1
+            if waiting.left and to_come > 0:
+                self.regranted(one, min(waiting.left, to_come))
+            self._stop_waiting(one)
+            one.pending[decision.pending_write] = one.want
+            if waiting.ask is not None:
+                one.brought.add(decision.pending_write)
+            self._land_later(one, decision.pending_write)
+        self._touched(one, before)
+
+    # Levels.
+
+    def _touched(self, one: Workload, before: Nodes) -> None:
+        after = self._nodes(one)
+        self._touch(before)
+        if after is not before:
+            self._touch(after)
+
+    def _touch(self, nodes: Iterable[QuotaNode]) -> None:
+        levels = self._levels
+        accounts = self.gate.ledger.usage.accounts
+        for node in nodes:
+            for resource in node.hard:
+                key, level = (node.quota.name, resource), accounts.level(node, resource)
+                known = levels.get(key)
+                if known == level:
+                    continue
+                levels[key] = level
+                self.moved(node, resource, level)
+                if known is not None and level < known and key in self._waiting_on:
+                    for one in list(self._waiting_on[key]):
+                        self._schedule(one)
+
+
+_ALLOWED: Final = Answer(is_allowed=True)
+
+_TEMPLATES: dict[int, tuple[Amounts, Template]] = {}
+
+
+def template(pod: Amounts) -> Template:
+    """A template whose pods cost exactly that."""
+    known = _TEMPLATES.get(id(pod))
+    if known is None or known[0] is not pod:
+        known = _TEMPLATES[id(pod)] = (pod, _template(pod))
+    return known[1]
+
+
+def _template(pod: Amounts) -> Template:
+    return intern({"resize": dict(pod)})
+
+
+_DEARER: dict[tuple[int, int], tuple[Amounts, Amounts, Amounts]] = {}
+
+
+def dearer(one: Amounts, other: Amounts) -> Amounts:
+    """The highest of both by key: one object for the same two, so that it has one template."""
+    known = _DEARER.get((id(one), id(other)))
+    if known is None:  # it holds both, so nothing else has their ids
+        known = _DEARER[id(one), id(other)] = (one, other, highest((one, other)))
+    return known[2]
+
+
+def left_of(beside: Amounts, covers: Amounts, pod: Amounts, more: int) -> Amounts:
+    """What is beside a workload that has so many more replicas, where these take up ``covers``."""
+    if not covers or more <= 0:
+        return beside
+    return {key: amount - min(covers.get(key, 0), more * pod.get(key, 0)) for key, amount in beside.items()}
+
+
+def _brought(one: Workload, ask: Ask) -> Amounts:
+    """What each pod of an object that is brought may cost. Pods of the template that it replaces may run for a while,
+    and their controller may make more of them (envelope.py)."""
+    pod = ask.pod if ask.pod is not None else one.pod
+    is_left = ask.ref[:2] == STATEFUL_SETS or (ask.ref[:2] in SHARE_TEMPLATES and one.had)
+    if one.shown is None or not is_left:
+        return pod
+    return dearer(pod, one.shown[1])

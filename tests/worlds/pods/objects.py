@@ -1,0 +1,348 @@
+"""Objects of the worlds with pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from extauthz.core.model import Tree
+from tests.worlds.judge import Key
+from tests.worlds.objects import container, milli
+
+
+class Kind(NamedTuple):
+    """A kind of object that is, or makes, pods."""
+
+    api: str
+    kind: str
+    plural: str
+
+    @property
+    def collection(self) -> str:
+        """The path of all of them."""
+        return f"/{'api' if '/' not in self.api else 'apis'}/{self.api}/{self.plural}"
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Of one object; without a name, of where it is made."""
+        root = self.collection.rpartition("/")[0]
+        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+CREW = Kind("ops.example.com/v1", "Crew", "crews")
+"""A custom resource without a template. Its operator makes pods of one that nobody sees."""
+TEAM = Kind("ops.example.com/v1", "Team", "teams")
+"""A custom resource with two templates. Its operator makes a pod of each for every replica."""
+POD = Kind("v1", "Pod", "pods")
+JOB = Kind("batch/v1", "Job", "jobs")
+CLAIM = Kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
+CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+
+DEVICE_CLASS = "gpu.example.com"
+OWN, SHARED = "own", "shared"
+"""The claims of devices that each pod of a workload ``web-dra-2`` names: one that is made for it from the template of
+that name, and one that all pods of its namespace share."""
+
+SHARED_DEVICES = 2
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+
+POD_GROUPS = "{teams.ops.example.com: [{template: .spec.leader}, {template: .spec.template}]}"
+"""The setting by which gates know a Team."""
+
+LEADER = "1"
+"""What the leader of a Team asks for."""
+
+WORKLOADS: Mapping[str, Kind] = {
+    "deploy": DEPLOYMENT,
+    "sts": STATEFUL_SET,
+    "crew": CREW,
+    "team": TEAM,
+    "job": JOB,
+    "dra": DEPLOYMENT,
+    "pod": POD,
+}
+"""By the word in a name: ``web-sts-2``. Pods by themselves are many of one name."""
+
+MAKES: Mapping[str, tuple[Kind, ...]] = {
+    "deploy": (DEPLOYMENT, REPLICA_SET),
+    "sts": (STATEFUL_SET, REVISION),
+    "crew": (CREW,),
+    "team": (TEAM,),
+    "job": (JOB,),
+    "dra": (DEPLOYMENT, REPLICA_SET, CLAIM, CLAIM_TEMPLATE),
+    "pod": (),
+}
+"""What there is of each, besides pods."""
+
+COMPLETIONS = 6
+"""After so many pods a Job ends, if it does."""
+
+TIER = "tier"
+"""A label by which quotas select workloads. Templates do not have it, nor what controllers make."""
+
+SIDECAR = "side"
+"""The name of the container that somebody puts into pods."""
+
+SIDECAR_CPU = "250m"
+
+
+def word_of(name: str) -> str:
+    """The word in the name of a workload."""
+    return name.split("-")[1]
+
+
+def kind_of(name: str) -> Kind:
+    """Of a workload."""
+    return WORKLOADS[word_of(name)]
+
+
+def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:
+    """One of ``WORKLOADS`` as the API server prints it."""
+    kind, (namespace, name) = kind_of(key[1]), key
+    spec: dict[str, Any] = {"parallelism" if kind is JOB else "replicas": replicas, **more}
+    if kind is not CREW:
+        spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
+    if kind is TEAM:
+        spec["leader"] = template(name, LEADER)
+    if kind is DEPLOYMENT:
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": name}, "generation": 1}
+    return {"apiVersion": kind.api, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": {}}
+
+
+def variant(kind: Kind, *, parallel: bool) -> dict[str, Any]:
+    """More of a spec: a StatefulSet's pods come in parallel; a Job ends after some pods."""
+    if parallel and kind is STATEFUL_SET:
+        return {"podManagementPolicy": "Parallel"}
+    return {"completions": COMPLETIONS} if parallel and kind is JOB else {}
+
+
+def partitioned(at: int) -> Tree:
+    """The ``updateStrategy`` of a StatefulSet: pods below an ordinal stay as they are."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}
+
+
+def template(app: str, cpu: str) -> Tree:
+    """A pod template."""
+    claims = [
+        {"name": OWN, "resourceClaimTemplateName": OWN},
+        {"name": SHARED, "resourceClaimName": SHARED},
+    ]
+    more = {"resourceClaims": claims} if word_of(app) == "dra" else {}
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)], **more}}
+
+
+def cpu_of(tree: Tree) -> str:
+    """What a pod of a workload's template asks for."""
+    cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def pods_of(tree: Tree) -> int:
+    """How many pods a workload asks for; of a Job as many as may run at once."""
+    if tree["kind"] == JOB.kind:
+        return _at_once(tree["spec"], tree["status"])
+    count: int = tree["spec"]["replicas"]
+    return 2 * count if tree["kind"] == TEAM.kind else count
+
+
+def _at_once(spec: Tree, status: Tree) -> int:
+    """``manageJob``: written without the product's own reader."""
+    if spec.get("suspend") or status.get("conditions"):
+        return 0
+    done, most = int(status.get("succeeded", 0)), int(spec["parallelism"])
+    if "completions" in spec:
+        return max(min(most, int(spec["completions"]) - done), 0)
+    return int(status["active"]) if done else most
+
+
+def cost_m(tree: Tree) -> int:
+    """What all of them ask for by its templates, in thousandths of a CPU. A Crew does not say."""
+    if tree["kind"] == CREW.kind:
+        return 0
+    if tree["kind"] == TEAM.kind:
+        return int(tree["spec"]["replicas"]) * (milli(cpu_of(tree)) + milli(LEADER))
+    return pods_of(tree) * milli(cpu_of(tree))
+
+
+def replica_set(deployment: Tree, replicas: int) -> Tree:
+    """One that a Deployment's controller makes for its template."""
+    metadata, cpu = deployment["metadata"], cpu_of(deployment)
+    own = {
+        "name": f"{metadata['name']}-{cpu}",
+        "namespace": metadata["namespace"],
+        "labels": {**made_labels(deployment), "pod-template-hash": cpu},
+        "ownerReferences": [reference(deployment)],
+    }
+    spec = {**{key: deployment["spec"][key] for key in ("selector", "template")}, "replicas": replicas}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": own, "spec": spec, "status": {}}
+
+
+def revision(stateful_set: Tree) -> Tree:
+    """The ControllerRevision of its template."""
+    metadata, cpu = stateful_set["metadata"], cpu_of(stateful_set)
+    own = {
+        "name": f"{metadata['name']}-r{cpu}",
+        "namespace": metadata["namespace"],
+        "labels": made_labels(stateful_set),
+        "ownerReferences": [reference(stateful_set)],
+    }
+    data = {"spec": {"template": {**stateful_set["spec"]["template"], "$patch": "replace"}}}
+    return {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": own, "data": data, "revision": 1}
+
+
+def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> Tree:
+    """One that a controller makes."""
+    metadata = owner["metadata"]
+    labels = {**made_labels(owner), **({"controller-revision-hash": revision} if revision else {})}
+    own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
+    containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
+    made = owner["spec"].get("template", {"spec": {}})["spec"]
+    claims = {"resourceClaims": made["resourceClaims"]} if "resourceClaims" in made else {}
+    return _pod(own, {"containers": containers, **claims})
+
+
+def pod_alone(app: Key, name: str, cpu: str, owner: str) -> Tree:
+    """One that somebody makes, for an owner of a kind that nobody knows, or for none (empty)."""
+    own: dict[str, Any] = {"name": name, "namespace": app[0], "labels": {"app": app[1]}}
+    if owner:
+        made_by = {"apiVersion": "train.example.com/v1", "kind": "Train", "name": owner, "uid": owner}
+        own["ownerReferences"] = [made_by | {"controller": True}]
+    return _pod(own, {"containers": [container(cpu)]})
+
+
+def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Tree:
+    own = {**metadata, "generation": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def claim_template(namespace: str, devices: int) -> Tree:
+    """From which each pod gets a claim of so many devices."""
+    metadata = {"name": OWN, "namespace": namespace, "labels": {"app": OWN}}
+    spec = {"spec": _devices(devices)}
+    return {"apiVersion": CLAIM_TEMPLATE.api, "kind": CLAIM_TEMPLATE.kind, "metadata": metadata, "spec": spec}
+
+
+def shared_claim(namespace: str) -> Tree:
+    """That many pods name."""
+    metadata = {"name": SHARED, "namespace": namespace, "labels": {"app": SHARED}}
+    return {"apiVersion": CLAIM.api, "kind": CLAIM.kind, "metadata": metadata, "spec": _devices(SHARED_DEVICES)}
+
+
+def claim(pod: Tree, template: Tree, number: int) -> Tree:
+    """That is made for a pod."""
+    metadata = {
+        "name": f"{pod['metadata']['name']}-{OWN}-{number}",
+        "namespace": pod["metadata"]["namespace"],
+        "labels": pod["metadata"]["labels"],
+        "annotations": {POD_CLAIM: OWN},
+        "ownerReferences": [reference(pod)],
+    }
+    return {"apiVersion": CLAIM.api, "kind": CLAIM.kind, "metadata": metadata, "spec": template["spec"]["spec"]}
+
+
+def _devices(count: int) -> Tree:
+    exactly = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count}
+    return {"devices": {"requests": [{"name": "all", "exactly": exactly}]}}
+
+
+def devices_of(tree: Tree) -> int:
+    """How many a claim has, or each that is made from a template."""
+    spec = tree["spec"].get("spec", tree["spec"])
+    return sum(int(one["exactly"]["count"]) for one in spec["devices"]["requests"])
+
+
+def names_own(pod: Tree) -> bool:
+    """Whether a claim is made for a pod."""
+    return any("resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ()))
+
+
+def reference(owner: Tree) -> Tree:
+    """An entry of ``ownerReferences``."""
+    metadata = owner["metadata"]
+    own = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    return own | {"controller": True}
+
+
+def owner_uid(tree: Tree) -> str | None:
+    """Of its controller; ``None``: it has none."""
+    owners = tree["metadata"].get("ownerReferences")
+    return owners[0]["uid"] if owners else None
+
+
+def without_owner(tree: Tree) -> Tree:
+    """The same object, left behind by its controller."""
+    metadata = {key: value for key, value in tree["metadata"].items() if key != "ownerReferences"}
+    return {**tree, "metadata": metadata}
+
+
+def asks(pod: Tree) -> str:
+    """What the first container of a pod asks for."""
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def is_active(pod: Tree) -> bool:
+    """Whether it runs or may come to run."""
+    return pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+def has_ended(pod: Tree) -> bool:
+    """Whether it has done its work."""
+    return bool(pod["status"]["phase"] == "Succeeded")
+
+
+def cpu_m(pod: Tree, *, only: str = "") -> int:
+    """What it holds: of each container the larger of what it asks for and what it runs with; thousandths of a CPU.
+
+    Written without the product's own readers. ``only``: of that container.
+    """
+    held = {one["name"]: one["resources"]["requests"] for one in pod["status"].get("containerStatuses", ())}
+    asked = {one["name"]: one["resources"]["requests"] for one in pod["spec"]["containers"]}
+    return sum(
+        max(milli(requests["cpu"]), milli(held.get(name, requests)["cpu"]))
+        for name, requests in asked.items()
+        if only in ("", name)
+    )
+
+
+def made_labels(owner: Tree) -> dict[str, str]:
+    """Labels of what a controller makes: those of the template."""
+    return {key: value for key, value in owner["metadata"]["labels"].items() if key != TIER}
+
+
+def with_tier(tree: Tree, tier: str) -> Tree:
+    """The same object, of a quota by its label (empty: of none)."""
+    labels = {**made_labels(tree), **({TIER: tier} if tier else {})}
+    return {**tree, "metadata": {**tree["metadata"], "labels": labels}}
+
+
+def tier_of(tree: Tree) -> str:
+    """Of a workload; empty: of no quota by its label."""
+    tier: str = tree["metadata"]["labels"].get(TIER, "")
+    return tier
+
+
+def with_status(tree: Tree, **status: Tree) -> Tree:
+    """The same object with another status."""
+    return {**tree, "status": {**tree["status"], **status}}
+
+
+def with_spec(tree: Tree, **spec: Tree) -> Tree:
+    """The same object with another spec, which is of another generation."""
+    metadata = {**tree["metadata"], "generation": tree["metadata"].get("generation", 1) + 1}
+    return {**tree, "metadata": metadata, "spec": {**tree["spec"], **spec}}
+
+
+def running(pod: Tree) -> Tree:
+    """It runs with what it asks for."""
+    held = [{"name": one["name"], "resources": one["resources"]} for one in pod["spec"]["containers"]]
+    return with_status(pod, phase="Running", containerStatuses=held)
+
+
+def dearest_m(pods: Iterable[Tree]) -> int:
+    """The highest cost of one of them."""
+    return max((cpu_m(one) for one in pods), default=0)

@@ -1,0 +1,719 @@
+"""One world with pods: gates, an API server with its controllers, and people who write. ``run`` lives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+
+from extauthz.core.model import Request, Tree, Verdict
+from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.settlement.answers import Fate
+from extauthz.serve.ledger_store.payload import Payload, decode, encode
+from extauthz.serve.service.deciding import INTERNAL_ERROR
+from tests.worlds import wire
+from tests.worlds.checks import FAILURE, Violation
+from tests.worlds.clients import NO_FLAGS, W_S
+from tests.worlds.connection import Link, Odds
+from tests.worlds.judge import Key, Promise
+from tests.worlds.loop import VirtualLoop, seeded
+from tests.worlds.member import Handover, Member, Wiring, settings
+from tests.worlds.objects import MERGE_PATCH, container, definition, milli, namespace, quota
+from tests.worlds.plan import Step
+from tests.worlds.pods import objects
+from tests.worlds.pods.controllers import Controllers
+from tests.worlds.pods.judge import Amounts, Judge
+from tests.worlds.pods.objects import (
+    CLAIM,
+    CLAIM_TEMPLATE,
+    CREW,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    REVISION,
+    STATEFUL_SET,
+    TEAM,
+    Kind,
+    cpu_of,
+    kind_of,
+)
+from tests.worlds.pods.plan import CPUS, Plan
+from tests.worlds.reference import DEFINITIONS, NAMESPACES, QUOTAS
+from tests.worlds.restarts import LEDGER, LEDGERS
+from tests.worlds.server import ApiServer, Prepared
+from tests.worlds.wire import Answer, Question
+
+ANSWERS_WITHIN_S = 2.0
+"""How long Envoy and the API server wait for an answer."""
+
+STORED_WITHIN_S = 5.0
+"""How long after that a write may be stored."""
+
+TRIES = 3
+
+QUIET_S = 0.2
+"""For so long nothing has changed: watches that do not lag have shown it all."""
+
+READY_WITHIN_S = 90.0
+RESTS_WITHIN_S = 3 * W_S + 90.0
+
+ASKS_AGAIN_S = 0.5
+"""After this an operator asks again for a pod that it did not get."""
+
+DEVICES = f"{objects.DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
+
+Change = Callable[[Tree], Tree | None]
+"""What somebody makes of an object (``None``: there is none); ``None``: nothing."""
+
+
+class Result(NamedTuple):
+    """The result of a world."""
+
+    plan: Plan
+    violation: Violation | None
+    trace: tuple[str, ...]
+    answers: int
+    grants: int
+    virtual_s: float
+
+
+class World:
+    """Everything there is, for one run."""
+
+    makes: type[Controllers] = Controllers
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.loop = VirtualLoop(self.random("order"))
+        self.server = ApiServer()
+        self.found: Violation | None = None
+        self.trace: list[str] = []
+        limits = {"": plan.hard, **plan.tiers}
+        self.judge = Judge(self.server, self.loop.time, limits, lambda what: self.broken("never over", what))
+        self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
+        self.controllers.stuck = self._stuck()
+        if "pod" in plan.words:
+            self.controllers.ask = self._ask_for_pod
+        self._shown = {kind.collection for kind in plan.watched}
+        self.server.wrote.append(self._wrote)
+        self.changed_s = 0.0
+        self.under_way = 0
+        self.answers = self.grants = 0
+        self.peace = False
+        self.members: list[Member | None] = [None] * plan.gates
+        self.links = [Link(self.random(f"link {one}"), self._odds()) for one in range(plan.gates)]
+        self._handovers = [self._handover() for _ in range(plan.gates)]
+        self._lives, self._ids, self._uids = count(1), count(1), count(1)
+        self._wiring = Wiring(
+            self.loop,
+            self.server,
+            replace(settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS),
+            None,
+            lambda: f"d{next(self._ids):015d}",
+            self.tell,
+        )
+
+    def random(self, of: str) -> Random:
+        """A random generator for one purpose."""
+        return Random(f"{self.plan.seed} {of}")
+
+    def _odds(self) -> Odds:
+        lost = 0.05 if "lost" in self.plan.faults else 0.0
+        lags = 0.2 if "lag" in self.plan.faults else 0.0
+        return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
+
+    def _stuck(self) -> set[str]:
+        """In a third of the worlds with faults, pods that ask for one amount of CPU do not come to run till the end."""
+        random = self.random("stuck")
+        return {random.choice(CPUS)} if self.plan.faults and random.random() < 1 / 3 else set()
+
+    def _handover(self) -> Handover | None:
+        return Handover(self.loop.time, lambda for_s: None) if self.plan.ledger == "memory" else None
+
+    def tell(self, line: str) -> None:
+        """Add to the trace."""
+        self.trace.append(f"{self.loop.time():9.4f} {line}")
+
+    def broken(self, rule: str, what: str) -> None:
+        """Keep the first."""
+        if self.found is None:
+            self.found = Violation(rule, what)
+            self.tell(f"broken: {rule}: {what}")
+
+    def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
+        self.changed_s = self.loop.time()
+        if collection in self._shown and (before is None or after is None or before.get("spec") != after.get("spec")):
+            what = "gone" if after is None else _shown(after)
+            self.tell(f"api: {collection.rpartition('/')[2]} {key[1]}: {what}")
+
+    def start(self, number: int, link: Link | None = None) -> Member:
+        """Start a gate; one with a ``link`` of its own is one more."""
+        name = f"gate{number}.{next(self._lives)}"
+        if link is not None:
+            return Member(name, self._wiring, link, self._handover())
+        member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
+        return member
+
+    def over(self) -> bool:
+        """A rule is broken: what comes after that says nothing new."""
+        for member in self.members:
+            if member is not None and member.log.failures:
+                self.broken(FAILURE, f"{member.name}: {member.log.failures[0]}")
+        return self.found is not None
+
+    async def until(self, what: Callable[[], bool], within_s: float) -> bool:
+        until_s = self.loop.time() + within_s
+        while not what():
+            if self.loop.time() > until_s or self.over():
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    # Writing.
+
+    def spawn(self, writing: Any) -> None:
+        """Run a write beside the rest."""
+
+        async def guarded() -> None:
+            self.under_way += 1
+            try:
+                await writing
+            except Exception as error:  # noqa: BLE001 (the simulation's own mistake)
+                self.broken("simulation", f"{error!r}")
+            finally:
+                self.under_way -= 1
+
+        self.loop.world.start(guarded())
+
+    async def ask(self, raw: bytes, key: Key, random: Random, review: str = "") -> Answer | None:
+        """The answer of any gate; ``None``: none came in time, which is a refusal."""
+        await asyncio.sleep(random.uniform(0.0005, 0.005))
+        member = random.choice(self.members)
+        if member is None or not member.serves:
+            return None
+        task = member.begin(member.answer(Question(raw, Promise(key, None, None), 0, False, review)))
+        done, _ = await asyncio.wait((task,), timeout=ANSWERS_WITHIN_S)
+        if not done or task.cancelled():
+            if not review:
+                task.cancel()
+            return None
+        if (error := task.exception()) is not None:
+            self.broken(FAILURE, f"{member.name} failed: {error!r}")
+            return None
+        answer: Answer = task.result()[0]
+        if answer.reason == INTERNAL_ERROR:
+            self.broken(FAILURE, f"{member.name} failed on {answer.id}")
+        self.answers += 1
+        self.grants += answer.verdict is Verdict.ALLOW and answer.reason == "fits"
+        self.tell(f"{member.name}: {'webhook' if review else 'envoy'}, {key[1]}: {answer.verdict} ({answer.reason})")
+        return answer
+
+    async def scale(self, key: Key, to: int, how: Mapping[str, Any], random: Random) -> None:
+        """A count, by Envoy and then by the webhook; in half of the worlds there is no Envoy."""
+        kind = kind_of(key[1])
+        answer = None
+        if self.plan.seed % 2:
+            body = orjson.dumps({"spec": {"replicas": to}})
+            request = Request("PATCH", f"{kind.path(*key)}/scale", {"content-type": MERGE_PATCH}, body)
+            answer = await self.ask(wire.check(request), key, random)
+            if answer is None or answer.verdict is not Verdict.ALLOW:
+                return
+        stored = await self.write(
+            kind, key, lambda held: held and objects.with_spec(held, replicas=to), how, random, "scale"
+        )
+        member = random.choice(self.members)
+        if answer is not None and member is not None and member.serves:
+            fate = Fate(200 if stored else 409, "via_upstream", NO_FLAGS, 1, True)
+            member.hear(wire.log_entry(answer, fate))
+
+    async def write(
+        self, kind: Kind, key: Key, change: Change, how: Mapping[str, Any], random: Random, sub: str = ""
+    ) -> bool:
+        """A write as the API server takes it: worked out, admitted, stored on what it was worked out on, or tried
+        again. Whether it was stored."""
+        until_s = self.loop.time() + ANSWERS_WITHIN_S + STORED_WITHIN_S
+        for _ in range(TRIES):
+            before = self.server.objects(kind.collection).get(key)
+            after = change(before)
+            if after is None or (after == before):
+                return False
+            uid = ""
+            if sub == "resize" or _may_grow(before, after, sub):
+                uid = f"review-{next(self._uids)}"
+                answer = await self.ask(review(kind, key, before, after, sub, uid), key, random, uid)
+                if answer is None or answer.verdict is not Verdict.ALLOW:
+                    return False
+            late = "late" in self.plan.faults
+            if late and how.get("end") == "refused":
+                return False
+            left_s = until_s - self.loop.time()
+            await asyncio.sleep(
+                left_s * random.random() if late and how.get("end") == "late" else 0.05 * random.random()
+            )
+            if self.loop.time() > until_s:
+                return False
+            if self.server.objects(kind.collection).get(key) is before:
+                self._store(kind, key, before, after, uid)
+                return True
+        return False
+
+    def _store(self, kind: Kind, key: Key, before: Tree, after: Tree, uid: str = "") -> None:
+        """Store what was reviewed as ``uid``: a new object is the very one that the webhook was shown."""
+        if before is None:
+            self.server.store(Prepared(kind.collection, key, "", None, _named(after, uid)))
+        else:
+            self.server.request("PUT", kind.path(*key), {}, after)
+
+    def _ask_for_pod(self, tree: Tree) -> None:
+        """An operator makes a pod, and asks again until it has it, or wants it no more."""
+        key = tree["metadata"]["namespace"], tree["metadata"]["name"]
+        owner = key[0], tree["metadata"]["ownerReferences"][0]["name"]
+        self.controllers.asking.add(key)
+
+        async def ask() -> None:
+            made = await self.write(
+                POD, key, lambda held: tree if held is None else None, {}, self.random(f"pod {next(self._uids)}")
+            )
+            if not made:
+                await asyncio.sleep(ASKS_AGAIN_S)
+            self.controllers.asking.discard(key)
+            self.controllers.look(TEAM, owner)
+
+        self.spawn(ask())
+
+    @property
+    def is_quiet(self) -> bool:
+        """Everything has been done, and watches that do not lag have shown it."""
+        return not self.controllers.busy and self.loop.time() - self.changed_s > QUIET_S
+
+
+def _shown(tree: Tree) -> str:
+    """What counts of an object, for the trace."""
+    spec = tree.get("spec", {})
+    pod = spec.get("template", tree).get("spec", {})
+    counts = [f"{key}={spec[key]}" for key in ("parallelism", "completions", "suspend") if key in spec]
+    if "devices" in spec.get("spec", spec):
+        counts = [f"devices={objects.devices_of(tree)}"]
+    cpus = [one["resources"]["requests"]["cpu"] for one in pod.get("containers", ())]
+    return " ".join([str(spec.get("replicas", "")), *counts, *cpus])
+
+
+def _may_grow(before: Tree, after: Tree, sub: str) -> bool:
+    """What the ``matchConditions`` of the webhook's configuration ask about."""
+    if before is None:
+        return True
+    was, now = before["spec"], after["spec"]
+    if after["kind"] == JOB.kind:
+        more = any(now.get(key, 0) > was.get(key, 0) for key in ("parallelism", "completions"))
+        moves = before["metadata"]["labels"] != after["metadata"]["labels"]
+        return more or moves or bool(was.get("suspend") and not now.get("suspend"))
+    if now["replicas"] > was["replicas"]:
+        return True
+    return not sub and _costs(before) != _costs(after)
+
+
+def _costs(tree: Tree) -> Tree:
+    spec = {key: value for key, value in tree["spec"].items() if key != "replicas"}
+    return spec, tree["metadata"].get("labels"), tree["metadata"].get("ownerReferences")
+
+
+def review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) -> bytes:
+    """The AdmissionReview of a write."""
+    group, _, version = kind.api.rpartition("/")
+    if sub == "scale":
+        before, after = _scale(before), _scale(after)
+    request = {
+        "uid": uid,
+        "kind": {"group": group, "version": version, "kind": kind.kind},
+        "resource": {"group": group, "version": version, "resource": kind.plural},
+        "namespace": key[0],
+        "name": key[1],
+        "operation": "CREATE" if before is None else "UPDATE",
+        "userInfo": {"username": "somebody"},
+        "object": after if before is not None else _named(after, uid),
+        "oldObject": before,
+        "dryRun": False,
+        **({"subResource": sub} if sub else {}),
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def _named(tree: Tree, uid: str) -> Tree:
+    """A new object, with the uid that the API server gives to it."""
+    return {**tree, "metadata": {**tree["metadata"], "uid": f"new-{uid}"}}
+
+
+def _scale(tree: Tree) -> Tree:
+    metadata = {name: tree["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    spec = {"replicas": tree["spec"]["replicas"]}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec}
+
+
+# What each step does.
+
+
+def _scaled(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    if kind_of(key[1]) is not JOB:
+        world.spawn(world.scale(key, how["to"], how, random))
+        return
+    both = how["to"] > 0 and random.random() < 0.5  # an Indexed Job may change both together
+
+    def change(held: Tree) -> Tree | None:
+        more = {"completions": how["to"]} if held and both and "completions" in held["spec"] else {}
+        return held and objects.with_spec(held, parallelism=how["to"], **more)
+
+    world.spawn(world.write(JOB, key, change, how, random))
+
+
+def _applied(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    _roll(world, key, how["to"], how["cpu"], how, random)
+
+
+def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, Any], random: Random) -> None:
+    def change(held: Tree) -> Tree | None:
+        if held is None:
+            return None
+        replicas = held["spec"]["replicas"] if to is None else to
+        return objects.with_spec(held, replicas=replicas, template=objects.template(key[1], cpu))
+
+    world.spawn(world.write(kind_of(key[1]), key, change, how, random))
+
+
+def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """An old ReplicaSet, or an old revision, is taken up again."""
+    held = world.server.objects(kind_of(key[1]).collection).get(key)
+    if held is None:
+        return
+    if kind_of(key[1]) is DEPLOYMENT:
+        sets = world.server.objects(REPLICA_SET.collection).values()
+        old = [cpu_of(one) for one in sets if objects.owner_uid(one) == held["metadata"]["uid"]]
+    else:
+        revisions = world.server.objects(REVISION.collection).values()
+        old = [cpu_of(one["data"]) for one in revisions if objects.owner_uid(one) == held["metadata"]["uid"]]
+    others = sorted({one for one in old if one != cpu_of(held)})
+    if others:
+        _roll(world, key, None, random.choice(others), how, random)
+
+
+def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    more: dict[str, Any] = {"updateStrategy": objects.partitioned(how["at"])}
+    if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
+        more["template"] = objects.template(key[1], how["cpu"])
+    change: Change = lambda held: held and objects.with_spec(held, **more)  # noqa: E731
+    world.spawn(world.write(STATEFUL_SET, key, change, how, random))
+
+
+def _pod_of(world: World, key: Key, number: int) -> Tree | None:
+    pods = [
+        one
+        for (space, _), one in sorted(world.server.objects(POD.collection).items())
+        if space == key[0] and one["metadata"]["labels"]["app"] == key[1] and one["status"]["phase"] == "Running"
+    ]
+    return pods[number % len(pods)] if pods else None
+
+
+def _resized(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is None:
+        return
+    at = key[0], pod["metadata"]["name"]
+
+    def change(held: Tree) -> Tree | None:
+        if held is None or held["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return None
+        return objects.with_spec(held, containers=[container(how["cpu"]), *held["spec"]["containers"][1:]])
+
+    world.spawn(world.write(POD, at, change, how, random, "resize"))
+
+
+def _evicted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        failed = objects.with_status(pod, phase="Failed")
+        world.server.request("PUT", POD.path(key[0], pod["metadata"]["name"]), {}, failed)
+
+
+def _deleted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """And made again after a while; a Crew without pods, as no gate is asked about the count of one that is made."""
+    held = world.server.objects(kind_of(key[1]).collection).get(key)
+    if held is None:
+        return
+    world.server.request("DELETE", kind_of(key[1]).path(*key), {}, None)
+    more = {name: held["spec"][name] for name in ("podManagementPolicy", "completions") if name in held["spec"]}
+    is_crew = kind_of(key[1]) is CREW
+    made = objects.workload(key, 0 if is_crew else how["to"], "" if is_crew else cpu_of(held), **more)
+    made = objects.with_tier(made, objects.tier_of(held))
+
+    async def again() -> None:
+        await asyncio.sleep(how["for_s"])
+        await world.write(kind_of(key[1]), key, lambda there: made if there is None else None, how, random)
+
+    world.spawn(again())
+
+
+def _orphaned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """Its ReplicaSets stay, and the next one of its name adopts them."""
+    held = world.server.objects(DEPLOYMENT.collection).get(key)
+    if held is None:
+        return
+    _deleted(world, key, how, random)
+    for one in list(world.server.objects(REPLICA_SET.collection).values()):
+        if objects.owner_uid(one) == held["metadata"]["uid"]:
+            path = REPLICA_SET.path(key[0], one["metadata"]["name"])
+            world.server.request("PUT", path, {}, objects.without_owner(one))
+
+
+def _moved(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """It belongs to another quota by its label. Its template stays, and so does what it has made."""
+    change: Change = lambda held: held and objects.with_tier(held, how["tier"])  # noqa: E731
+    world.spawn(world.write(kind_of(key[1]), key, change, how, random))
+
+
+def _operated(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    before = world.controllers.unseen.get(key, "1")
+    world.controllers.unseen[key] = how["cpu"]
+    world.judge.grew(key, max(milli(how["cpu"]) - milli(before), 0))
+    world.controllers.look(CREW, key)
+
+
+def _suspended(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """As Kueue does: it goes on later."""
+
+    def change(held: Tree) -> Tree | None:
+        return held and objects.with_spec(held, suspend=not held["spec"].get("suspend", False))
+
+    world.spawn(world.write(JOB, key, change, how, random))
+
+
+def _finished(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        ended = objects.with_status(pod, phase="Succeeded")
+        world.server.request("PUT", POD.path(key[0], pod["metadata"]["name"]), {}, ended)
+
+
+def _made_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """A pod that no workload is charged for."""
+    tree = objects.pod_alone(key, f"{key[1]}-{next(world._uids)}", how["cpu"], how["owner"])
+    at = key[0], tree["metadata"]["name"]
+    world.spawn(world.write(POD, at, lambda held: tree if held is None else None, how, random))
+
+
+def _deleted_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        world.server.request("DELETE", POD.path(key[0], pod["metadata"]["name"]), {}, None)
+
+
+def _reissued(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """A template of claims cannot be changed: it is deleted, and made anew."""
+    there = world.server.objects(CLAIM_TEMPLATE.collection).get((key[0], objects.OWN))
+    if there is None:
+        return
+    world.server.request("DELETE", CLAIM_TEMPLATE.path(key[0], objects.OWN), {}, None)
+
+    async def again() -> None:
+        await asyncio.sleep(how["for_s"])
+        world.judge.made_anew(key[0], max(how["devices"] - objects.devices_of(there), 0))
+        made = objects.claim_template(key[0], how["devices"])
+        world.server.request("POST", CLAIM_TEMPLATE.path(key[0]), {}, made)
+
+    world.spawn(again())
+
+
+def _with_sidecar(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.controllers.sides ^= {key[1]}
+
+
+def _held(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    until_s = world.loop.time() + how["for_s"]
+    collection = _watch_of(world, how["kind"])
+    for one in [collection] if collection else [kind.collection for kind in world.plan.watched]:
+        world.links[how["gate"]].held_until_s[one] = until_s
+
+
+def _watch_of(world: World, number: int) -> str:
+    """Of one kind; empty: all of them."""
+    watched = ["", *(kind.collection for kind in world.plan.watched)]
+    return watched[number % len(watched)]
+
+
+def _dropped(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.links[how["gate"]].drop(_watch_of(world, how["kind"]))
+
+
+def _relisted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.server.compact()
+    _dropped(world, key, how, random)
+
+
+def _crashed(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    member = world.members[how["gate"]]
+    if member is None or member.process.ended or member.process.ends_at is not None:
+        return
+    member.process.ends_at = member.process.steps + how["after"]
+    member.process.on_end.append(lambda: world.loop.call_later(how["for_s"], world.start, how["gate"]))
+
+
+TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
+    "scale": _scaled,
+    "apply": _applied,
+    "undo": _undone,
+    "partition": _partitioned,
+    "resize": _resized,
+    "delete": _deleted,
+    "orphan": _orphaned,
+    "operator": _operated,
+    "move": _moved,
+    "sidecar": _with_sidecar,
+    "evict": _evicted,
+    "suspend": _suspended,
+    "finish": _finished,
+    "pod": _made_alone,
+    "unpod": _deleted_alone,
+    "reissue": _reissued,
+    "hold-watch": _held,
+    "drop-watch": _dropped,
+    "relist": _relisted,
+    "crash": _crashed,
+}
+
+
+# From its beginning to its end.
+
+
+def run(plan: Plan) -> Result:
+    """Run a plan to its end, or to the first rule that is broken."""
+    with seeded(plan.seed):
+        world = World(plan)
+        world.loop.run(_live(world))
+    return Result(plan, world.found, tuple(world.trace), world.answers, world.grants, world.loop.time())
+
+
+async def _live(world: World) -> None:
+    furnish(world)
+    await world.until(lambda: world.is_quiet, READY_WITHIN_S)
+    for number in range(world.plan.gates):
+        world.start(number)
+    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_WITHIN_S)
+    begin_s = world.loop.time()
+    for step in world.plan.steps:
+        await asyncio.sleep(max(begin_s + step.at_s - world.loop.time(), 0.0))
+        if world.over():
+            return
+        world.tell(str(step))
+        _take(world, step)
+    await _rest(world)
+
+
+def _take(world: World, step: Step) -> None:
+    space, name = step.how["workload"].split("/")
+    try:
+        TAKEN[step.what](world, (space, name), step.how, world.random(f"step {step.number}"))
+    except ApiError as error:
+        world.tell(f"api: {error}")
+
+
+def furnish(world: World) -> None:
+    """Create the objects of the start. The ledger is old: under a new one nothing grows for a landing window."""
+    custom = definition(CREW.api, CREW.plural, CREW.kind, labelSelectorPath=".status.selector")
+    world.server.request("POST", DEFINITIONS, {}, custom)
+    world.server.request("POST", DEFINITIONS, {}, definition(TEAM.api, TEAM.plural, TEAM.kind))
+    for name in ("shop", "lab"):
+        world.server.request("POST", NAMESPACES, {}, namespace(name))
+    hard = _amounts(world.plan.hard)
+    if world.plan.hard.devices:
+        hard[DEVICES] = str(world.plan.hard.devices)
+        for name in ("shop", "lab"):
+            world.server.request("POST", CLAIM_TEMPLATE.path(name), {}, objects.claim_template(name, 1))
+            world.server.request("POST", CLAIM.path(name), {}, objects.shared_claim(name))
+    acme: dict[str, Any] = {"namespaces": {"workspace": "acme"}}
+    world.server.request("POST", QUOTAS, {}, quota("acme", hard, acme))
+    for tier, limit in world.plan.tiers.items():
+        how = {**acme, "workloads": {objects.TIER: tier}, "parent": "acme"}
+        if tier in world.plan.guaranteed:
+            how["guaranteed"] = _amounts(world.plan.guaranteed[tier])
+        world.server.request("POST", QUOTAS, {}, quota(tier, _amounts(limit), how))
+    for place, cpu, parallel in world.plan.workloads:
+        space, name = place.split("/")
+        kind = kind_of(name)
+        if kind is POD:
+            continue
+        more = objects.variant(kind, parallel=parallel)
+        world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
+    if world.plan.ledger != "memory":
+        spec = {"payload": encode(Payload(holds=False)), "intents": 0}
+        world.server.request("POST", LEDGERS, {}, {"metadata": {"name": LEDGER}, "spec": spec})
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    """Of ``spec.hard``."""
+    return {"requests.cpu": f"{amounts.cpu_m}m", "pods": str(amounts.pods)}
+
+
+async def _rest(world: World) -> None:
+    """Faults stop. Then each gate counts what there is, and so does one that starts now."""
+    world.tell("faults stop")
+    world.controllers.unstick()
+    for link in world.links:
+        link.heal()
+    for member in world.members:
+        if member is not None:
+            member.process.ends_at = None
+    restless: list[str] = []
+
+    def at_rest() -> bool:
+        restless[:] = _restless(world)
+        return not restless
+
+    if not await world.until(at_rest, RESTS_WITHIN_S):
+        world.broken("at rest it counts what there is", "; ".join(restless))
+    if world.over():
+        return
+    another = world.start(len(world.members), Link(world.random("another")))
+    await world.until(lambda: another.serves and another.gate.synced, READY_WITHIN_S)
+    if not await world.until(lambda: not _wrong(world, another), RESTS_WITHIN_S):
+        world.broken("who starts afterwards counts the same", "; ".join(_wrong(world, another)))
+
+
+def _restless(world: World) -> list[str]:
+    if world.under_way or not world.is_quiet:
+        return ["something is under way"]
+    if any(one is None or not one.serves or one.assembly.holds for one in world.members):
+        return ["gates are not there, or hold"]
+    for tree in world.server.objects(LEDGERS).values():
+        if decode(tree["spec"]["payload"]).pending_writes:
+            return ["the ledger has pending writes"]
+    return [f"{one.name} {what}" for one in world.members if one is not None for what in _wrong(world, one)]
+
+
+def _wrong(world: World, member: Member) -> list[str]:
+    found = miscounts(world, member)
+    found += [f"reserves {row.reserved} of {row.resource}" for row in member.gate.usage() if row.reserved]
+    if member.gate.ledger.pending_writes:
+        found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
+    return found
+
+
+def miscounts(world: World, member: Member) -> list[str]:
+    """Where a gate counts another amount than there is."""
+    there = {"acme": _nano(world.judge.used())} | {tier: _nano(world.judge.used(tier)) for tier in world.plan.tiers}
+    found = [
+        f"counts {row.used} of {row.resource} in {row.quota}, and there is {there[row.quota][row.resource]}"
+        for row in member.gate.usage()
+        if row.used != there[row.quota][row.resource]
+    ]
+    if drift := member.gate.ledger.drift():
+        found.append(f"has drifted by {drift}")
+    return found
+
+
+def _nano(used: Amounts) -> dict[str, int]:
+    """As a gate counts, by the keys of ``spec.hard``."""
+    return {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9, DEVICES: used.devices * 10**9}
