@@ -120,7 +120,7 @@ args:
 {{- end }}
 {{- with .Values.record }}
 {{- if .enabled }}
-  - --record=/var/lib/extauthz/tell/record
+  - --record=/var/lib/extauthz/record
   - --record-max-bytes={{ .maxBytes }}
   - --record-max-days={{ .maxDays }}
 {{- end }}

@@ -310,7 +310,7 @@ def test_a_record_has_a_volume_with_bounds():
     values = (*values, "webhook.enabled=true", 'webhook.certificates="self-signed"')
     objects = made(*setting(*values, 'record.sizeLimit="3Gi"'))
     args = container(objects)["args"]
-    assert {"--record=/var/lib/extauthz/tell/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
+    assert {"--record=/var/lib/extauthz/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
     assert (
         load(
             {
