@@ -35,5 +35,5 @@ def test_the_demo_says_what_it_runs_on_and_shows_the_same_table_on_either(enviro
     assert run.stderr == ""
     assert says in run.stdout
     table = run.stdout[run.stdout.index("what happened") :].split("\n\n")[0]
-    shown = (ROOT / "docs" / "internals" / "demo.md").read_text()
-    assert table in shown, "docs/internals/demo.md shows another run: paste the table anew"
+    shown = (ROOT / "tests" / "data" / "demo.txt").read_text()
+    assert table in shown, "tests/data/demo.txt shows another run: paste the table anew"

@@ -33,12 +33,12 @@ def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority
     for outcome in Outcome:
         assert outcome in run.stdout
     table = run.stdout[run.stdout.index("what happened") :].split("\n\n")[0]
-    shown = (ROOT / "docs" / "internals" / "demo.md").read_text()
-    assert table in shown, "docs/internals/demo.md shows another run: paste the table anew"
+    shown = (ROOT / "tests" / "data" / "demo.txt").read_text()
+    assert table in shown, "tests/data/demo.txt shows another run: paste the table anew"
 
 
 def test_the_readme_shows_rows_of_the_demo_as_they_are():
-    readme, shown = (ROOT / "README.md").read_text(), (ROOT / "docs" / "internals" / "demo.md").read_text()
+    readme, shown = (ROOT / "README.md").read_text(), (ROOT / "tests" / "data" / "demo.txt").read_text()
     excerpt = readme[readme.index("#   who asked") :].split("\n```")[0].splitlines()
     assert len(excerpt) == 11
     assert set(excerpt) <= set(shown.splitlines())
