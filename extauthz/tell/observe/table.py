@@ -27,29 +27,27 @@ TABLE = (
     ),
     Family(
         "extauthz_would_refuse_total", "counter", "decisions", ("verdict", "reason"),
-        "Requests that were allowed only because the setting mode is audit, by the answer that they would have had.",
+        "Requests that were allowed because the setting mode is audit, by the answer that they would have had.",
     ),
     Family(
         "extauthz_quota_refusals_total", "counter", "decisions", ("quota", "resource", "refusal"),
-        "Refused requests, by each quota and resource that refused, and by why: ExceedsHard, WaitingForRoom, "
-        "Misconfigured.",
+        "Refused requests, by what refused, and why: ExceedsHard, WaitingForRoom, Misconfigured.",
     ),
     Family(
         "extauthz_quota_audit_refusals_total", "counter", "decisions", ("quota", "resource"),
-        "Allowed requests that this quota would have refused, were it or the gate not only auditing.",
+        "Allowed requests that this quota would have refused in mode Enforce.",
     ),
     Family(
         "extauthz_policy_answers_total", "counter", "answers", ("policy", "step", "result"),
-        "What policies had against growth: refused, unknown (failed, slow or missing), audited (either, and only "
-        "reported), failed (when told of a grant).",
+        "What policies had against growth: refused, unknown, audited (only reported), failed (when told of a grant).",
     ),
     Family(
         "extauthz_policy_level", "gauge", "the policy's own", ("policy", "level", "of"),
-        "What a plug-in measures: its documentation says what, and in which unit.",
+        "What a plug-in measures.",
     ),
     Family(
         "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
-        "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",
+        "Lowered counts (mode Clamp), by what had no room.",
     ),
     Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
@@ -77,33 +75,33 @@ TABLE = (
     ),
     Family(
         "extauthz_quota_headroom", "gauge", "cores, bytes or objects", ("quota", "resource"),
-        "What may still be added, here and in all quotas above that refuse growth. Below zero: over the limit.",
+        "What may still be added, here and in all quotas above. Below zero: over the limit.",
     ),
     Family(
         "extauthz_quota_denied_demand", "gauge", "cores, bytes or objects", ("quota", "resource"),
-        "By how much the limit would have to be higher for all that workloads ask for and are refused.",
+        "By how much the limit is too low for all that is refused.",
     ),
     Family("extauthz_line_waiting", "gauge", "workloads", ("quota",), "Workloads that wait in line, with turns."),
     Family(
         "extauthz_quota_episodes", "gauge", "workloads", ("quota", "resource", "refusal"),
-        "Workloads that are refused by this quota and go on asking, by why.",
+        "Workloads that this quota refuses and that go on asking.",
     ),
     Family(
         "extauthz_quota_oldest_episode_seconds", "gauge", "seconds", ("quota", "resource", "refusal"),
-        "How long the one of them has been refused that has waited longest.",
+        "How long the first of them has waited.",
     ),
     Family(
         "extauthz_episodes", "gauge", "workloads", ("refusal",),
-        "Workloads that are refused, by whatever quota or limit, and go on asking.",
+        "Workloads that are refused, by whatever limit, and go on asking.",
     ),
     Family("extauthz_quotas", "gauge", "quotas", (), "Quotas in force."),
     Family(
         "extauthz_quotas_failing", "gauge", "quotas", ("condition",),
-        "WorkspaceQuotas whose status has this condition with the status False: Ready, Asked, ModeInForce and so on.",
+        "WorkspaceQuotas of which this condition is False.",
     ),
     Family(
         "extauthz_quotas_left_out", "gauge", "quotas", (),
-        "Quotas in force without series of their own (setting metrics-max-quotas).",
+        "Quotas without series of their own (setting metrics-max-quotas).",
     ),
     Family("extauthz_intents", "gauge", "intents", (), "Allowed writes that may still land."),
     Family(
@@ -120,7 +118,7 @@ TABLE = (
     ),
     Family(
         "extauthz_intents_ended_by_read_total", "counter", "intents", (),
-        "Allowed writes that a consistent read ended: after their answer, or after the landing window.",
+        "Allowed writes that a consistent read ended.",
     ),
     Family(
         "extauthz_ledger_writes_total", "counter", "writes", ("result",),
@@ -128,16 +126,16 @@ TABLE = (
     ),
     Family(
         "extauthz_ledger_grants_total", "counter", "grants", (),
-        "Grants that these writes recorded. Grants that arrive together share one write.",
+        "Grants that these writes recorded.",
     ),
     Family(
         "extauthz_unreadable_objects_total", "counter", "objects", ("resource",),
-        "Objects of the cluster that could not be read, each counted once until it is good again.",
+        "Objects of the cluster that could not be read.",
     ),
     Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a source is stalled (setting on-stale)."),
     Family(
         "extauthz_watch_age_seconds", "gauge", "seconds", ("resource",),
-        "Time since the API server last sent something on this watch, bookmarks included.",
+        "Time since this watch last sent something.",
     ),
     Family(
         "extauthz_watch_relists_total", "counter", "lists", ("resource",),
@@ -146,7 +144,7 @@ TABLE = (
     Family("extauthz_api_calls_total", "counter", "requests", ("verb",), "Requests sent to the API server."),
     Family(
         "extauthz_status_writes_total", "counter", "writes", ("result",),
-        "Statuses written to WorkspaceQuotas: written, failed, lost (the object has gone or has changed).",
+        "Statuses of WorkspaceQuotas: written, failed, lost.",
     ),
     Family(
         "extauthz_event_writes_total", "counter", "writes", ("result",),
@@ -154,8 +152,8 @@ TABLE = (
     ),
     Family(
         "extauthz_source_requests_total", "counter", "requests", ("source", "result"),
-        "Requests to services that are asked over HTTP: ok, not-modified, unreachable, timeout, unauthorized, refused, "
-        "malformed, too-large, credentials, circuit-open and busy (not sent).",
+        "Requests to services over HTTP: ok, not-modified, unreachable, timeout, unauthorized, refused, malformed, "
+        "too-large, credentials, circuit-open, busy.",
     ),
     Family(
         "extauthz_source_answered_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
@@ -163,23 +161,20 @@ TABLE = (
     ),
     Family(
         "extauthz_recounts_total", "counter", "recounts", ("result",),
-        "Recounts of all usage: exact, drifted (and repaired), overtaken (everything is counted anew anyway, "
-        "because quotas or pod costs have changed).",
+        "Recounts of all usage: exact, drifted (and repaired), overtaken (by another count).",
     ),
     Family(
         "extauthz_drift", "gauge", "numbers", (),
-        "Numbers (used, reserved and so on, of each quota and resource) that the last recount found wrong.",
+        "Numbers that the last recount found wrong.",
     ),
     Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Wrong numbers that recounts have repaired."),
     Family(
         "extauthz_certificate_ends_in_seconds", "gauge", "seconds", ("use",),
-        "Time until a certificate that the gate shows ends: grpc, webhook, api; and webhook-authority, where the gates "
-        "make it themselves.",
+        "Time until a certificate that the gate shows ends: grpc, webhook, api, webhook-authority.",
     ),
     Family(
         "extauthz_notices_total", "counter", "notices", ("receiver", "result"),
-        "Notices by what became of them: delivered; retried (an attempt failed, another follows); dropped as refused, "
-        "expired, overflow, unsent (the gate stopped) or failed. Receiver -: dropped before it was known whom to tell.",
+        "Notices: delivered; retried; dropped as refused, expired, overflow, unsent or failed.",
     ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(
@@ -188,16 +183,16 @@ TABLE = (
     ),
     Family(
         "extauthz_source_last_good_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
-        "When what is in force was read. An old value is normal, unless reloads are refused.",
+        "When what is in force was read.",
     ),
     Family("extauthz_ready", "gauge", "0 or 1", (), "Whether /readyz says ready."),
     Family(
         "extauthz_log_dropped_total", "counter", "lines", (),
-        "Log lines dropped because their reader was too slow or gone.",
+        "Log lines dropped because their reader was too slow.",
     ),
     Family(
         "extauthz_record_dropped_total", "counter", "lines", (),
-        "Lines of the record that were dropped: they leave a gap.",
+        "Dropped lines of the record.",
     ),
 )  # fmt: skip
 
@@ -206,8 +201,8 @@ BY_NAME = {family.name: family for family in TABLE}
 
 def markdown() -> str:
     """The table of ``docs/metrics.md``."""
-    lines = ["| name | type, unit | labels | meaning |", "| --- | --- | --- | --- |"]
+    lines = ["| name | type, unit | meaning |", "| --- | --- | --- |"]
     for family in TABLE:
-        labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
-        lines.append(f"| `{family.name}` | {family.kind}, {family.unit} | {labels} | {family.help} |")
+        labels = f"{{{','.join(family.labels)}}}" if family.labels else ""
+        lines.append(f"| `{family.name}{labels}` | {family.kind}, {family.unit} | {family.help} |")
     return "\n".join(lines) + "\n"
