@@ -324,7 +324,7 @@ def test_print_settings_shows_no_url_of_a_receiver(capsys: pytest.CaptureFixture
 
 def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:
     assert len(MATTER) == 10
-    named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("| `--")]
+    named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("- `--")]
     assert named[:10] == [f"--{word(field)}" for field in MATTER]
     assert sorted(named) == sorted(f"--{word(field)}" for field in described())
 

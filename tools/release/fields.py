@@ -1,4 +1,4 @@
-"""The fields of WorkspaceQuota as a table, made from the definition that the API server holds: docs/quota.md.
+"""The fields of WorkspaceQuota as a list, made from the definition that the API server holds: docs/quota.md.
 
 ``python -m tools.release.fields`` prints it.
 """
@@ -19,12 +19,10 @@ WHOLE = ("status.conditions", "status.override", "status.nextOverride", "status.
 
 
 def markdown() -> str:
-    """Rows of spec and status, in the order of the definition."""
+    """Of spec and status, in the order of the definition."""
     schema = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    rows = ["| field | type | meaning |", "| --- | --- | --- |"]
-    for part in ("spec", "status"):
-        rows += [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in _fields(part, schema)]
-    return "\n".join(rows)
+    parts = ("spec", "status")
+    return "\n".join(f"- `{name}`, {kind}: {said}" for part in parts for name, kind, said in _fields(part, schema))
 
 
 def _fields(path: str, tree: Tree) -> Iterator[tuple[str, str, str]]:

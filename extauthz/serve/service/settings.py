@@ -523,16 +523,16 @@ MATTER = (
 
 
 def markdown() -> str:
-    """The two tables of ``docs/settings.md``: the settings that matter most, and the rest."""
+    """The two lists of ``docs/settings.md``: the settings that matter most, and the rest."""
     rest = [field for field in described() if field not in MATTER]
-    return f"### The ten that matter\n\n{_table(MATTER)}\n### All others\n\n{_table(rest)}"
+    return f"### The ten that matter\n\n{_list(MATTER)}\n### All others\n\n{_list(rest)}"
 
 
-def _table(fields: Iterable[str]) -> str:
-    lines = ["| flag, key of the file | default | meaning |", "| --- | --- | --- |"]
+def _list(fields: Iterable[str]) -> str:
+    lines = []
     known = described()
     for field in fields:
         info = known[field]
-        default = "" if info.default in (None, "", ()) else f"`{info.default}`"
-        lines.append(f"| `--{word(field)}` | {default} | {info.description} |")
+        default = "" if info.default in (None, "", ()) else f" (`{info.default}`)"
+        lines.append(f"- `--{word(field)}`{default}: {info.description}")
     return "\n".join(lines) + "\n"

@@ -148,9 +148,10 @@ BY_CODE: Final = {one.code: one for one in TABLE}
 
 
 def markdown() -> str:
-    """The table of ``docs/reasons.md``."""
-    lines = ["| reason | verdict | meaning | who can cure it | cure |", "| --- | --- | --- | --- | --- |"]
+    """The list of ``docs/reasons.md``."""
+    lines = []
     for one in TABLE:
         code = f"`{one.code}`" if one is not UNREADABLE else "any other"
-        lines.append(f"| {code} | {one.verdict} | {one.meaning} | {one.who or '–'} | {one.cure or '–'} |")
+        cure = f" **{one.who[0].upper()}{one.who[1:]}:** {one.cure}" if one.who and one.cure else ""
+        lines.append(f"- {code} ({one.verdict}): {one.meaning}{cure}")
     return "\n".join(lines)
