@@ -257,16 +257,17 @@ async def test_the_arithmetic_runs_beside_the_loop_and_rests(listing: Listing, m
 async def test_a_few_lists_are_under_way_at_once_some_wait_and_others_come_again(listing: Listing):
     cluster = Cluster(lambda: listing)
     listing.gate = asyncio.Event()
-    asking = [asyncio.ensure_future(cluster.events("team-a", f"w{number}")) for number in range(MOST_WAITING)]
+    most = MOST_AT_ONCE + MOST_WAITING
+    asking = [asyncio.ensure_future(cluster.events("team-a", f"w{number}")) for number in range(most + 1)]
     for _ in range(5):
         await asyncio.sleep(0)
     assert listing.under_way == MOST_AT_ONCE
     with pytest.raises(Problem):
-        await cluster.events("team-a", "one more")
+        await asking.pop(MOST_AT_ONCE)
     again = asyncio.ensure_future(cluster.events("team-a", "w0"))
     listing.gate.set()
     assert {one.problem for one in await asyncio.gather(*asking, again)} == {""}
-    assert len(listing.asked) == MOST_WAITING
+    assert len(listing.asked) == most
 
 
 async def test_where_too_many_ask_that_is_said_and_not_kept(
