@@ -296,7 +296,7 @@ async def test_an_hpa_of_a_custom_resource_is_named_and_left_to_the_command(list
     tree["spec"]["scaleTargetRef"]["apiVersion"] = "argoproj.io/v1alpha1"
     listing.lists[HPAS] = [tree]
     ref = WorkloadRef("argoproj.io", "rollouts", "team-a", "roll")
-    told = await why.Why(Cluster(lambda: listing))._told(ref, 0.0)
+    told = await why.Why(Cluster(lambda: listing))._told(ref, None, 0.0)
     assert [one.sentence for one in told.found] == [
         "hpa/web-hpa is not explained here: it targets a custom resource, whose scale the gate does not read; the "
         "command below does."
