@@ -241,9 +241,9 @@ class Accepted(asyncio.Protocol, Place):
             self._end_in(self._listener.bounds.head_s)
         self._inner.data_received(data)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         assert self._inner is not None
-        self._inner.eof_received()
+        return self._inner.eof_received()
 
     def pause_writing(self) -> None:
         assert self._inner is not None
