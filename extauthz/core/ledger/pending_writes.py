@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from extauthz.core.ledger import told
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
+from extauthz.core.model import Labels, OwnerRef, Precondition, WorkloadRef
+from extauthz.core.numbers import INT32
+from extauthz.core.objects.fields import labels_dict
 from extauthz.core.policies import Fate
 
 UNCOVERED: Final = frozenset([""])
@@ -320,7 +323,7 @@ def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, P
     """
     try:
         return _load(record, expires_s, now_s)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RecordError(repr(error)) from error
 
 
@@ -333,8 +336,8 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
     return WorkloadRef(group, resource, namespace, name), PendingWrite(
         id=str(record["id"]),
         replicas=None if replicas is None else _count(replicas),
-        templates=tuple(Template(str(text).encode()) for text in _list(record.get("templates", []))),
-        labels=tuple(map(str, _list(record.get("labels", [])))),
+        templates=tuple(map(told.template, _list(record.get("templates", [])))),
+        labels=tuple(map(_labels, _list(record.get("labels", [])))),
         creates=bool(record.get("creates")),
         precondition=Precondition(_optional(version), _optional(uid)),
         expires_s=expires_s,
@@ -348,9 +351,15 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a count")
+    if type(value) is not int or not 0 <= value <= INT32:
+        raise TypeError("a count is not one")
     return value
+
+
+def _labels(value: object) -> Labels:
+    labels = str(value)
+    labels_dict(labels)  # of what is none, nobody could say which quotas it counts in
+    return labels
 
 
 def _list(value: object) -> list[object]:

@@ -100,16 +100,28 @@ class ScaledKinds:
 
     Args:
         named: those that count even without a scale subresource, as ``resource.group``.
+        unreadable: told of a definition that cannot be read: its name, and what that raised.
     """
 
-    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None], named: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tell: Callable[[frozenset[ScaledKind]], None],
+        named: Collection[str] = (),
+        unreadable: Callable[[str, Exception], None] = lambda name, error: None,
+    ) -> None:
         self._tell = tell
         self._named = named
+        self._unreadable = unreadable
         self._told: frozenset[ScaledKind] | None = None
         self._definitions: dict[str, ScaledKind] = {}
 
     def convert(self, tree: Tree) -> Definition:
-        return Definition(tree["metadata"]["name"], scaled(tree, self._named))
+        name = str(tree["metadata"].get("name", ""))
+        try:
+            return Definition(name, scaled(tree, self._named))
+        except Exception as error:  # noqa: BLE001 (one object ends no gate)
+            self._unreadable(name, error)
+            return Definition(name, None)
 
     async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
