@@ -19,19 +19,17 @@ FUNCTION: Final = 10
 """Units of a function that has a name: conversions read a text, ``getHours`` asks for a time zone."""
 
 _OPERATORS: Final = frozenset(
-    ("_&&_", "_||_", "!_", "_?_:_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_+_", "_-_", "_*_", "_/_", "_%_")
-    + ("-_", "@in", "_[_]", "@not_strictly_false")
+    "_&&_ _||_ !_ _?_:_ _==_ _!=_ _<_ _<=_ _>_ _>=_ _+_ _-_ _*_ _/_ _%_ -_ @in _[_] @not_strictly_false".split()  # noqa: SIM905
 )
 _OF_TIMES: Final = frozenset(
-    ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear")
-    + ("getHours", "getMinutes", "getSeconds", "getMilliseconds")
+    "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds "  # noqa: SIM905
+    "getMilliseconds".split()
 )
 """Functions that take a time zone. CEL opens it as a file, below the directory of time zones or by its whole path: one
 that is written out by an expression's author could be a pipe, and one of an object's annotation could be any."""
 
 ALLOWED: Final = frozenset(
-    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
-    + ("contains", "endsWith", "size", "startsWith")
+    "bool bytes contains double duration dyn endsWith int size startsWith string timestamp type uint".split()  # noqa: SIM905
 )
 """All other functions that an expression may call: what each does, and costs, was looked at."""
 
