@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.fields import text
 
 
 class Resource(NamedTuple):
@@ -158,11 +159,13 @@ def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
     if not found or not _is_established(status):
         return None
     version, names = next((each for each in found if each["storage"]), found[0]), spec["names"]
+    named = (spec["group"], version["name"], names["plural"], names["kind"])
+    group, served_as, plural, name = (text(each, "spec") for each in named)
     return ScaledKind(
-        Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
+        Resource(group, served_as, plural, name, spec["scope"] == "Namespaced"),
         _keys(_scale(version).get("specReplicasPath") or ""),
         _keys(_scale(version).get("labelSelectorPath") or ""),
-        tuple((each["name"], _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
+        tuple((text(each["name"], "spec"), _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
     )
 
 
