@@ -167,8 +167,17 @@ class Usage:
         return head.standing if head.standing is not None else self.add_up(head)
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Count ``before`` out and ``after`` in."""
+        """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
         self.accounts.move(before, after)
+        try:
+            self._tell(ref, before, after)
+        except Exception:
+            self.accounts.move(after, before)
+            self._recounting = None  # what it has counted is not sure any more
+            raise
+
+    def _tell(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """Those who follow moves."""
         if self._recounting is not None:
             self._recounting.moved(ref, before, after)
         if self.witness is not None:
@@ -185,6 +194,13 @@ class Usage:
             self._standing.add(head)
         elif head.standing is not None:
             self.unbook(head)
+
+    def restore(self, head: Entry, standing: Position | None) -> None:
+        """Keep the position that was kept before a grant which failed."""
+        self.unbook(head)
+        if standing is not None:
+            head.standing = standing
+            self._standing.add(head)
 
     def unbook(self, entry: Entry) -> None:
         """Keep no position of an entry: nothing pends on it, or it is charged through another one."""
