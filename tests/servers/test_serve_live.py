@@ -339,3 +339,25 @@ def test_nothing_is_written_where_that_is_not_wanted(api, tmp_path):
         assert gate.check(9).denied_response is not None
         with pytest.raises(OutOfTimeError):
             within(7, lambda: api.writes())
+
+
+def test_a_surge_of_five_thousand_digits_ends_no_gate(api, tmp_path):
+    """The API server stores it. Its pods count once its ReplicaSets hold more than it asks for."""
+    web = copied(WEB)
+    web["metadata"]["resourceVersion"] = "9"
+    web["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": f"{'1' * 5_000}%"}}
+    made = copied(WEB)
+    made["kind"] = "ReplicaSet"
+    made["metadata"] |= {"name": "web-1", "uid": "u2", "labels": {"app": "web"}, "resourceVersion": "10"}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    made["spec"]["replicas"] = 4
+    with Live(tmp_path) as gate:
+        assert gate.allows(4)
+        api.objects.put(Key("apps", "replicasets", "shop", "web-1"), made, "ADDED")
+        api.objects.put(DEPLOYMENT, web, "MODIFIED")
+        api.objects.put(QUOTA, quota(5), "MODIFIED")
+        assert within(WITHIN_S, lambda: gate.allows(5))
+        assert not gate.events("unreadable-object")
+    with Live(tmp_path) as gate:
+        assert gate.allows(5), "nor the next start"

@@ -159,3 +159,15 @@ async def test_it_knows_custom_resources_as_the_gate_does():
     assert found == read(body, shapes=shapes)
     assert isinstance(found, Review)
     assert isinstance(found.question.reading, Write)
+
+
+async def test_where_what_goes_with_a_body_cannot_be_sent_it_is_refused_and_the_next_has_its_turn():
+    process, told = aside()
+    async with process:
+        odd = {("example.org", "crews"): {"v1": lambda: None}}
+        for _ in range(MOST_EACH + 1):
+            found = await process.review(REQUEST, odd)  # type: ignore[arg-type]
+            assert isinstance(found, Unreadable)
+            assert found.code == "not-read"
+        assert await process.review(REQUEST) == read(REQUEST)
+    assert all("aside" in one for one in told)

@@ -27,7 +27,7 @@ from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.pending_writes import UNCOVERED
+from extauthz.core.ledger.pending_writes import UNCOVERED, held_by
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,
@@ -371,8 +371,6 @@ def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
         return Recorded("", COMMIT, twin.id)
-    if pending_write.labels:  # no count alone
-        pending_write.held_bytes = held_by(pending_write)
     ledger.record(proposal, pending_write)
     if grounds.growth is not None:
         asked.state.policies.reserve(grounds.growth)
@@ -455,11 +453,6 @@ def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str
     if ledger.pending.bytes_held + more > MAX_BYTES:
         return "too-many-bytes", f"{ledger.pending.bytes_held // 1024} KiB of changes"
     return None
-
-
-def held_by(pending_write: PendingWrite) -> int:
-    """Bytes of the templates and labels that it may leave. A write of a count alone holds none worth a bound."""
-    return sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
 
 
 def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrite], most: int) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from extauthz.core import numbers
 from extauthz.core.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, REVISIONS, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pod_costs import Claims
@@ -201,7 +202,8 @@ def is_newer(version: str, than: str) -> bool:
 
     resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
     """
-    return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+    later, earlier = numbers.whole(version), numbers.whole(than)
+    return later is not None and earlier is not None and later > earlier
 
 
 def diagram() -> str:

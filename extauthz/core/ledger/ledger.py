@@ -279,19 +279,32 @@ class Ledger:
         return self.pod_costs.with_surge(proposal.entry.ref, proposal.entry.observed, count) - count
 
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
-        """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""
-        entry = proposal.entry
-        if entry.observed is None and not entry.pending_writes:
-            self.workloads.keep(entry)
-            entry.head = None  # so far its owner does not know of it
-            self.ownership.regroup(entry)
+        """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between.
+
+        If anything fails within, nothing has changed.
+        """
+        entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
-        if proposal.joins is not None:
-            pending_write.joins = proposal.joins.labels
-        self.pending.add(entry, pending_write, after)
-        self.usage.book(proposal.head, before, after)
-        if proposal.joins is not None and proposal.joins.template is not None:
-            self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+        standing, is_booked = head.standing, False
+        try:
+            if entry.observed is None and not entry.pending_writes:
+                self.workloads.keep(entry)
+                entry.head = None  # so far its owner does not know of it
+                self.ownership.regroup(entry)
+            if proposal.joins is not None:
+                pending_write.joins = proposal.joins.labels
+            self.pending.add(entry, pending_write, after)
+            self.usage.book(head, before, after)
+            is_booked = True
+            if proposal.joins is not None and proposal.joins.template is not None:
+                self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+        except Exception:
+            if is_booked:
+                self.usage.shift(head.ref, after, before)
+            self.pending.take_back(entry, pending_write)
+            self.usage.restore(head, standing)
+            self.ownership.forget_gone(entry)
+            raise
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

@@ -504,7 +504,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
             interval_s=float(interval_s),
             said_ms=int(asked_ms),
         )
-    except (TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"a place in line is not as gates write it: {error!r}") from error
     return tree, one
 

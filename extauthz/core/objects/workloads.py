@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from extauthz.core import quantities
+from extauthz.core import numbers, quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
 from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
@@ -298,9 +298,12 @@ def _surge(resource: str, strategy: Tree) -> int | str | None:
     value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
     if value is None:
         return DEFAULT_SURGE
-    if type(value) is not int and not isinstance(value, str):
+    if isinstance(value, str):
+        # The API server stores any number of digits. A percentage that is none lets no pod be added.
+        return f"{numbers.capped(value.removesuffix('%'), numbers.INT32) or 0}%"
+    if type(value) is not int:
         wrong(value, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
-    return value
+    return min(max(value, 0), numbers.INT32)
 
 
 def _pod(tree: Tree, path: str) -> Tree:

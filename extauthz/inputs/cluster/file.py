@@ -73,6 +73,9 @@ def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], pro
     except (ObjectError, FootprintError) as error:
         problems.append(_problem(placed, error))
         return
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is this object's)
+        problems.append(placed.problem([], "", repr(error), _ANOTHER_CURE))
+        return
     if namespace is not None and namespace not in seen:
         seen[namespace] = placed._replace(tree=None)
 

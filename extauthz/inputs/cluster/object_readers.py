@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import ANY_LABELS, Amounts, Observed, Template, Tree, WorkloadRef
@@ -24,7 +23,6 @@ from extauthz.core.objects.fields import (
     replicas,
     required,
     text,
-    version_of,
 )
 from extauthz.core.objects.fields import observed as observed_as
 from extauthz.core.objects.groups import Groups
@@ -89,11 +87,12 @@ class DeviceClass(NamedTuple):
     """The extended resource that its devices are too; empty: none."""
 
 
-def unreadable(root: Tree) -> Observed:
-    """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is."""
+def unreadable(root: Tree, version: str) -> Observed:
+    """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is.
+    Raises nothing."""
     metadata = root["metadata"]
-    observed = Observed(1, None, resource_version=version_of(root))
-    with suppress(ObjectError):
+    observed = Observed(1, None, resource_version=version)
+    with suppress(Exception):
         observed.uid = text(metadata.get("uid"), "metadata.uid")
         observed.labels = labels_text(mapping(metadata.get("labels"), "metadata.labels"))
         observed.owner = controller(metadata.get("ownerReferences"))

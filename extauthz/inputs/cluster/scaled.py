@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
@@ -143,7 +142,7 @@ class ScaledObjects(Workloads):
         seen = super().convert(tree)
         if seen.observed is None or seen.observed.template is not None:
             return seen
-        with suppress(ObjectError):  # told already, as the object could not be read
+        with suppress(Exception):  # told already, as the object could not be read
             return seen._replace(selector=selector_of(self._kind, tree))
         return seen
 

@@ -10,7 +10,6 @@ object before. So it never runs ahead of real time, and it goes on through any n
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import zlib
@@ -107,10 +106,10 @@ def decode(text: str) -> Payload:
         return _read(json.loads(first), lines)
     except PayloadError:
         raise
-    except (binascii.Error, zlib.error, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise PayloadError(repr(error)) from error
     except ValueError as error:
         raise PayloadError(str(error)) from error
+    except (zlib.error, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError) as error:
+        raise PayloadError(repr(error)) from error
 
 
 def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
@@ -160,8 +159,8 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise PayloadError(f"{value!r} is no time")
+    if type(value) is not int or abs(value) >= 2**53:
+        raise PayloadError("a time is none")
     return value
 
 

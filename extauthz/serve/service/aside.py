@@ -78,20 +78,20 @@ class AsideProcess:
             why = f"{MOST} bodies that take long wait to be read, and none has sent more of them"
             return Unreadable("too-many-bodies", f"{why}; try again in a second")
         # If its caller leaves, it is read to its end all the same: what the process says next is of this body.
-        self._reading = asyncio.create_task(self._read(pickle.dumps(dict(shapes)), body))
+        self._reading = asyncio.create_task(self._read(shapes, body))
         self._reading.add_done_callback(lambda _: self._turns.leave())
         return await asyncio.shield(self._reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, shapes: bytes, body: bytes) -> Found:
+    async def _read(self, shapes: Shapes, body: bytes) -> Found:
         if self._process is None or self._has_ended():  # while nobody looked
             await self._end()
             await self._start()
         try:
             async with asyncio.timeout(self._longest_s):
-                return await self._exchange(shapes, body)
+                return await self._exchange(pickle.dumps(dict(shapes)), body)
         except TimeoutError:
             why = f"took more than {self._longest_s:g} s"
         except (OSError, EOFError):

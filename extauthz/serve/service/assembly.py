@@ -19,6 +19,7 @@ from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Wor
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import MARGIN_S
+from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.policies.plugins import Host
 from extauthz.inputs.settlement.answers import Settlement
@@ -48,6 +49,9 @@ CLOCK_TOLD_S = 2.0
 
 TICK_S = 1.0
 """How late a pending write may end. The landing window is much longer."""
+
+MAX_UNREADABLE = 1_024
+"""Workloads that are told to be unreadable before the first may be told again."""
 
 CHECKED_FOR_S = 10.0
 """How long a look at the inputs counts. Only a process that was suspended exceeds it."""
@@ -88,6 +92,9 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
+        self._unreadable: dict[WorkloadRef, str] = {}
+        """Workloads whose cost cannot be worked out, and why."""
+        self.gate.ledger.usage.on_unreadable = self._tell_unreadable
         self.gate.enlist(policies(settings, around.log, around.metrics, around.clock, around.policies))
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
@@ -245,6 +252,18 @@ class Assembly:
             self._log.event(("warning", "error")[is_now - 1], "clock-off", why=self._off(), seconds=round(off_s, 1))
         if was and not is_now:
             self._log.event("info", "clock-right")
+
+    def _tell_unreadable(self, ref: WorkloadRef, error: Exception) -> None:
+        """Once of each, until it raises something else. Objects that are remembered are bounded."""
+        why = cut(repr(error), MAX_SENTENCE)
+        if self._unreadable.get(ref) == why:
+            return
+        if len(self._unreadable) >= MAX_UNREADABLE:
+            self._unreadable.clear()
+        self._unreadable[ref] = why
+        self._around.metrics.unreadable(ref.group_resource)
+        name = f"{ref.namespace}/{ref.name}"
+        self._log.event("error", "unreadable-object", resource=ref.group_resource, name=name, why=why)
 
     def _off(self) -> str:
         way = "ahead of" if self._clock_off_s > 0 else "behind"
