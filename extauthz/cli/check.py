@@ -16,9 +16,9 @@ from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
 from extauthz.core.objects import fields
 from extauthz.inputs.files import content
-from extauthz.inputs.files.content import Content, FileProblem, FilesError
-from extauthz.inputs.files.lines import steps
+from extauthz.inputs.files.content import Content, FilesError
 from extauthz.inputs.files.objects import Placed, objects
+from extauthz.inputs.files.text import steps
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.service.ids import new_id
@@ -116,16 +116,15 @@ def _line(decision: Json) -> str:
 def _workloads(names: Iterable[str], namespace: str | None, custom: Container[str]) -> list[Placed]:
     """Those with replicas, each with its namespace; of custom resources those of ``custom``. Raises FilesError with all
     that is wrong."""
-    problems: list[FileProblem] = []
+    read, problems = objects(_contents(names))
     found: list[Placed] = []
-    for file in _contents(names):
-        for one in objects(file):
-            try:
-                if _is_gated(one.tree, custom):
-                    found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
-            except ObjectError as error:
-                detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
-                problems.append(one.problem(steps(error.path), error.path, detail, cure))
+    for one in read:
+        try:
+            if _is_gated(one.tree, custom):
+                found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
+        except ObjectError as error:
+            detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
+            problems.append(one.problem(steps(error.path), error.path, detail, cure))
     if problems:
         raise FilesError(problems)
     return found

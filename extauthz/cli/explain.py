@@ -20,6 +20,7 @@ from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.inputs.files import content
+from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.objects import objects as placed
 from extauthz.serve.service.setting_types import SettingsError
 
@@ -69,4 +70,7 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
         raise SettingsError("--state and --kubeconfig are two places; leave one of them out")
     contents = [one for path in arguments.state for one in content.read(path)]
     now = max(Path(one.name).stat().st_mtime for one in contents)
-    return Objects(each.tree for one in contents for each in placed(one)), now
+    found, problems = placed(contents)
+    if problems:
+        raise FilesError(problems)
+    return Objects(each.tree for each in found), now

@@ -11,7 +11,7 @@ from typing import Any
 from extauthz.cli import asking, report
 from extauthz.core.kinds import BY_NAME, GATED
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.inputs.files.content import Content
+from extauthz.inputs.files.content import Content, FilesError
 from extauthz.inputs.files.objects import objects
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.shown import Json
@@ -47,7 +47,10 @@ def _question(arguments: argparse.Namespace) -> Callable[[asking.Source], Json]:
 def _manifest(filename: str) -> Json:
     """The one workload of a file; what else is in it (a Service, say) is passed over."""
     data = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
-    found = [one.tree for one in objects(Content(filename, data)) if _has_replicas(one.tree)]
+    read, problems = objects([Content(filename, data)])
+    if problems:
+        raise FilesError(problems)
+    found = [one.tree for one in read if _has_replicas(one.tree)]
     if len(found) != 1:
         kinds = ", ".join(kind.name for kind in GATED)
         raise SettingsError(f"--filename: {filename} holds {len(found)} workloads; give one with one ({kinds})")

@@ -59,7 +59,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({}, {}, "log-levl: info", "log-levl: no such setting; did you mean log-level?", id="unknown-key"),
         pytest.param({}, {}, "zzz: 1", "zzz: no such setting; `extauthz serve --help`", id="unlike-any-key"),
         pytest.param({}, {}, "- grpc", "must hold a mapping", id="no-mapping"),
-        pytest.param({}, {}, "grpc: [", "gate.yaml: while parsing", id="no-yaml"),
+        pytest.param({}, {}, "grpc: [", "gate.yaml:1: not YAML: did not", id="no-yaml"),
         pytest.param({}, {"EXTAUTHZ_GRPCC": "x"}, "", "EXTAUTHZ_GRPCC: no such setting; did", id="unknown-variable"),
         pytest.param({"tls_cert": "/nowhere"}, {}, "", "--tls-cert: no such file: /nowhere", id="missing-file"),
         pytest.param({"tls_cert": __file__}, {}, "", "tls-cert and tls-key go together", id="half-a-pair"),
@@ -72,7 +72,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param(
             {"quotas": "http://a/q", "source_token_file": __file__}, {}, "", "credentials go over https", id="plain"),
         pytest.param({"source_cert": __file__}, {}, "", "source-cert and source-key go together", id="half"),
-        pytest.param({}, {}, "grpc: :1\ngrpc: :2", "grpc is given more than once; keep one", id="twice"),
+        pytest.param({}, {}, "grpc: :1\ngrpc: :2", "gate.yaml:2: 'grpc' is given more than once", id="twice"),
         pytest.param({"ledger": "kubernetes", "quotas": "q"}, {}, "", "needs quotas kubernetes", id="quotas-of-files"),
         pytest.param({"ledger": "kubernetes", "quotas": "https://a/q"}, {}, "", "or run one gate", id="quotas-of-url"),
         pytest.param({"grpc": "off"}, {}, "", "grpc off: nobody could ask this gate; set webhook", id="nobody"),
