@@ -13,6 +13,7 @@ from extauthz.cli import (
     explain_finding,
     explain_hpa,
     explain_knative,
+    explain_reason,
     explain_report,
     report,
 )
@@ -37,6 +38,11 @@ EXPLAINED = {
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print it; the exit code tells whether something holds it back."""
+    kind, name = arguments.what or ("", "")
+    if not kind:
+        return explain_reason.run(name)
+    if arguments.namespace is None:
+        raise SettingsError("--namespace is needed with KIND/NAME")
     try:
         objects, now = _objects(arguments)
         return _explained(arguments, objects, now)

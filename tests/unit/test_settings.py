@@ -198,8 +198,8 @@ def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
         pytest.param(["serv"], "did you mean serve?", id="unknown-command"),
         pytest.param(["serve", "--quota", "x"], "did you mean --quotas?", id="shortened-flag"),
         pytest.param(["render", "webook"], "did you mean webhook?", id="word-of-a-command"),
-        pytest.param(["why", "exceded-quota"], "did you mean exceeded-quota?", id="code"),
-        pytest.param(["why", "json-syntax"], "The gate cannot read the request", id="code-of-a-body"),
+        pytest.param(["explain", "exceded-quota"], "did you mean exceeded-quota?", id="code"),
+        pytest.param(["explain", "json-syntax"], "The gate cannot read the request", id="code-of-a-body"),
         pytest.param(["serve", "--window-s", "abc"], "not 'abc'; write for example 135 (seconds)", id="not-a-number"),
         pytest.param(["serve", "--window-s", "-5"], "not '-5'; write for example 135 (seconds)", id="below-zero"),
         pytest.param(
