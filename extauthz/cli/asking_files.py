@@ -81,8 +81,5 @@ class Files:
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         return self._answers.headroom(ref)
 
-    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.headroom_of(questions.manifest(asked, self._answers.customs))
-
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._answers.decision(questions.write(asked, self._answers.customs))

@@ -186,7 +186,7 @@ def test_a_group_by_its_paths():
         ("[", "'[' is no YAML or JSON; write for example {rayclusters.ray.io:"),
         ("x", "'x' is no mapping of custom resources; write for example"),
         ("{rayclusters: [{template: .spec.t}]}", "'rayclusters' is no custom resource; write for example"),
-        ("{1: []}", "1 is no custom resource"),
+        ("{1: []}", "'1' is no custom resource"),
         ("{deployments.apps: [{template: .spec.t}]}", "deployments.apps: is read without this setting; leave it out"),
         ("{a.b: {}}", "a.b: must be a list of groups; write for example"),
         ("{a.b: []}", "a.b: must be a list of groups"),

@@ -34,13 +34,11 @@ def parse(text: str) -> dict[str, Groups]:
     Raises:
         ValueError: with the field that is wrong, and an example of what is right.
     """
-    import yaml
-
-    from extauthz.inputs.files import options
+    from extauthz.inputs.files.text import TextError, document
 
     try:
-        tree = options.load(text.encode())
-    except (yaml.YAMLError, RecursionError):
+        tree = document(text.encode())
+    except TextError:
         raise ValueError(f"{text[:40]!r} is no YAML or JSON; {EXAMPLE}") from None
     if not isinstance(tree, dict | None):
         raise ValueError(f"{text[:40]!r} is no mapping of custom resources; {EXAMPLE}")
