@@ -14,7 +14,7 @@ resize of one of its pods, or a workload that is about to join its family. Both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,7 +23,6 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
@@ -70,42 +69,8 @@ MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
 """The same for all, so that no tenant by itself can use it up."""
 
 
-class HandoverError(ValueError):
-    """A record of a handover cannot be read. Then a recovery hold begins, as after a crash."""
-
-
 class Gate(ClusterState):
     """Quotas, cluster and ledger behind one ``decide``."""
-
-    # Pending writes are handed from a clean stop to the next start (design.md L5).
-
-    def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
-        """Live pending writes as JSON-ready records. Times are seconds left: the next start has another clock."""
-        return [
-            {**pending_record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
-            for ref, pending_write in self.ledger.pending
-        ]
-
-    def import_pending_writes(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
-        """Take over the pending writes of a clean stop.
-
-        Raises:
-            HandoverError: a record is not one that ``export_pending_writes`` wrote; the ledger then holds those before
-                it.
-        """
-        for number, one in enumerate(records):
-            left_s = one.get("left_s")
-            try:
-                if not isinstance(left_s, int | float):
-                    raise pending_record.RecordError("left_s must be a number of seconds")
-                ref, pending_write = pending_record.load(one, now_s + left_s, now_s)
-                if self.ledger.pending.follows(pending_write.id):
-                    raise pending_record.RecordError(f"there is another pending write {pending_write.id}")
-            except pending_record.RecordError as error:
-                raise HandoverError(f"pending write {number}: {error}") from error
-            self.ledger.adopt(ref, pending_write)
-
-    # Deciding.
 
     def decide(
         self,

@@ -279,7 +279,7 @@ class PendingWrites:
                 del self._bytes[quota]
 
 
-# A pending write as a JSON-ready record, for the next start of a gate or for another gate.
+# A pending write as a JSON-ready record, for another gate.
 #
 # A record holds no time: each gate counts on a clock of its own.
 
