@@ -37,8 +37,9 @@ class PendingWrites:
         self._of_tree: Counter[str] = Counter()
         self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
         """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
-        self._leaves: dict[str, frozenset[str]] = {}
-        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._held: dict[str, tuple[frozenset[str], int]] = {}
+        """Of those that hold bytes worth a bound: in which quotas, and how many; ``{""}`` where no quota covers the
+        workload."""
         self._bytes: Counter[str] = Counter()
         self.bytes_held = 0
         """By all of them."""
@@ -93,9 +94,9 @@ class PendingWrites:
         self._trees[pending_write.id] = trees = position.trees
         for root in trees:
             self._of_tree[root] += 1
-        if pending_write.held_bytes:
-            self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED
-            self._count_bytes(pending_write, pending_write.held_bytes)
+        if held := held_by(entry.ref, pending_write, position.envelope_in):
+            self._held[pending_write.id] = quotas, _ = leaves(position.envelope_in) or UNCOVERED, held
+            self._count_bytes(quotas, held)
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
@@ -266,17 +267,31 @@ class PendingWrites:
             self._of_tree[root] -= 1
             if not self._of_tree[root]:
                 del self._of_tree[root]
-        if pending_write.id in self._leaves:
-            self._count_bytes(pending_write, -pending_write.held_bytes)
-            del self._leaves[pending_write.id]
+        if pending_write.id in self._held:
+            quotas, held = self._held.pop(pending_write.id)
+            self._count_bytes(quotas, -held)
         entry.remove(pending_write)
 
-    def _count_bytes(self, pending_write: PendingWrite, more: int) -> None:
+    def _count_bytes(self, quotas: Iterable[str], more: int) -> None:
         self.bytes_held += more
-        for quota in self._leaves[pending_write.id]:
+        for quota in quotas:
             self._bytes[quota] += more
             if not self._bytes[quota]:
                 del self._bytes[quota]
+
+
+RECORD_BYTES: Final = 128
+"""What the record of a count takes in the ledger object, beside the names in it."""
+
+
+def held_by(ref: WorkloadRef, pending_write: PendingWrite, nodes: Nodes) -> int:
+    """Bytes of the templates and labels that a pending write may leave, and that its bounds count.
+
+    A count holds none. Where no quota covers the workload (``nodes``), its record counts: any client may send counts
+    for names that need not exist, and no quota bounds how many.
+    """
+    held = sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
+    return held if nodes else held + RECORD_BYTES + sum(map(len, ref)) + len(pending_write.source)
 
 
 # A pending write as a JSON-ready record, for another gate.
