@@ -303,11 +303,11 @@ def test_an_object_that_cannot_be_read_is_told_and_its_cost_is_unknown(api, tmp_
         assert within(WITHIN_S, lambda: gate.allows(4))
 
 
-def test_without_a_handover_no_growth_is_granted_until_w_has_passed_and_all_was_listed_anew(api, tmp_path):
-    with Live(tmp_path, "--on-unclean-start=deny", "--window-s=3") as gate:
+def test_a_ledger_in_memory_grants_no_growth_until_w_has_passed_and_all_was_listed_anew(api, tmp_path):
+    with Live(tmp_path, "--ledger=memory", "--on-unclean-start=deny", "--window-s=3") as gate:
         assert not gate.allows(4)
         assert gate.allows(2)
-        assert "without a handover" in gate.events("holding")[0]["why"]
+        assert "does not know" in gate.events("holding")[0]["why"]
         lists = len([one for one in api.seen if "/apis/apps/v1/deployments" in one.target])
         api.objects.listeners.clear()
         grown = copied(WEB)
@@ -317,15 +317,6 @@ def test_without_a_handover_no_growth_is_granted_until_w_has_passed_and_all_was_
         assert len([one for one in api.seen if "/apis/apps/v1/deployments" in one.target]) > lists
         assert not gate.allows(5)
         assert gate.allows(4)
-
-
-def test_a_clean_handover_lifts_the_hold(api, tmp_path):
-    flags = ("--on-unclean-start=deny", "--window-s=60", f"--handover={tmp_path / 'handover'}")
-    (tmp_path / "handover").write_text(json.dumps({"version": 1, "clean": True, "intents": []}))
-    with Live(tmp_path, *flags) as gate:
-        assert gate.allows(4)
-        assert gate.events("taken-over")
-        assert not gate.events("holding")
 
 
 def test_the_status_of_a_quota_is_written_back(api, tmp_path):

@@ -165,7 +165,7 @@ async def test_where_what_goes_with_a_body_cannot_be_sent_it_is_refused_and_the_
     process, told = aside()
     async with process:
         odd = {("example.org", "crews"): {"v1": lambda: None}}
-        for _ in range(MOST_EACH + 1):
+        for _ in range(MOST + 1):
             found = await process.review(REQUEST, odd)  # type: ignore[arg-type]
             assert isinstance(found, Unreadable)
             assert found.code == "not-read"

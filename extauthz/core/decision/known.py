@@ -104,6 +104,13 @@ class Case(NamedTuple):
         return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
 
     @property
+    def lowers(self) -> bool:
+        """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
+        count, observed = self.pending_write.replicas, self.observed
+        is_count = self.pending_write.counts_alone and not self.resizes
+        return is_count and observed is not None and count is not None and count <= observed.replicas
+
+    @property
     def alters(self) -> bool:
         """It leaves another template, labels or owner than are observed."""
         pending_write, observed = self.pending_write, self.observed

@@ -120,9 +120,6 @@ class PendingWrite:
     joins: tuple[Labels, ...] = ()
     """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
-    held_bytes: int = 0
-    """What ``templates`` and ``labels`` take, as counted when it was decided."""
-
     @property
     def counts_alone(self) -> bool:
         """It changes no template and no label, and brings the object into no family."""

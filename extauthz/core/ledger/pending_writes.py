@@ -40,8 +40,9 @@ class PendingWrites:
         self._of_tree: Counter[str] = Counter()
         self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
         """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
-        self._leaves: dict[str, frozenset[str]] = {}
-        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._held: dict[str, tuple[frozenset[str], int]] = {}
+        """Of those that hold bytes worth a bound: in which quotas, and how many; ``{""}`` where no quota covers the
+        workload."""
         self._bytes: Counter[str] = Counter()
         self.bytes_held = 0
         """By all of them."""
@@ -92,7 +93,7 @@ class PendingWrites:
         """Put ``pending_write`` on ``entry``, which counts in the quotas of ``position``."""
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
         trees, alike = position.trees, self._alike(pending_write)
-        held = held_by(pending_write) if pending_write.labels else 0  # of a count alone: none worth a bound
+        held = held_by(entry.ref, pending_write, position.envelope_in)
         quotas = (leaves(position.envelope_in) or UNCOVERED) if held else None
         self._trees[pending_write.id] = trees
         self._pending_writes[pending_write.id] = alike[pending_write.id] = entry, pending_write
@@ -104,7 +105,7 @@ class PendingWrites:
         entry.add(pending_write)
         if quotas is not None:
             self._count_bytes(quotas, held)
-            pending_write.held_bytes, self._leaves[pending_write.id] = held, quotas
+            self._held[pending_write.id] = quotas, held
         if entry.observed is None:
             self._ownership.find_claims(entry)
 
@@ -282,8 +283,9 @@ class PendingWrites:
             self._of_tree[root] -= 1
             if not self._of_tree[root]:
                 del self._of_tree[root]
-        if pending_write.id in self._leaves:
-            self._count_bytes(self._leaves.pop(pending_write.id), -pending_write.held_bytes)
+        if pending_write.id in self._held:
+            quotas, held = self._held.pop(pending_write.id)
+            self._count_bytes(quotas, -held)
         if pending_write.id in (entry.pending_writes or ()):
             entry.remove(pending_write)
 
@@ -295,12 +297,21 @@ class PendingWrites:
                 del self._bytes[quota]
 
 
-def held_by(pending_write: PendingWrite) -> int:
-    """Bytes of the templates and labels that it may leave. A write of a count alone holds none worth a bound."""
-    return sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
+RECORD_BYTES: Final = 128
+"""What the record of a count takes in the ledger object, beside the names in it."""
 
 
-# A pending write as a JSON-ready record, for the next start of a gate or for another gate.
+def held_by(ref: WorkloadRef, pending_write: PendingWrite, nodes: Nodes) -> int:
+    """Bytes of the templates and labels that a pending write may leave, and that its bounds count.
+
+    A count holds none. Where no quota covers the workload (``nodes``), its record counts: any client may send counts
+    for names that need not exist, and no quota bounds how many.
+    """
+    held = sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
+    return held if nodes else held + RECORD_BYTES + sum(map(len, ref)) + len(pending_write.source)
+
+
+# A pending write as a JSON-ready record, for another gate.
 #
 # A record holds no time: each gate counts on a clock of its own.
 

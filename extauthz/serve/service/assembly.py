@@ -27,12 +27,13 @@ from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.serve.servers.access_log import AccessLogs
 from extauthz.serve.service import sources
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
-from extauthz.serve.service.handover import Handover, Holding, Recounting
+from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Look, Stale
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.recording import Recording, recorder
+from extauthz.serve.service.recounting import Recounting
 from extauthz.serve.service.settings import Settings, policy
 from extauthz.serve.service.sources import notes as notes_of_policies
 from extauthz.serve.service.sources import policies
@@ -70,7 +71,6 @@ class Surroundings:
     clock: Clock
     ids: Callable[[], str]
     """Makes the id of each decision."""
-    handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """The store of a shared ledger. ``None``: the objects behind the connection."""
     policies: Sequence[Enlisted] = ()
@@ -121,7 +121,7 @@ class Assembly:
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
-        self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+        self._holding = Holding(settings, self.gate, around.log, around.clock)
         self.recording: Recording | None = None
         """``None``: nothing is recorded."""
         if around.record is not None:
@@ -130,8 +130,7 @@ class Assembly:
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
     ) -> None:
-        """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
-        fails, all of it ends.
+        """Read all inputs and ``serve``. If a part that runs for ever fails, all of it ends.
 
         Args:
             connection: to the cluster, if quotas or state come from there.
@@ -140,7 +139,6 @@ class Assembly:
 
         Raises:
             FilesError: quotas or state cannot be used.
-            SettingsError: the handover cannot be taken.
             Exception: what ``serve`` raises.
         """
         async with AsyncExitStack() as stack:
@@ -162,7 +160,7 @@ class Assembly:
                 running += [group.create_task(each) for each in running_policies(self.gate.policies, host)]
                 try:
                     if await _known(inputs, stop):
-                        self._holding.take_over()
+                        self._holding.begin()
                         if self.recording is not None:
                             await self.recording.begin()
                             running.append(group.create_task(self.recording.run()))
@@ -171,7 +169,6 @@ class Assembly:
                             await serve(self._worded(deciding))
                         finally:
                             self.observers.drain()
-                        self._holding.hand_over()
                         if self.notifying is not None:
                             await self.notifying.leave()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)

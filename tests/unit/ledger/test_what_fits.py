@@ -29,7 +29,7 @@ from extauthz.testing import (
     snapshot,
     workload,
 )
-from tests.unit.asking import books
+from tests.unit.asking import adopt, books, told
 
 
 def see(made: Gate, obj: dict[str, Any]) -> None:
@@ -246,10 +246,6 @@ CASES = [
 ]
 
 
-def handed(asked: Asker) -> list[Any]:
-    return json.loads(json.dumps(asked.gate.export_pending_writes(0.0)))
-
-
 def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
     ask = Asker(gate(quotas, *SEEN))
     assert ask(create(made)).verdict is Verdict.ALLOW
@@ -257,20 +253,20 @@ def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_an_object_that_is_created_counts_in_the_same_quotas_at_the_next_start(quotas: list[Any], made: dict[str, Any]):
+def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(quotas: list[Any], made: dict[str, Any]):
     first = allowed(quotas, made)
     heir = gate(quotas, *SEEN)
-    heir.import_pending_writes(handed(first), 0.0)
+    adopt(heir, told(first.gate))
     assert list(heir.usage()) == list(first.gate.usage())
     assert heir.ledger.drift() == {}
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_so_it_does_if_the_cluster_is_listed_after_the_handover_was_read(quotas: list[Any], made: dict[str, Any]):
+def test_so_it_does_at_a_gate_that_lists_the_cluster_afterwards(quotas: list[Any], made: dict[str, Any]):
     first = allowed(quotas, made)
     heir = Gate()
     heir.load_quotas(QuotaTree.build(quotas), 0.0)
-    heir.import_pending_writes(handed(first), 0.0)
+    adopt(heir, told(first.gate))
     heir.load_state(snapshot(*SEEN), 0.0)
     assert list(heir.usage()) == list(first.gate.usage())
     assert heir.ledger.drift() == {}
@@ -279,7 +275,7 @@ def test_so_it_does_if_the_cluster_is_listed_after_the_handover_was_read(quotas:
 @pytest.mark.parametrize(("quotas", "made"), CASES)
 def test_and_nothing_rises_when_it_lands(quotas: list[Any], made: dict[str, Any]):
     heir = Asker(gate(quotas, *SEEN), "e")
-    heir.gate.import_pending_writes(handed(allowed(quotas, made)), 0.0)
+    adopt(heir.gate, told(allowed(quotas, made).gate))
     before = [row.used + row.reserved for row in heir.gate.usage()]
     heir.gate.observe(*observe(made))
     assert [row.used + row.reserved for row in heir.gate.usage()] == before
@@ -287,7 +283,7 @@ def test_and_nothing_rises_when_it_lands(quotas: list[Any], made: dict[str, Any]
 
 def test_another_grant_finds_no_room_that_the_created_object_takes():
     heir = Asker(gate(BY_LABELS, *SEEN), "e")
-    heir.gate.import_pending_writes(handed(allowed(BY_LABELS, MANY)), 0.0)
+    adopt(heir.gate, told(allowed(BY_LABELS, MANY).gate))
     assert heir(scale("other", 8)).reason == "exceeded-quota"
     assert heir(scale("other", 7)).verdict is Verdict.ALLOW
 
@@ -302,21 +298,21 @@ def test_the_order_in_which_writes_on_a_deleted_object_are_taken_over_does_not_m
     assert first(more).verdict is Verdict.ALLOW
     first.gate.observe(ref, None, version="9")
     assert first(create(made)).verdict is Verdict.ALLOW
-    for records in (handed(first), handed(first)[::-1]):
+    for records in (told(first.gate), told(first.gate)[::-1]):
         heir = gate(quotas, *SEEN)
-        heir.import_pending_writes(records, 0.0)
+        adopt(heir, records)
         assert list(heir.usage()) == list(first.gate.usage())
         assert heir.ledger.drift() == {}
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
 def test_nor_does_it_for_a_whole_object_that_may_land_on_what_is_made(quotas: list[Any], made: dict[str, Any]):
-    (created,) = handed(allowed(quotas, made))
+    (created,) = told(allowed(quotas, made).gate)
     whole = {**created, "id": "d0", "replicas": 2, "creates": False, "owner": None}
     found = []
     for records in ([created, whole], [whole, created]):
         heir = gate(quotas, *SEEN)
-        heir.import_pending_writes(records, 0.0)
+        adopt(heir, records)
         assert heir.ledger.drift() == {}
         found.append(list(heir.usage()))
     assert found[0] == found[1]
@@ -328,11 +324,11 @@ def test_a_gate_that_has_seen_the_deleted_object_keeps_what_it_was():
     first, second = (Asker(gate(ALL, *SEEN, dear), prefix) for prefix in "ab")
     ref, _ = observe(dear)
     assert first(scale("api", 5)).verdict is Verdict.ALLOW
-    second.gate.import_pending_writes(handed(first), 0.0)
+    adopt(second.gate, told(first.gate))
     for one in (first, second):
         one.gate.observe(ref, None, version="9")
     assert first(create(cheap)).verdict is Verdict.ALLOW
-    second.gate.import_pending_writes(handed(first)[1:], 0.0)
+    adopt(second.gate, told(first.gate)[1:])
     assert list(second.gate.usage()) == list(first.gate.usage())
     assert second.gate.ledger.drift() == {}
 
