@@ -195,7 +195,7 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     if made is not None:
         labels = (made.labels,)
         if made.template is not None:  # else it is a custom resource: its pods say what it costs
-            takes_up = state.ledger.ownership.strays(ref, made) if creates else ()
+            takes_up = state.ledger.ownership.adoptable(ref, made) if creates else ()
             templates = tuple(dict.fromkeys((made.template, *takes_up)))
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source

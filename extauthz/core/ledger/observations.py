@@ -289,7 +289,7 @@ class Observations:
         before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         self._place(entry, observed, between)
         for one in touched:
-            self._ownership.find_strays(one)
+            self._ownership.find_adoptable(one)
         for one in touched:
             old = before.get(one.ref, NOWHERE)
             if one.head is None:

@@ -104,19 +104,19 @@ class Ownership:
                 self.find_claims(maker)
         elif entry.ref[:2] == REPLICA_SETS:
             self._set_left(entry)
-        self.find_strays(entry)
+        self.find_adoptable(entry)
 
-    def find_strays(self, entry: Entry) -> None:
+    def find_adoptable(self, entry: Entry) -> None:
         """Note of which templates a Deployment may take up ReplicaSets."""
         if entry.ref[:2] == DEPLOYMENTS:
-            entry.strays = self.strays(entry.ref, entry.observed)
+            entry.adoptable = self.adoptable(entry.ref, entry.observed)
 
-    def find_all_strays(self) -> None:
+    def find_all_adoptable(self) -> None:
         """Note that of all Deployments."""
         for entry in self._workloads:
-            self.find_strays(entry)
+            self.find_adoptable(entry)
 
-    def strays(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
+    def adoptable(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
         """Templates of ReplicaSets that a Deployment may take up: it selects them, they have pods, and one before it
         has left them, or one of its name that has gone.
 
@@ -149,7 +149,7 @@ class Ownership:
             entry = self._workloads.get(ref)
             if entry is None or entry.observed is None:
                 continue
-            if entry.strays or (left is not None and selects(entry.observed.selector, left.labels)):
+            if entry.adoptable or (left is not None and selects(entry.observed.selector, left.labels)):
                 yield entry
 
     def _takers_of_pods(self, owner: Entry | None) -> Iterator[Entry | None]:
