@@ -315,13 +315,14 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 
 def _running(entry: Entry, *, pending: bool) -> Templates:
     """Templates besides its own that its pods may have: those that were left, those of ReplicaSets that it may adopt,
-    and those of revisions that have pods.
+    and those of revisions that have pods. A custom resource that its pods price has those of its members.
 
     Args:
         pending: with what pending writes may make of members.
     """
     found: Templates = [*entry.left, *entry.adoptable]
-    for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES else ():
+    is_priced_by_children = entry.observed is not None and entry.observed.by_pods
+    for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
         seen = child.observed
         found += child.left
         if seen is not None and (child.top_replicas() if pending else seen.replicas):
