@@ -222,6 +222,8 @@ class Observed:
     acted_on: bool | None = None
     """Its controller has acted on this very spec, as its status says (``observedGeneration``); ``None``: it has no
     status."""
+    by_pods: bool = False
+    """It says nothing of its pods: ``template`` is what the dearest of those costs that are there."""
 
 
 # Decisions.
