@@ -10,7 +10,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import ANY_LABELS, Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import custom, devices, workloads
+from extauthz.core.objects import custom, devices, jobs, workloads
 from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import (
     EVERYTHING,
@@ -187,10 +187,10 @@ def device_claim(root: Tree) -> Workload:
 
 def job(root: Tree) -> Workload | None:
     """A Job, as a workload of as many replicas as may run at once; none once it has finished. Raises ObjectError."""
-    if workloads.is_finished(root):
+    if jobs.is_finished(root):
         return None
     spec = mapping(root.get("spec"), "spec")
-    ref, observed = observed_as(*JOBS, root, workloads.pods(root), _pruned({"template": spec.get("template")}))
+    ref, observed = observed_as(*JOBS, root, jobs.pods(root), _pruned({"template": spec.get("template")}))
     observed.selector = plain_selector(spec.get("selector"))
     return ref, observed
 

@@ -219,6 +219,10 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return obj("batch/v1", "Job", "sum", "shop", spec=spec, status=status or {}, metadata={"uid": "u9"})
 
 
+def indexed(count: int) -> dict[str, Any]:
+    return {"completionMode": "Indexed", "parallelism": count, "completions": count, "backoffLimitPerIndex": 0}
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "replicas"),
     [
@@ -230,6 +234,22 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         pytest.param({"parallelism": 4, "completions": 6}, {"succeeded": 7}, 0, id="none-left"),
         pytest.param({"parallelism": 4, "suspend": True}, {"active": 4}, 0, id="suspended"),
         pytest.param({}, {"conditions": [{"type": "Complete", "status": "False"}]}, 1, id="not-yet-complete"),
+        pytest.param({}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, 0, id="about-to-fail"),
+        pytest.param({}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, 0, id="about-to-complete"),
+        pytest.param({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, 0, id="another-controller-s"),
+        pytest.param({"managedBy": "kubernetes.io/job-controller"}, {}, 1, id="its-own-controller-s"),
+        pytest.param(indexed(10), {"succeeded": 6, "completedIndexes": "3-8", "failedIndexes": "0-2"}, 1, id="failed"),
+        pytest.param(
+            indexed(10) | {"backoffLimitPerIndex": None},
+            {"completedIndexes": "3-8", "failedIndexes": "0-2"},
+            4,
+            id="failed-without-a-limit-by-index",
+        ),
+        pytest.param(indexed(5), {"succeeded": 5, "completedIndexes": "5-9"}, 5, id="elastic-and-shrunk"),
+        pytest.param(indexed(6), {"completedIndexes": "1,4-9,20"}, 3, id="some-of-those-it-has-left"),
+        pytest.param(indexed(6), {"completedIndexes": "0-3", "failedIndexes": "2-4"}, 1, id="each-index-once"),
+        pytest.param(indexed(6), {"completedIndexes": "0,x,5-", "failedIndexes": ""}, 5, id="what-is-no-index"),
+        pytest.param(indexed(6), {"succeeded": 6}, 6, id="only-indexes-count-of-an-indexed-one"),
     ],
 )
 def test_a_job_counts_as_many_pods_as_may_run_at_once(tmp_path, spec, status, replicas):
