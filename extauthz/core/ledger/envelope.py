@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.kinds import DEPLOYMENTS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
@@ -75,8 +75,8 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     by_count = by_count and not beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
     is_priced = costs.of_each(observed.replicas, observed.template) is not None
     if pod_costs.charge_surge:
-        top = pod_costs.with_surge(entry.ref, observed, top)
-        by_count = by_count and observed.max_surge is None
+        top = pod_costs.with_surge(entry.ref, top, (observed.template,))
+        by_count = by_count and entry.ref[:2] != DEPLOYMENTS
     if top > observed.replicas:
         envelope = charge([*products, _own(entry, observed, top, costs)], per_object)
     return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
@@ -128,7 +128,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
     groups = _pods((entry, *members))
     if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, costs):
         asked = _asked_of_pods(entry, entry.observed, costs)
-        free = costs.pod_costs.surge(entry.observed)
+        free = costs.pod_costs.surge(entry.ref, entry.observed)
         dearest = costs.highest(_running(entry)) if free else {}
         dearer = _dearer(entry, costs) if entry.ref[:2] not in SHARE_TEMPLATES else _sum_of_claims(groups, costs)
         for key, amount in _sum_of_pods(groups, costs).items():
@@ -287,7 +287,7 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
     """
     total, count = _sum_of_members(entry, costs, pending=pending)
-    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
+    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
     dearest = costs.highest(_running(entry)) if free else {}
     charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
     if charged:
@@ -330,7 +330,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
 
     def product(count: int, own: tuple[Template | None, ...], before: Iterable[Others] = ()) -> Product:
         each = costs.highest(own) if count else {}
-        pods = costs.pod_costs.with_surge(entry.ref, entry.observed, count)
+        pods = costs.pod_costs.with_surge(entry.ref, count, own)
         beside = _and(_of_claims(entry, count, [*own, *alone], costs), beyond(pods, each, [*others, *before]))
         return Product(pods, each, _and(beside, dict(left)))
 

@@ -32,6 +32,7 @@ from extauthz.core.footprint import (
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Kind, Labels, Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects.workloads import DEFAULT_SURGE
 from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
@@ -233,7 +234,7 @@ class PodCosts:
 
     # Pods of a rollout.
 
-    def surge(self, observed: Observed | None) -> int:
+    def surge(self, ref: WorkloadRef, observed: Observed | None) -> int:
         """Pods that a rollout may add for a while, beyond what it shows by itself: ``maxSurge``, percentages rounded
         up.
 
@@ -241,21 +242,18 @@ class PodCosts:
         alone: by a higher one that only pends, the envelope would fall below what is there.
         Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
         """
-        if observed is None or observed.max_surge is None:
+        if observed is None or observed.template is None or ref[:2] != DEPLOYMENTS:
             return 0
-        allowed = _allowed(observed.max_surge, observed.replicas)
-        return allowed if self.charge_surge else min(allowed, _percent_of(MAX_SURGE_PERCENT, observed.replicas))
+        allowed = _allowed(_max_surge(observed.template), observed.replicas)
+        return allowed if self.charge_surge else min(allowed, _allowed(DEFAULT_SURGE, observed.replicas))
 
-    def with_surge(self, ref: WorkloadRef, observed: Observed | None, count: int) -> int:
-        """The most pods that ``count`` replicas are charged as: with those of a rollout, where these are charged.
-
-        Of a Deployment that is not there yet, ``maxSurge`` is taken to be the default.
-        """
+    def with_surge(self, ref: WorkloadRef, count: int, templates: Iterable[Template | None]) -> int:
+        """The most pods that ``count`` replicas of one of ``templates`` are charged as: with those of a rollout, where
+        these are charged."""
         if not self.charge_surge or not count or ref[:2] != DEPLOYMENTS:
             return count
-        default = f"{MAX_SURGE_PERCENT}%"
-        allowed = observed.max_surge if observed is not None else default
-        return count + (_allowed(allowed, count) if allowed is not None else 0)
+        allowed = [_allowed(_max_surge(one), count) for one in templates if one is not None]
+        return count + max(allowed, default=0)
 
 
 class NamespaceCosts:
@@ -320,20 +318,21 @@ def _count_kinds(kinds: tuple[Kind, ...]) -> Shared:
     return Shared({name: names.count(name) * NANO for name in names})
 
 
-MAX_SURGE_PERCENT = 25
-"""A share of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so what is above this is
-charged."""
+_MAX_DIGITS: Final = 10
+"""Of a percentage: the API server takes any, as ``5000...0%``, of which its controller makes no pods."""
+
+
+@lru_cache(maxsize=4096)
+def _max_surge(template: Template) -> int | str:
+    surge: int | str = json.loads(template.text).get("maxSurge", DEFAULT_SURGE)
+    return surge
 
 
 def _allowed(max_surge: int | str, count: int) -> int:
     if isinstance(max_surge, int):
         return max(max_surge, 0)
-    digits = max_surge.removesuffix("%")
-    return _percent_of(int(digits), count) if digits.isdecimal() else 0
-
-
-def _percent_of(percent: int, count: int) -> int:
-    return -(-percent * count // 100)
+    digits = max_surge.removesuffix("%")[:_MAX_DIGITS]
+    return -(-int(digits) * count // 100) if digits.isdecimal() else 0
 
 
 class Claims:

@@ -151,10 +151,9 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     ref, observed = fields.observed(group, resource, root)
     spec = mapping(root.get("spec"), "spec")
     observed.replicas = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
-    observed.template = intern(prune(spec))
+    observed.template = _template(resource, spec)
     observed.labels = observed.labels or _default_labels(resource, spec)
     observed.selector = _selector(resource, spec.get("selector"))
-    observed.max_surge = _surge(resource, spec.get("strategy"))
     observed.acted_on = _acted_on(root)
     return ref, observed
 
@@ -173,7 +172,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
     spec = mapping(root.get("spec"), "spec")
     return Observed(
         replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
-        template=intern(prune(spec)),
+        template=_template(resource, spec),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
         selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
@@ -286,20 +285,22 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
     return plain_selector(selector)
 
 
-def _surge(resource: str, strategy: Tree) -> int | str | None:
-    """A Deployment's maxSurge, defaulted; None: a rollout stays within the replicas. Raises ObjectError."""
-    if resource != DEPLOYMENTS[1]:
-        return None
-    path = "spec.strategy"
-    given = mapping(strategy, path)
-    if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
-        return None
-    value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
-    if value is None:
-        return DEFAULT_SURGE
-    if type(value) is not int and not isinstance(value, str):
-        wrong(value, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
-    return value
+def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
+    """With a Deployment's ``maxSurge``, unless it is the default; 0: a rollout stays within the replicas.
+
+    Raises ObjectError.
+    """
+    pruned, path = prune(spec), "spec.strategy"
+    if resource == DEPLOYMENTS[1]:
+        given = mapping(spec.get("strategy"), path)
+        surge = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
+        if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
+            surge = 0
+        elif surge is not None and type(surge) is not int and not isinstance(surge, str):
+            wrong(surge, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
+        if surge not in (None, DEFAULT_SURGE):
+            pruned["maxSurge"] = surge
+    return intern(pruned)
 
 
 def _pod(tree: Tree, path: str) -> Tree:

@@ -81,7 +81,7 @@ def test_namespaces_and_workloads_become_the_snapshot(tmp_path, dump):
     assert found.state.namespaces == {"shop": {"workspace": "acme"}}
     (web, web_seen), (db, db_seen) = found.state.workloads
     assert web == WorkloadRef("apps", "deployments", "shop", "web")
-    assert (web_seen.replicas, web_seen.max_surge, web_seen.selector) == (3, "25%", "app=web")
+    assert (web_seen.replicas, web_seen.selector) == (3, "app=web")
     assert db == WorkloadRef("apps", "statefulsets", "shop", "db")
     assert (db_seen.uid, db_seen.resource_version, db_seen.labels) == ("u1", "7", "tier=data")
     assert web_seen.template is db_seen.template, "equal templates are shared"
