@@ -19,6 +19,7 @@ from cachetools import LRUCache
 
 from extauthz.core.footprint import (
     NO_TERMS,
+    UNSEEN_CLASS,
     UNSPECIFIED,
     DeviceTerms,
     FootprintError,
@@ -69,7 +70,7 @@ class PodCosts:
         self._required: frozenset[str] = frozenset()
         """Keys of ``UNSPECIFIED`` that some quota limits."""
         self.extended: dict[str, str] = {}
-        """DeviceClass to the extended resource that its devices are too."""
+        """DeviceClass to the extended resource that its devices are too; empty: none."""
         self._terms: dict[str, _Terms] = {}
         """Of namespaces that have any."""
         self._costs: dict[_Terms, _Costs] = {}
@@ -143,10 +144,11 @@ class PodCosts:
             self.overheads[runtime_class] = overhead
         self._forget()
 
-    def set_extended(self, device_class: str, name: str) -> None:
-        """Replace the extended resource that the devices of a DeviceClass are too; empty: none."""
+    def set_extended(self, device_class: str, name: str | None) -> None:
+        """Replace the extended resource that the devices of a DeviceClass are too (empty: none), or forget the class
+        (``None``)."""
         self.extended.pop(device_class, None)
-        if name:
+        if name is not None:
             self.extended[device_class] = name
         self._forget()
 
@@ -272,10 +274,12 @@ class NamespaceCosts:
         return highest([self.one(template) for template in templates])
 
     def one(self, template: Template | None) -> Amounts:
-        """The cost of one pod; empty if it is not known."""
+        """The cost of one pod; empty, or what is known of it, if it is not known."""
         if template is not None:
             try:
-                return self.pod_costs.per_pod(self._namespace, template)
+                cost = self.pod_costs.per_pod(self._namespace, template)
+                self.unknown |= UNSEEN_CLASS in cost
+                return cost
             except FootprintError:
                 pass
         self.unknown = True

@@ -214,9 +214,11 @@ def prune(spec: Tree) -> Tree:
 def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Template:
     """What an existing Pod costs, by its spec, which is of that generation, and its status. Raises ObjectError.
 
-    Of names only those that its claims have are kept: pods of one owner are alike.
+    Of names only those that its claims have are kept: pods of one owner are alike. What its RuntimeClass adds was put
+    into its own overhead as it was made.
     """
     pod = _pod(spec, "spec")
+    pod.pop("runtimeClassName", None)
     hold(pod, mapping(status, "status"), generation)
     for key in ("containers", "initContainers"):
         if key in pod:
