@@ -104,14 +104,16 @@ def per_pod(
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
     ``{"claim": …}`` costs what such a volume claim does, ``{"devices": …}`` what such a claim of devices does,
-    ``{"resize": …}`` what it says. ``overheads`` maps a
-    RuntimeClass to what ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
+    ``{"finished": …}`` an object, ``{"resize": …}`` what it says. ``overheads`` maps a RuntimeClass to what
+    ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
     pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
     API server refuses them, so that counting them takes nothing from anyone.
     """
     tree = mapping(template, "")
     if "resize" in tree:
         return dict(tree["resize"])
+    if "finished" in tree:
+        return {"count/pods": NANO}
     if "claim" in tree:
         return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
     if "devices" in tree:
@@ -140,7 +142,7 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     tree = mapping(template, "")
     if "groups" in tree:
         return _unspecified_in(tree["groups"], limit_ranges)
-    if not tree.keys().isdisjoint({"claim", "devices", "resize"}):
+    if not tree.keys().isdisjoint({"claim", "devices", "finished", "resize"}):
         return {}
     path = "template.spec"
     pod, own = _pod(mapping(mapping(tree.get("template"), "template").get("spec"), path), path, limit_ranges)

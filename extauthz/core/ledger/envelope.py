@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extauthz.core.kinds import DEPLOYMENTS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
@@ -57,7 +57,7 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     top = entry.top_replicas()
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    has_others = entry.claims or entry.left or entry.strays or pod_costs.charge_surge
+    has_others = entry.claims or entry.left or entry.strays or pod_costs.charge_surge or entry.ref[:2] == JOBS
     is_alone = not (entry.children or (entry.pods and entry.ref[:2] in SHARE_TEMPLATES))
     if not has_others and (is_alone or _is_uniform(entry, observed, pod_costs)):
         if is_alone and entry.pods:
@@ -223,7 +223,7 @@ def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) 
 def _own(entry: Entry, observed: Observed, count: int, costs: NamespaceCosts) -> Product:
     """So many pods of the observed template, and what those beside it cost more that its family has."""
     each = costs.of_each(count, observed.template) or {}
-    beside = _of_claims(entry, count, (observed.template,), costs)
+    beside = _of_claims(entry, count, (observed.template,), costs) or costs.finished(count, (observed.template,))
     return Product(count, each, _and(beside, beyond(count, each, _others(entry, costs, pending=False))))
 
 
@@ -331,7 +331,8 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     def product(count: int, own: tuple[Template | None, ...], before: Iterable[Others] = ()) -> Product:
         each = costs.highest(own) if count else {}
         pods = costs.pod_costs.with_surge(entry.ref, count, own)
-        beside = _and(_of_claims(entry, count, [*own, *alone], costs), beyond(pods, each, [*others, *before]))
+        claims = _of_claims(entry, count, [*own, *alone], costs) or costs.finished(count, own)
+        beside = _and(claims, beyond(pods, each, [*others, *before]))
         return Product(pods, each, _and(beside, dict(left)))
 
     shown = (entry.shown.template,) if entry.shown is not None else ()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.kinds import JOBS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
@@ -258,7 +258,7 @@ class Ledger:
         if pending_write.templates and entry.observed is not None:
             return False
         claims = proposal.head.claims or (proposal.entry.ref[:2] == STATEFUL_SETS and proposal.entry.observed is None)
-        return not claims and not self.pod_costs.charge_surge
+        return not claims and not self.pod_costs.charge_surge and entry.ref[:2] != JOBS
 
     def _largest_in_family(
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes

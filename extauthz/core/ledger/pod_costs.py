@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from operator import itemgetter
@@ -306,6 +307,27 @@ class NamespaceCosts:
         self.unknown = True
         return 0, {}
 
+    def finished(self, count: int, templates: Iterable[Template | None]) -> Amounts:
+        """What pods of a Job leave that have finished, beside ``count`` that run; the most over ``templates``.
+
+        Each of its completions and retries leaves an object, and the claims of its ephemeral volumes.
+        """
+        found = []
+        for template in templates if count else ():
+            completions, retries = _of_job(template) if template is not None else (0, 0)
+            if left := max(completions - count, 0) + retries:
+                each = Counter({"count/pods": NANO})
+                for name, cost in self.claims(template)[1].items():
+                    each.update({} if name.startswith(of_devices("")) else cost)
+                found.append({key: left * amount for key, amount in each.items()})
+        return highest(found)
+
+
+@lru_cache(maxsize=4096)
+def _of_job(template: Template) -> tuple[int, int]:
+    tree = json.loads(template.text)
+    return tree.get("completions", 0), tree.get("retries", 0)
+
 
 def count_each(*refs: WorkloadRef) -> Shared:
     """How many there are of each resource (``count/<resource>``), shared: families of few kinds are alike."""
@@ -448,8 +470,10 @@ def claimed_by(claim: WorkloadRef, observed: Observed) -> tuple[WorkloadRef, str
 
 @lru_cache(maxsize=4096)
 def _volumes(template: Template) -> tuple[str, ...]:
-    volumes = json.loads(template.text)["template"]["spec"].get("volumes", ())
-    return tuple(volume["name"] for volume in volumes)
+    tree = json.loads(template.text)
+    if "finished" in tree:
+        return tuple(tree["finished"])
+    return tuple(volume["name"] for volume in tree["template"]["spec"].get("volumes", ()))
 
 
 @lru_cache(maxsize=4096)

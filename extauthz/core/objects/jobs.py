@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from extauthz.core.model import Observed, Tree
+from extauthz.core.model import Observed, Template, Tree
 from extauthz.core.objects import fields
-from extauthz.core.objects.fields import boolean, items, mapping, replicas, text
+from extauthz.core.objects.fields import MAX_REPLICAS, boolean, items, mapping, replicas, text
 from extauthz.core.objects.workloads import intern, prune
 
 CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -23,6 +23,9 @@ _FINISHED: Final = frozenset({"Complete", "Failed"})
 
 _ENDING: Final = _FINISHED | {"SuccessCriteriaMet", "FailureTarget"}
 """Conditions of a Job that makes no pod any more. It may still delete some."""
+
+_RETRIES: Final = 6
+"""``spec.backoffLimit`` by default, unless there is a limit by index (``SetDefaults_Job``)."""
 
 _SPAN: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 
@@ -54,12 +57,29 @@ def pods(root: Mapping[str, Tree]) -> int:
     return parallelism
 
 
+def template(root: Mapping[str, Tree]) -> Template:
+    """Its pod template, its completions, and how many pods may fail and be made anew before it fails itself.
+
+    A pod that has finished stays until somebody deletes it, and so do the claims of its ephemeral volumes (KEP-1698).
+    Not counted are failures that a ``podFailurePolicy`` ignores: of those there may be any number.
+    Raises ObjectError.
+    """
+    spec = mapping(root.get("spec"), "spec")
+    completions = replicas(spec.get("completions"), 0, "spec.completions")
+    of_each = spec.get("backoffLimitPerIndex")
+    retries = replicas(spec.get("backoffLimit"), _RETRIES if of_each is None else MAX_REPLICAS, "spec.backoffLimit")
+    if of_each is not None:
+        retries = min(retries, completions * replicas(of_each, 0, "spec.backoffLimitPerIndex"))
+    counts = {"completions": completions, "retries": retries}
+    return intern(prune(spec) | {key: count for key, count in counts.items() if count})
+
+
 def described(root: Mapping[str, Tree]) -> Observed:
     """A whole Job, as an admission webhook is shown it. Raises ObjectError."""
     given = mapping(root.get("metadata"), "metadata")
     return Observed(
         replicas=pods(root),
-        template=intern(prune(mapping(root.get("spec"), "spec"))),
+        template=template(root),
         labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
         owner=fields.controller(given.get("ownerReferences")),
         annotations=fields.annotations_text(given.get("annotations")),

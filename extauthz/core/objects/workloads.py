@@ -227,6 +227,17 @@ def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Te
     return intern({"template": {"spec": pod | ({"volumes": volumes} if volumes else {})}})
 
 
+def finished_pod(spec: Tree) -> Template:
+    """What a Pod leaves that has finished: its object, and the claims of its ephemeral volumes. Raises ObjectError."""
+    volumes = _pod(spec, "spec").get("volumes", ())
+    return intern({"finished": [volume["name"] for volume in volumes if "ephemeral" in volume]})
+
+
+def has_finished(template: Template) -> bool:
+    """Whether it is of a Pod that has finished."""
+    return template.text.startswith(b'{"finished"')
+
+
 def claim_template(root: Mapping[str, Tree]) -> Template:
     """What an existing PersistentVolumeClaim costs. Raises ObjectError.
 

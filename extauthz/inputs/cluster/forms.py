@@ -77,6 +77,7 @@ class _Template(TypedDict, total=False):
 class _Spec(_Pod, total=False):
     """Of a Pod, of what has a template of one, or of a claim of a volume or of devices."""
 
+    backoffLimit: int | None
     backoffLimitPerIndex: int | None
     completionMode: str
     completions: int | None

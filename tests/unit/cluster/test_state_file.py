@@ -65,9 +65,9 @@ def state(tmp_path: Path, *objects: Any) -> Snapshot:
     return load(tmp_path, SHOP, *objects).state
 
 
-def pods(snapshot: Snapshot) -> int:
+def pods(snapshot: Snapshot, key: str = "pods") -> int:
     """How many a quota over everything has in use."""
-    made = gate([quota("all", {"pods": "99"}, namespaces={})])
+    made = gate([quota("all", {key: "99"}, namespaces={})])
     made.load_state(replace(snapshot, namespaces={"shop": {}}), 0.0)
     return next(iter(made.usage())).used // 10**9
 
@@ -167,8 +167,10 @@ def test_a_pod_of_its_own_is_a_workload_of_one(tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_does_not_count(tmp_path, phase):
-    assert state(tmp_path, pod("done", phase)).workloads == ()
+def test_of_a_pod_that_has_ended_the_object_alone_counts(tmp_path, phase):
+    ended = [pod(f"done-{number}", phase) for number in range(6)]
+    snapshot = state(tmp_path, *ended, pod("a"))
+    assert (pods(snapshot), pods(snapshot, "count/pods")) == (1, 7)
 
 
 def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
