@@ -104,7 +104,7 @@ def per_pod(
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
     ``{"claim": …}`` costs what such a volume claim does, ``{"devices": …}`` what such a claim of devices does,
-    ``{"finished": …}`` an object, ``{"resize": …}`` what it says. ``overheads`` maps a RuntimeClass to what
+    ``{"finished": …}`` what a pod leaves, ``{"resize": …}`` what it says. ``overheads`` maps a RuntimeClass to what
     ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
     pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
     API server refuses them, so that counting them takes nothing from anyone.
@@ -113,7 +113,10 @@ def per_pod(
     if "resize" in tree:
         return dict(tree["resize"])
     if "finished" in tree:
-        return {"count/pods": NANO}
+        left: _Amounts = {"count/pods": NANO}
+        for claim, at, _ in _claims({}, tree["finished"], "finished"):
+            _add(left, _claim(claim, at, default_storage_class))
+        return left
     if "claim" in tree:
         return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
     if "devices" in tree:
@@ -174,7 +177,9 @@ def per_claim(
     """
     tree = mapping(template, "")
     path = "template.spec"
-    spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
+    spec = (
+        tree["finished"] if "finished" in tree else mapping(mapping(tree.get("template"), "template").get("spec"), path)
+    )
     start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
     spec = {} if tree.get("volumeClaimTemplates") else spec
     found = {name: _claim(claim, at, default_storage_class) for claim, at, name in _claims(tree, spec, path)}

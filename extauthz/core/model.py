@@ -178,7 +178,7 @@ class Template:
     the last two of what differs from the default; or of a volume claim ``{"claim": {...}}``; of several groups of pods
     (``objects.groups``) ``{"groups": [{"count": 2, "template": {...}}]}``; or what a pod that is resized takes besides,
     ``{"resize": {"requests.cpu": 1}}``, in nano-units. A Job has ``completions`` and ``retries`` beside its template; a
-    pod that has finished is ``{"finished": [...]}``, with the names of its ephemeral volumes."""
+    pod that has finished is ``{"finished": {"volumes": [...]}}``, the ephemeral ones."""
 
 
 class OwnerRef(NamedTuple):
@@ -221,6 +221,8 @@ class Observed:
     acted_on: bool | None = None
     """Its controller has acted on this very spec, as its status says (``observedGeneration``); ``None``: it has no
     status."""
+    by_pods: bool = False
+    """It says nothing of its pods: ``template`` is what the dearest of those costs that are there."""
 
 
 # Decisions.

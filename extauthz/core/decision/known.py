@@ -195,7 +195,7 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     if made is not None:
         labels = (made.labels,)
         if made.template is not None:  # else it is a custom resource: its pods say what it costs
-            takes_up = state.ledger.ownership.strays(ref, made) if creates else ()
+            takes_up = state.ledger.ownership.adoptable(ref, made) if creates else ()
             templates = tuple(dict.fromkeys((made.template, *takes_up)))
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
@@ -307,7 +307,10 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
         held.append(costs.per_pod(namespace, seen.observed.template))
     wanted = costs.per_pod(namespace, resize.after)
     added = {key: amount - min(one.get(key, 0) for one in held) for key, amount in wanted.items()}
-    return {key: amount for key, amount in added.items() if amount > 0}
+    root = seen.root if seen is not None else None
+    is_price = root is not None and root.observed is not None and root.observed.by_pods
+    count = max(root.top_replicas(), 1) if root is not None and is_price else 1  # each replica costs what that pod does
+    return {key: count * amount for key, amount in added.items() if amount > 0}
 
 
 # What is not known, and what the gate does about it (design.md rule 6).

@@ -31,7 +31,7 @@ class Product(NamedTuple):
     replicas: int
     per_pod: Amounts
     """Nano-units by quota key."""
-    beside: Amounts = MappingProxyType({})
+    extra: Amounts = MappingProxyType({})
     """What is added for this very count, nano-units."""
 
 
@@ -73,11 +73,11 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     """The highest cost of ``products`` for each key, and ``per_object`` once."""
     top = 0
     amounts: dict[str, int] = {}
-    for replicas, per_pod, beside in products:
+    for replicas, per_pod, extra in products:
         if replicas > top:
             top = replicas
         cost = {key: amount for key, each in per_pod.items() if (amount := replicas * each)}
-        for key, amount in beside.items() if beside else ():
+        for key, amount in extra.items() if extra else ():
             cost[key] = cost.get(key, 0) + amount
         if not amounts:
             amounts = cost

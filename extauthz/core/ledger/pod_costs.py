@@ -286,17 +286,6 @@ class NamespaceCosts:
         self.unknown = True
         return {}
 
-    def of_each(self, count: int, template: Template | None) -> Amounts | None:
-        """The cost of each of so many pods. Of none it may be unknown (``None``): zero times that is nothing."""
-        if count:
-            return self.one(template)
-        before, self.unknown = self.unknown, False
-        each: Amounts | None = self.one(template)
-        if self.unknown:
-            each = None
-        self.unknown = before
-        return each
-
     def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``)."""
         if template is not None:
@@ -471,9 +460,8 @@ def claimed_by(claim: WorkloadRef, observed: Observed) -> tuple[WorkloadRef, str
 @lru_cache(maxsize=4096)
 def _volumes(template: Template) -> tuple[str, ...]:
     tree = json.loads(template.text)
-    if "finished" in tree:
-        return tuple(tree["finished"])
-    return tuple(volume["name"] for volume in tree["template"]["spec"].get("volumes", ()))
+    spec = tree["finished"] if "finished" in tree else tree["template"]["spec"]
+    return tuple(volume["name"] for volume in spec.get("volumes", ()))
 
 
 @lru_cache(maxsize=4096)

@@ -229,8 +229,8 @@ def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Te
 
 def finished_pod(spec: Tree) -> Template:
     """What a Pod leaves that has finished: its object, and the claims of its ephemeral volumes. Raises ObjectError."""
-    volumes = _pod(spec, "spec").get("volumes", ())
-    return intern({"finished": [volume["name"] for volume in volumes if "ephemeral" in volume]})
+    volumes = [volume for volume in _pod(spec, "spec").get("volumes", ()) if "ephemeral" in volume]
+    return intern({"finished": {"volumes": volumes} if volumes else {}})
 
 
 def has_finished(template: Template) -> bool:

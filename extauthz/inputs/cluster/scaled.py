@@ -25,7 +25,9 @@ from extauthz.inputs.kube.resource import Resource, ScaledKind
 
 
 class PodPrices:
-    """What the pods cost that custom resources without a template select: the most expensive existing one.
+    """What the pods of custom resources without a template cost: the most expensive existing one of their own.
+
+    A pod is its own by its owners, and if its scale selects it: labels alone anybody can write.
 
     Args:
         gate: knows which pods there are.
@@ -60,7 +62,7 @@ class PodPrices:
         selector = self._wanted.get(ref.namespace, {}).get(ref)
         if selector is None:
             return None
-        pods = self._gate.ledger.observations.pods_in(ref.namespace)
+        pods = self._gate.ledger.observations.pods_of(ref.namespace, uid)
         found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
         templates = [one for one in found if one is not None and not workloads.has_finished(one)]
         if not templates:
@@ -189,7 +191,9 @@ class ScaledObjects(Workloads):
             return seen
         self._without.add(seen.ref)
         self._prices.want(seen.ref, seen.selector)
-        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref, observed.uid)))
+        return seen._replace(
+            observed=replace(observed, template=self._prices.price(seen.ref, observed.uid), by_pods=True)
+        )
 
     def _forget_gone(self, ref: WorkloadRef) -> None:
         if self.held(ref) is None:  # else what told that it has gone came late
