@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.footprint import FootprintError
+from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry, PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Proposal
@@ -477,8 +477,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         why = f"cannot read the limits of quota {', '.join(growth.illegible)}"
         yield _NotKnown(policy.on(Unknown.STALE, concerned or grown, who), "illegible-quota", why)
     if proposal.step.after.unknown:
-        setting = policy.on(Unknown.FOOTPRINT, grown, who)
-        yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
+        unseen = UNSEEN_CLASS in proposal.step.after.envelope.amounts
+        why = f"does not know what one of its pods costs{': it has not seen their RuntimeClass' if unseen else ''}"
+        yield _NotKnown(policy.on(Unknown.FOOTPRINT, grown, who), "unknown-footprint", why)
     if growth.unknown_devices:
         why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)

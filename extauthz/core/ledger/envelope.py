@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
+from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
@@ -70,7 +70,7 @@ def _only_its_count_may_change(entry: Entry) -> bool:
 
 def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
     """Whether its family has no more pods than it asks for, each at the cost of its template."""
-    if entry.claims or entry.left or entry.adoptable or pod_costs.charge_surge:
+    if entry.claims or entry.left or entry.adoptable or pod_costs.charge_surge or entry.ref[:2] == JOBS:
         return False  # something is added to the product
     if not entry.children and not entry.pods:
         return True
@@ -105,7 +105,9 @@ def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_cos
 
 def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:
     """What each replica adds at any count; ``None``: that depends on the count, or is not known."""
-    if entry.claims or own.extra or (costs.pod_costs.charge_surge and observed.max_surge is not None):
+    if entry.claims or own.extra or entry.ref[:2] == JOBS:
+        return None
+    if costs.pod_costs.charge_surge and entry.ref[:2] == DEPLOYMENTS:
         return None
     if _dearer_pods(_UNBOUNDED, own.per_pod, _groups(entry), costs):
         return None  # pods that are there would come to be among those asked for
@@ -143,7 +145,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
     if not groups or entry.observed is None:
         return {}  # nothing is there, or nobody asks for it: then it is no part of a family
     asked = _asked_of_pods(entry, entry.observed, costs)
-    free = costs.pod_costs.surge(entry.observed)
+    free = costs.pod_costs.surge(entry.ref, entry.observed)
     dearest = costs.highest(_running(entry, pending=False)) if free else {}
     claims = _sum_of_claims(groups, costs)
     above = {
@@ -230,7 +232,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     shown: Templates = [entry.shown.template] if entry.shown is not None else []
 
     def product(count: int, templates: Templates) -> Product:
-        return _own(entry, costs.pod_costs.with_surge(entry.ref, entry.observed, count), templates, costs)
+        return _own(entry, costs.pod_costs.with_surge(entry.ref, count, templates), templates, costs)
 
     top = max([entry.observed.replicas if entry.observed is not None else 0, *counts])
     yield product(top, shown + others)
@@ -250,6 +252,8 @@ def _own(entry: Entry, count: int, templates: Templates, costs: NamespaceCosts) 
     each, _ = _each(count, templates, costs)
     extra = _dearer_pods(count, each, _groups(entry), costs)
     _add(extra, _of_claims(entry, count, templates, costs))
+    if entry.ref[:2] == JOBS:
+        _add(extra, costs.finished(count, templates))
     return Product(count, each, extra)
 
 
@@ -296,7 +300,7 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
         part = charge(_products(member, costs, pending=pending), {})
         count += part.replicas
         _add(total, part.amounts)
-    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
+    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
     dearest = costs.highest(_running(entry, pending=False)) if free else {}
     charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
     if charged:

@@ -102,9 +102,10 @@ class Usage:
         if self._pod_costs.claim_templates(name) != templates:
             self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
 
-    def observe_device_class(self, name: str, extended: str) -> None:
-        """Take the extended resource that devices of a DeviceClass are too (empty: none), and count anew."""
-        if self._pod_costs.extended.get(name, "") != extended:
+    def observe_device_class(self, name: str, extended: str | None) -> None:
+        """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
+        and count anew."""
+        if self._pod_costs.extended.get(name) != extended:
             self._pod_costs.set_extended(name, extended)
             self._put_in_force(self._recount())
 

@@ -276,7 +276,7 @@ class Context:
 
     def device_class(self, place: Place, value: object_readers.DeviceClass | None) -> None:
         """A DeviceClass and the extended resource that it stands for."""
-        self._gate.observe_device_class(place[1], value.extended if value is not None else "")
+        self._gate.observe_device_class(place[1], value.extended if value is not None else None)
 
     def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
         """A RuntimeClass and its overhead."""

@@ -63,7 +63,7 @@ class PodPrices:
             return None
         pods = self._gate.ledger.observations.pods_of(ref.namespace, uid)
         found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
-        templates = [one for one in found if one is not None]
+        templates = [one for one in found if one is not None and not workloads.has_finished(one)]
         if not templates:
             last = self._last.get(ref)
             return last[1] if last is not None and last[0] == uid else None

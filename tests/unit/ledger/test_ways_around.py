@@ -82,6 +82,11 @@ def test_raising_a_deployment_whose_revisions_still_run_more_lowers_no_envelope(
     assert books(ask) == (10, 0)
 
 
+def test_a_surge_of_any_length_is_a_bounded_number():
+    ask = asker(web(4, "1" + 5000 * "0" + "%"), hard="9", policy=Policy(window_s=90.0, charge_surge=True))
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+
+
 @pytest.mark.parametrize("surge", ["most", "-5", -5, "%", ""])
 def test_a_surge_that_no_server_would_take_is_none(surge: object):
     assert books(asker(web(4, surge), revision("web-0", 6))) == (6, 0)

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake import admission as intake
 from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import (
     Asker,
+    admission,
     create,
     gate,
     owned_by,
@@ -158,6 +160,22 @@ def test_a_deployment_is_charged_with_its_surge_as_reserved(made: dict, reserved
     replicas = made["spec"]["replicas"]
     assert books(asker(made)) == (replicas, reserved)
     assert books(asker(made, policy=Policy())) == (replicas, 0), "unless the setting says so it is free"
+
+
+@pytest.mark.parametrize(
+    ("surge", "strategy", "fits"),
+    [("25%", "RollingUpdate", 8), ("100%", "RollingUpdate", 5), (0, "RollingUpdate", 10), (None, "Recreate", 10)],
+)
+def test_a_create_carries_its_own_surge_and_so_does_a_change_of_it(surge: object, strategy: str, fits: int):
+    assert asker()(create(web(fits, surge, strategy))).verdict is Verdict.ALLOW
+    denied = asker()(create(web(fits + 1, surge, strategy)))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, fits)
+    for count in (fits, 10):
+        there = web(count, 0)
+        shown = intake.read(json.dumps(admission(web(count, surge, strategy), there)).encode())
+        assert isinstance(shown, intake.Review)
+        verdict = asker(there).gate.decide(shown.question.reading, "d1", 0.0).verdict
+        assert verdict is (Verdict.ALLOW if count <= fits else Verdict.DENY)
 
 
 def test_a_deployment_that_is_recreated_is_charged_with_all_of_its_count_and_nothing_beside():

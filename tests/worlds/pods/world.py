@@ -627,6 +627,7 @@ def furnish(world: World) -> None:
     hard = _amounts(world.plan.hard)
     if world.plan.hard.devices:
         hard[DEVICES] = str(world.plan.hard.devices)
+        world.server.request("POST", objects.DEVICE_CLASSES.collection, {}, objects.device_class())
         for name in ("shop", "lab"):
             world.server.request("POST", CLAIM_TEMPLATE.path(name), {}, objects.claim_template(name, 1))
             world.server.request("POST", CLAIM.path(name), {}, objects.shared_claim(name))
