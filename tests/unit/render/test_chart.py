@@ -610,12 +610,22 @@ def test_the_test_of_a_release_is_the_doctor_with_an_account_of_its_own():
     assert {tree["metadata"]["name"] for tree in hooks.values()} == {"extauthz-doctor"}
     pod = hooks["Pod/extauthz-doctor"]["spec"]
     command = shlex.join([*pod["containers"][0]["command"], *pod["containers"][0]["args"]])
-    assert command.startswith("extauthz doctor --kubeconfig=")
+    assert command == "extauthz doctor --gate-account=extauthz-system/extauthz"
     assert pod["serviceAccountName"] == "extauthz-doctor"
+    assert "volumes" not in pod, "its account says where the API server is: no DNS is asked"
     verbs = {verb for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "create"}
     (creates,) = [rule for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] if "create" in rule["verbs"]]
     assert creates["resources"] == ["subjectaccessreviews"]
+
+
+@pytest.mark.helm
+def test_every_container_of_the_gates_image_is_pulled_as_the_values_say():
+    objects = made(*setting('image.pullPolicy="Never"'))
+    specs = [tree["spec"].get("template", tree).get("spec", {}) for tree in objects.values() if "spec" in tree]
+    containers = [each for spec in specs for each in spec.get("containers", ())]
+    assert [each["name"] for each in containers if each.get("imagePullPolicy") == "Never"] == ["gate", "doctor"]
+    assert len(containers) == 2
 
 
 @pytest.mark.helm
