@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
+.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of
 
 h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
 	@$(BIN)/python -m tests.controlplane.build --only h2spec
+
+cluster: cluster-parts  ## a cluster of one node on this machine: kubelet, containers, Services, DNS, metrics and the gate's image (as root; tests/cluster/README.md)
+	@$(BIN)/python -m tests.cluster.make up
+
+cluster-down: setup  ## take it away
+	@$(BIN)/python -m tests.cluster.make down
+
+cluster-parts: controlplane helm  ## build or install what it needs (tests/cluster/README.md has times and sizes)
+	@$(BIN)/python -m tests.cluster.make parts
 
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod

@@ -212,6 +212,19 @@ def test_values_land_where_they_belong():
 
 
 @pytest.mark.helm
+@pytest.mark.parametrize(("version", "name"), [("1.30.0", "PreferClose"), ("1.34.0", "PreferSameZone")])
+def test_the_gates_of_the_own_zone_are_preferred_by_the_name_that_the_version_knows(version: str, name: str):
+    objects = made(f"--kube-version={version}")
+    assert objects["Service/extauthz"]["spec"]["trafficDistribution"] == name
+
+
+@pytest.mark.helm
+def test_an_older_kubernetes_than_what_was_tried_is_refused():
+    with pytest.raises(RuntimeError, match="incompatible with Kubernetes v1.29.9"):
+        made("--kube-version=1.29.9")
+
+
+@pytest.mark.helm
 def test_what_can_be_left_out_is_left_out():
     values = ('service.trafficDistribution=""', "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false")
     objects = made(*setting(*values, "crds.install=false", "rbac.create=false"), "--no-hooks")
