@@ -161,6 +161,7 @@ MODULES: tuple[Module, ...] = (
         optional=True,
         target="cluster",
     ),
+    Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
@@ -199,8 +200,8 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm, kubeconform, actionlint,
-h2spec, and those of ``CLUSTER``."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm,
+kubeconform, actionlint, h2spec, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

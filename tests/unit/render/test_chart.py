@@ -220,7 +220,7 @@ def test_the_gates_of_the_own_zone_are_preferred_by_the_name_that_the_version_kn
 
 @pytest.mark.helm
 def test_an_older_kubernetes_than_what_was_tried_is_refused():
-    with pytest.raises(RuntimeError, match="incompatible with Kubernetes v1.29.9"):
+    with pytest.raises(RuntimeError, match="incompatible with Kubernetes"):
         made("--kube-version=1.29.9")
 
 
