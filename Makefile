@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
+.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,14 +52,23 @@ helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of
 h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
 	@$(BIN)/python -m tests.controlplane.build --only h2spec
 
+cluster: cluster-parts  ## a cluster of one node on this machine: kubelet, containers, Services, DNS, metrics and the gate's image (as root; tests/cluster/README.md)
+	@$(BIN)/python -m tests.cluster.make up
+
+cluster-down: setup  ## take it away
+	@$(BIN)/python -m tests.cluster.make down
+
+cluster-parts: controlplane helm  ## build or install what it needs (tests/cluster/README.md has times and sizes)
+	@$(BIN)/python -m tests.cluster.make parts
+
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
-older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
-	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
+older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' judgement of definitions of older releases
+	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
-full: older keda h2spec containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_ORDERS=all EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,h2spec,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+full: older keda h2spec containers cluster-parts promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,helm,kubeconform,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)

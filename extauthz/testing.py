@@ -261,6 +261,8 @@ def document(ref: WorkloadRef, observed: Observed) -> dict[str, Any]:
         spec["selector"] = {"matchLabels": labels_dict(observed.selector)}
     if observed.template is not None:
         spec |= json.loads(observed.template.text)
+    if (surge := spec.pop("maxSurge", None)) is not None:
+        spec["strategy"] = {"rollingUpdate": {"maxSurge": surge}}
     api = f"{ref.group}/v1" if ref.group else "v1"
     return {"apiVersion": api, "kind": BY_KEY[ref[:2]].name, "metadata": metadata, "spec": spec}
 

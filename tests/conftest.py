@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from tests import again, closing
+from tests.cluster import marker as cluster
 from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
@@ -20,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
     config.pluginmanager.register(marker)
     config.pluginmanager.register(containers)
+    config.pluginmanager.register(cluster)
     config.pluginmanager.register(PROMTOOL)
     config.pluginmanager.register(CHROMIUM)
     config.pluginmanager.register(closing)

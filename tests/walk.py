@@ -16,6 +16,7 @@ import io
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -37,7 +38,7 @@ from extauthz.testing import put_scale
 from tests.worlds import objects, reviews, wire
 from tests.worlds.connection import Link, SimulatedConnection
 from tests.worlds.loop import VirtualLoop
-from tests.worlds.member import Handover, settings
+from tests.worlds.member import settings
 from tests.worlds.objects import kind_of
 from tests.worlds.reference import NAMESPACES, QUOTAS
 from tests.worlds.server import ApiServer
@@ -130,10 +131,10 @@ class Gate:
             Metrics(_no_levels),
             loop.time,
             lambda: f"d{next(ids)}",
-            Handover(loop.time, lambda stood_s: None),
             wall=loop.time,
         )
-        self._assembly = Assembly(settings(100.0, "memory", "webhook"), around)
+        first = replace(settings(100.0, "memory", "webhook"), on_unclean_start="allow")
+        self._assembly = Assembly(first, around)
         self._connection = SimulatedConnection(self.server, Link(Random(1)), loop)
         self.checks: Checks | None = None
         self.webhook: Webhook | None = None

@@ -20,13 +20,10 @@ from extauthz.cli import exits
 COMMANDS = {
     "serve": "run the gate",
     "demo": "show recorded autoscalers, a real Envoy and the gate at work",
-    "check": "decide one write without sending it",
-    "week": "what was refused, and what Enforce would refuse, summed from the log",
-    "why": "what the reason of a decision means, and how to cure it",
-    "explain": "why an autoscaler does not scale, and what would have to change",
-    "headroom": "how many replicas a workload may have, and what stands in the way",
+    "check": "decide one write without sending it, or say how many replicas fit",
+    "explain": "why an autoscaler does not scale, or what the reason of a decision means",
     "top": "what quotas are used for, and by which workloads",
-    "replay": "what other quotas would have refused, by the record of growth",
+    "replay": "what other quotas would have refused, by the record of growth; --week: what was refused",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",
 }
@@ -34,8 +31,11 @@ COMMANDS = {
 ``NAME``, with ``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
 
 FLAGS = {"serve": "settings"}
-FLAGS |= dict.fromkeys(("check", "headroom", "top"), "asking")
-FLAGS |= dict.fromkeys(("demo", "week", "why", "replay"), "small")
+FLAGS |= dict.fromkeys(("check", "top"), "asking")
+FLAGS |= dict.fromkeys(("demo", "replay"), "small")
+
+FORMER = {"headroom": "check", "week": "replay --week", "why": "explain"}
+"""Names of before, and what to say in their place. They go with the next release."""
 
 EPILOG = """\
 examples:
@@ -91,6 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
+    if chosen in FORMER:
+        return exits.fail(exits.USAGE, ValueError(f"{chosen}: say `extauthz {FORMER[chosen]}`"))
     parser = Parser(
         prog="extauthz",
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",

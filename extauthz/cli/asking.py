@@ -1,4 +1,4 @@
-"""Where ``top``, ``headroom`` and ``check`` get their answers: files, or a gate that runs.
+"""Where ``top``, ``check`` and ``explain`` get their answers: files, or a gate that runs.
 
 Both ways give the JSON of the HTTP API (``docs/api.md``).
 """
@@ -31,8 +31,6 @@ class Source(Protocol):
     def line(self, quota: str) -> dict[str, Any]: ...
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]: ...
-
-    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]: ...
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from extauthz.cli.flags.settings import effective
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
@@ -44,8 +46,15 @@ def gate(arguments: argparse.Namespace) -> Gate:
     made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     where = declared(settings.scaled_templates, settings.pod_groups)
+    made.ledger.usage.on_unreadable = unreadable
     made.load_state(state_file.load(arguments.state, where).state, 0.0)
     return made
+
+
+def unreadable(ref: WorkloadRef, error: Exception) -> None:
+    """Say of which workload the cost is not known, and why."""
+    why = cut(repr(error), MAX_SENTENCE)
+    sys.stderr.write(f"extauthz: {ref} cannot be read, so its cost is not known: {why}\n")
 
 
 class Files:
@@ -71,9 +80,6 @@ class Files:
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         return self._answers.headroom(ref)
-
-    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.headroom_of(questions.manifest(asked, self._answers.customs))
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._answers.decision(questions.write(asked, self._answers.customs))

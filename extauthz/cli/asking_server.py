@@ -76,10 +76,6 @@ class Server:
         path = f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom"
         return self._ask("replicas", path)
 
-    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("items", "/headroom", body=asked)["items"][0]
-        return found
-
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._ask("verdict", "/decisions", body=asked)
 

@@ -1,4 +1,4 @@
-"""``extauthz check``: the decision on one request, without a server, charging nothing."""
+"""``extauthz check``: the decision on one request, or how many replicas fit; it charges nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from extauthz.cli import asking, asking_files, report
+from extauthz.cli import asking, asking_files, headroom, report
 from extauthz.core.errors import ObjectError
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
 from extauthz.core.objects import fields
 from extauthz.inputs.files import content
-from extauthz.inputs.files.content import Content, FileProblem, FilesError
-from extauthz.inputs.files.lines import steps
+from extauthz.inputs.files.content import Content, FilesError
 from extauthz.inputs.files.objects import Placed, objects
+from extauthz.inputs.files.text import steps
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.service.ids import new_id
@@ -30,33 +30,42 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
     if arguments.filename is not None:
         return run_files(arguments)
+    if arguments.workload is not None and arguments.replicas is None:
+        return _how_many(arguments)
     decision = _decide(arguments)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
     return EXITS[Verdict(decision["verdict"])]
 
 
+def _how_many(arguments: argparse.Namespace) -> int:
+    """Print how many fit; the exit code tells whether one replica more does."""
+    ref = _ref(arguments)
+    with asking.source(arguments) as source:
+        found = source.headroom(ref)
+    sys.stdout.write(report.as_json(found) if arguments.output == "json" else headroom.as_text(found))
+    return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
+
+
 def _decide(arguments: argparse.Namespace) -> Json:
     if arguments.workload is not None:
-        asked = _of_workload(arguments)
+        asked = shown.named(_ref(arguments)) | {"replicas": arguments.replicas}
         with asking.source(arguments) as source:
             return source.decision(asked)
     if arguments.method is None or arguments.path is None:
-        raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, -f FILE, or --method and --path")
+        raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE, -f FILE, or --method and --path")
     if arguments.server is not None or arguments.port_forward is not None:
         raise SettingsError("a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
     return shown.decision(asking_files.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
 
 
-def _of_workload(arguments: argparse.Namespace) -> Json:
+def _ref(arguments: argparse.Namespace) -> WorkloadRef:
     given = [name for name in ("method", "path", "body") if getattr(arguments, name) is not None]
     if given:
         raise SettingsError(f"--{given[0]}: leave it out where a workload is given")
-    for name in ("namespace", "replicas"):
-        if getattr(arguments, name) is None:
-            raise SettingsError(f"--{name} is needed with a workload")
+    if arguments.namespace is None:
+        raise SettingsError("--namespace is needed with a workload")
     group, plural, name = arguments.workload
-    ref = WorkloadRef(group, plural, arguments.namespace, name)
-    return shown.named(ref) | {"replicas": arguments.replicas}
+    return WorkloadRef(group, plural, arguments.namespace, name)
 
 
 def _request(arguments: argparse.Namespace) -> Request:
@@ -116,16 +125,15 @@ def _line(decision: Json) -> str:
 def _workloads(names: Iterable[str], namespace: str | None, custom: Container[str]) -> list[Placed]:
     """Those with replicas, each with its namespace; of custom resources those of ``custom``. Raises FilesError with all
     that is wrong."""
-    problems: list[FileProblem] = []
+    read, problems = objects(_contents(names))
     found: list[Placed] = []
-    for file in _contents(names):
-        for one in objects(file):
-            try:
-                if _is_gated(one.tree, custom):
-                    found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
-            except ObjectError as error:
-                detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
-                problems.append(one.problem(steps(error.path), error.path, detail, cure))
+    for one in read:
+        try:
+            if _is_gated(one.tree, custom):
+                found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
+        except ObjectError as error:
+            detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
+            problems.append(one.problem(steps(error.path), error.path, detail, cure))
     if problems:
         raise FilesError(problems)
     return found

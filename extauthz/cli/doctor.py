@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from extauthz.cli import exits
-from extauthz.inputs.kube.session import NoClusterError
+from extauthz.inputs.kube.session import NoClusterError, own_namespace
 from extauthz.tools.doctor import table
 from extauthz.tools.doctor.dump import NoDumpError
 from extauthz.tools.doctor.examine import Options, examine
@@ -17,11 +17,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 if a check fails."""
     given = vars(arguments)
     names = ("admin", "config_dump", "kubeconfig", "url", "ca", "token_file", "deployment", "listener", "profile")
-    if not any((arguments.admin, arguments.config_dump, arguments.url, arguments.kubeconfig)):
+    told = any((arguments.admin, arguments.config_dump, arguments.url, arguments.kubeconfig))
+    in_pod = not told and own_namespace() is not None
+    if not told and not in_pod:
         sys.stderr.write("extauthz doctor: nothing to look at; give --admin or --config-dump, --url or --kubeconfig\n")
         return exits.USAGE
     options = Options(
         **{name: given[name] for name in names},
+        in_pod=in_pod,
         outage=arguments.on_outage,
         service=arguments.service,
         zone=arguments.zone,

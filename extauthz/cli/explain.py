@@ -13,6 +13,7 @@ from extauthz.cli import (
     explain_finding,
     explain_hpa,
     explain_knative,
+    explain_reason,
     explain_report,
     report,
 )
@@ -20,6 +21,7 @@ from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.inputs.files import content
+from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.objects import objects as placed
 from extauthz.serve.service.setting_types import SettingsError
 
@@ -36,6 +38,11 @@ EXPLAINED = {
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print it; the exit code tells whether something holds it back."""
+    kind, name = arguments.what or ("", "")
+    if not kind:
+        return explain_reason.run(name)
+    if arguments.namespace is None:
+        raise SettingsError("--namespace is needed with KIND/NAME")
     try:
         objects, now = _objects(arguments)
         return _explained(arguments, objects, now)
@@ -69,4 +76,7 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
         raise SettingsError("--state and --kubeconfig are two places; leave one of them out")
     contents = [one for path in arguments.state for one in content.read(path)]
     now = max(Path(one.name).stat().st_mtime for one in contents)
-    return Objects(each.tree for one in contents for each in placed(one)), now
+    found, problems = placed(contents)
+    if problems:
+        raise FilesError(problems)
+    return Objects(each.tree for each in found), now

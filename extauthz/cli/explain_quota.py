@@ -77,5 +77,6 @@ def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:
                 builder.add(tree)
     except (ObjectError, FootprintError) as error:
         raise SettingsError(f"--state: {error}") from None
+    made.ledger.usage.on_unreadable = asking_files.unreadable
     made.load_state(builder.state(), 0.0)
     return made

@@ -1,63 +1,11 @@
-"""``extauthz headroom``: how many replicas a workload may have, and what stands in the way of one more."""
+"""How many replicas a workload may have, and what stands in the way of one more: ``check`` without ``--replicas``."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from extauthz.cli import asking, report
-from extauthz.core.kinds import BY_NAME, GATED
-from extauthz.core.model import Tree, WorkloadRef
-from extauthz.inputs.files.content import Content
-from extauthz.inputs.files.objects import objects
+from extauthz.cli import report
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.shown import Json
-from extauthz.serve.service.setting_types import SettingsError
-
-
-@asking.answered
-def run(arguments: argparse.Namespace) -> int:
-    """Print it; the exit code tells whether one replica more fits."""
-    ask = _question(arguments)
-    with asking.source(arguments) as source:
-        found = ask(source)
-    sys.stdout.write(report.as_json(found) if arguments.output == "json" else as_text(found))
-    return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
-
-
-def _question(arguments: argparse.Namespace) -> Callable[[asking.Source], Json]:
-    """What to ask. Raises SettingsError, FilesError and OSError."""
-    if (arguments.workload is None) == (arguments.filename is None):
-        raise SettingsError("say of what: KIND/NAME -n NAMESPACE, or -f FILE with a manifest")
-    if arguments.filename is not None:
-        asked = {"object": _manifest(arguments.filename)}
-        if arguments.namespace is not None:
-            asked["namespace"] = arguments.namespace
-        return lambda source: source.headroom_of(asked)
-    if arguments.namespace is None:
-        raise SettingsError("--namespace is needed with a workload")
-    group, plural, name = arguments.workload
-    ref = WorkloadRef(group, plural, arguments.namespace, name)
-    return lambda source: source.headroom(ref)
-
-
-def _manifest(filename: str) -> Json:
-    """The one workload of a file; what else is in it (a Service, say) is passed over."""
-    data = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
-    found = [one.tree for one in objects(Content(filename, data)) if _has_replicas(one.tree)]
-    if len(found) != 1:
-        kinds = ", ".join(kind.name for kind in GATED)
-        raise SettingsError(f"--filename: {filename} holds {len(found)} workloads; give one with one ({kinds})")
-    return dict(found[0])
-
-
-def _has_replicas(tree: Tree) -> bool:
-    group = str(tree.get("apiVersion", "")).rpartition("/")[0] if isinstance(tree, dict) else ""
-    kind = BY_NAME.get((group, str(tree.get("kind")))) if isinstance(tree, dict) else None
-    return kind is not None and kind.is_gated
 
 
 def _within(found: dict[str, Any], count: int) -> str:

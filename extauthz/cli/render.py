@@ -15,15 +15,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any as Tree
 
-import yaml
-
 from extauthz.cli import exits
 from extauthz.cli.flags import render, sidecar
 from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS
 from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
 from extauthz.cli.flags.render import TLS_DEFAULTS as TLS_DEFAULTS
 from extauthz.cli.flags.render import WEBHOOK_DEFAULTS as WEBHOOK_DEFAULTS
-from extauthz.inputs.files import options as file_options
+from extauthz.inputs.files import text
 from extauthz.tools.render import certificates, clusters, envoy, istio, secrets, webhook
 from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS as MANIFESTS
@@ -271,11 +269,11 @@ def _name(action: argparse.Action) -> str:
 
 def _read(path: Path) -> object:
     try:
-        return file_options.load(path.read_bytes())
+        return text.document(path.read_bytes())
     except OSError as error:
         raise ValuesError(f"--values: {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ValuesError(f"{path}: {' '.join(str(error).split())}") from None
+    except text.TextError as error:
+        raise ValuesError(f"{path}:{error.line}: {error.detail}") from None
 
 
 def _section(where: str, tree: object, name: str, sections: Iterable[str]) -> dict[str, Tree]:

@@ -11,7 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from extauthz.cli import exits, report
+from extauthz.cli import exits, report, week
 from extauthz.core import quantities
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.core.texts import stamp
@@ -30,6 +30,10 @@ PARTS = (0.5, 0.95, 0.99)
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what it has found."""
+    if arguments.week:
+        return week.run(arguments)
+    if arguments.record is None or arguments.logs:
+        return exits.fail(exits.USAGE, ValueError("--record DIR is needed, and no log; --week sums logs"))
     try:
         tree = file.load(arguments.quotas).tree if arguments.quotas is not None else None
         result = _replayed(arguments, tree)

@@ -1,4 +1,4 @@
-"""``extauthz week``: what was refused, and what would have been, summed from the record of gates, or from their log.
+"""``extauthz replay --week``: what was refused, and what would have been, summed from records or logs of gates.
 
 A gate keeps the last decisions alone, and forgets them with its process. Its log is what every cluster keeps.
 """
@@ -44,7 +44,7 @@ class Row:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums."""
-    if arguments.record is not None and arguments.files:
+    if arguments.record is not None and arguments.logs:
         return exits.fail(exits.USAGE, ValueError("a record and logs tell the same; name one of them"))
     try:
         found = _found(arguments)
@@ -71,7 +71,7 @@ def _found(arguments: argparse.Namespace) -> list[Line]:
             print(f"extauthz: {warning}", file=sys.stderr)
         why = "no decision is in it; the record of a later time may have some"
     else:
-        found = [line for source in _sources(arguments.files) for line in _decisions(source)]
+        found = [line for source in _sources(arguments.logs) for line in _decisions(source)]
         why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
     if not found:
         raise ValueError(why)

@@ -47,6 +47,10 @@ UNKNOWN_DEVICES: Final = "unknown devices"
 """The key under which pods are counted that claim devices of which it is not known what they are."""
 
 
+UNSEEN_CLASS: Final = "unseen RuntimeClass"
+"""The key under which pods are counted whose RuntimeClass was not seen: it may come, and its overhead with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LimitRangeDefaults:
     """What a LimitRange gives to containers that set nothing: (resource, nano-units), sorted by resource."""
@@ -61,7 +65,7 @@ class DeviceTerms(NamedTuple):
     claims: Mapping[str, Tree] = MappingProxyType({})
     """ResourceClaimTemplate to what a claim made from it may take (``objects.devices``)."""
     extended: Mapping[str, str] = MappingProxyType({})
-    """DeviceClass to the extended resource that its devices are too."""
+    """DeviceClass to the extended resource that its devices are too; empty: none. One that is not here was not seen."""
     for_admins: bool = False
     """Claims may have administrators' access, which takes a device from nobody."""
 
@@ -100,14 +104,19 @@ def per_pod(
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
     ``{"claim": …}`` costs what such a volume claim does, ``{"devices": …}`` what such a claim of devices does,
-    ``{"resize": …}`` what it says. ``overheads`` maps a
-    RuntimeClass to what ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
+    ``{"finished": …}`` what a pod leaves, ``{"resize": …}`` what it says. ``overheads`` maps a RuntimeClass to what
+    ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
     pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
     API server refuses them, so that counting them takes nothing from anyone.
     """
     tree = mapping(template, "")
     if "resize" in tree:
         return dict(tree["resize"])
+    if "finished" in tree:
+        left: _Amounts = {"count/pods": NANO}
+        for claim, at, _ in _claims({}, tree["finished"], "finished"):
+            _add(left, _claim(claim, at, default_storage_class))
+        return left
     if "claim" in tree:
         return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
     if "devices" in tree:
@@ -136,7 +145,7 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     tree = mapping(template, "")
     if "groups" in tree:
         return _unspecified_in(tree["groups"], limit_ranges)
-    if not tree.keys().isdisjoint({"claim", "devices", "resize"}):
+    if not tree.keys().isdisjoint({"claim", "devices", "finished", "resize"}):
         return {}
     path = "template.spec"
     pod, own = _pod(mapping(mapping(tree.get("template"), "template").get("spec"), path), path, limit_ranges)
@@ -168,7 +177,9 @@ def per_claim(
     """
     tree = mapping(template, "")
     path = "template.spec"
-    spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
+    spec = (
+        tree["finished"] if "finished" in tree else mapping(mapping(tree.get("template"), "template").get("spec"), path)
+    )
     start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
     spec = {} if tree.get("volumeClaimTemplates") else spec
     found = {name: _claim(claim, at, default_storage_class) for claim, at, name in _claims(tree, spec, path)}
@@ -224,6 +235,9 @@ def _compute(
     _add(requests, overhead)
     _add(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
     result = {f"requests.{name}": amount for name, amount in requests.items() if _is_counted(name)}
+    name = text(spec, "runtimeClassName", path)
+    if name and name not in overheads and not overhead:
+        result[UNSEEN_CLASS] = NANO
     return result | {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
 
 
@@ -365,17 +379,19 @@ def unknown_devices(template: Tree, terms: DeviceTerms) -> list[str]:
     if "groups" in tree:
         return [name for one in tree["groups"] for name in unknown_devices(one, terms)]
     spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
-    made = _made_for_pods(spec, path)
-    return [template for _, template in made if terms.claims.get(template, _UNSEEN).get("unknown")]
+    made = {template: terms.claims.get(template, _UNSEEN) for _, template in _made_for_pods(spec, path)}
+    return [template for template, claim in made.items() if UNKNOWN_DEVICES in _device_claim(claim, terms)]
 
 
 def _device_claim(claim: Mapping[str, Tree], terms: DeviceTerms) -> _Amounts:
     """What such a claim of devices costs (``Usage`` in resource_claims.go)."""
-    cost: _Amounts = {}
+    cost: _Amounts = {UNKNOWN_DEVICES: NANO} if claim.get("unknown") else {}
     for kind in ("devices",) if terms.for_admins else ("devices", "admin"):
         for device_class, count in claim.get(kind, {}).items():
             _add(cost, dict.fromkeys(_keys(device_class, terms), count * NANO))
-    return cost | ({UNKNOWN_DEVICES: NANO} if claim.get("unknown") else {})
+            if device_class not in terms.extended:
+                cost[UNKNOWN_DEVICES] = NANO
+    return cost
 
 
 def _keys(device_class: str, terms: DeviceTerms) -> list[str]:
@@ -390,6 +406,8 @@ def _as_devices(requests: Mapping[str, int], terms: DeviceTerms) -> _Amounts:
     more: _Amounts = {}
     prefix = f"requests.{_DEVICE_CLASS}"
     named = {key.removeprefix(prefix) for key in requests if key.startswith(prefix)}
+    if not named <= terms.extended.keys():
+        more[UNKNOWN_DEVICES] = NANO
     for device_class in sorted({*named, *terms.extended}):
         keys = _keys(device_class, terms)
         asked = {key: requests.get(key, 0) for key in {f"{prefix}{device_class}", *keys[1:2]}}

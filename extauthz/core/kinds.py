@@ -35,15 +35,14 @@ class WorkloadKind(NamedTuple):
     template: tuple[str, ...]
     """Where its objects have a pod template; empty: they have none."""
     created_by: tuple[Kind, ...] = ()
-    """Kinds whose controllers create it. A child of any other owner is charged by itself."""
+    """Kinds whose controllers create it; ``MADE_BY_CUSTOM`` has the custom resources. A child of any other owner is
+    charged by itself."""
     also_in: tuple[str, ...] = ()
     """Groups under which old API servers have the same objects too."""
     is_gated: bool = False
     """It has replicas and a scale subresource: its writes are decided."""
     is_admitted: bool = False
     """It has no replicas at Envoy, and its objects are decided where the webhook is shown them."""
-    created_by_custom: bool = False
-    """A custom resource with a scale subresource may create it. It must select what it creates, or the pods of that."""
     shares_template: bool = False
     """Its children are revisions of itself. Each of its replicas may run any of them."""
     lets_go: bool = False
@@ -63,7 +62,6 @@ KINDS: Final = (
         _SPEC,
         also_in=("extensions",),
         is_gated=True,
-        created_by_custom=True,
         shares_template=True,
         lets_go=True,
     ),
@@ -73,7 +71,6 @@ KINDS: Final = (
         "v1",
         _SPEC,
         is_gated=True,
-        created_by_custom=True,
         shares_template=True,
         lets_go=True,
     ),
@@ -85,7 +82,6 @@ KINDS: Final = (
         created_by=(DEPLOYMENTS,),
         also_in=("extensions",),
         is_gated=True,
-        created_by_custom=True,
         lets_go=True,
     ),
     WorkloadKind(
@@ -95,18 +91,16 @@ KINDS: Final = (
         _SPEC,
         also_in=("extensions",),
         is_gated=True,
-        created_by_custom=True,
         lets_go=True,
     ),
     WorkloadKind(REVISIONS, "ControllerRevision", "v1", ("data", *_SPEC), created_by=(STATEFUL_SETS,)),
-    WorkloadKind(JOBS, "Job", "v1", _SPEC, is_admitted=True, created_by_custom=True, lets_go=True),
+    WorkloadKind(JOBS, "Job", "v1", _SPEC, is_admitted=True, lets_go=True),
     WorkloadKind(
         PODS,
         "Pod",
         "v1",
         (),
         created_by=(REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
-        created_by_custom=True,
         priced_each=True,
     ),
     WorkloadKind(CLAIMS, "PersistentVolumeClaim", "v1", (), priced_each=True),
@@ -131,3 +125,14 @@ BY_PATH: Final[Mapping[Kind, Kind]] = {
 SHARE_TEMPLATES: Final = frozenset(kind.key for kind in KINDS if kind.shares_template)
 PRICED_EACH: Final = frozenset(kind.key for kind in KINDS if kind.priced_each)
 LET_GO: Final = frozenset(kind.key for kind in KINDS if kind.lets_go)
+
+MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
+    ("argoproj.io", "Rollout"): (REPLICA_SETS,),
+    ("jobset.x-k8s.io", "JobSet"): (JOBS,),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (STATEFUL_SETS,),
+    ("monitoring.coreos.com", "Prometheus"): (STATEFUL_SETS,),
+    ("opentelemetry.io", "OpenTelemetryCollector"): (DEPLOYMENTS, STATEFUL_SETS),
+}
+"""Custom resources whose replicas are not pods of their own: (API group, ``kind``) to what their operators make of
+them. Any may make pods. What else names a custom resource as its owner is none of its replicas: anybody can write
+that, and an operator may make something beside them."""

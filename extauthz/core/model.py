@@ -174,10 +174,11 @@ class Template:
     """
 
     text: bytes
-    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}}``, or of a
-    volume claim ``{"claim": {...}}``; of several groups of pods (``objects.groups``) ``{"groups": [{"count": 2,
-    "template": {...}}]}``; or what a pod that is resized takes besides, ``{"resize": {"requests.cpu": 1}}``,
-    in nano-units."""
+    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}, "maxSurge": 2}``,
+    the last two of what differs from the default; or of a volume claim ``{"claim": {...}}``; of several groups of pods
+    (``objects.groups``) ``{"groups": [{"count": 2, "template": {...}}]}``; or what a pod that is resized takes besides,
+    ``{"resize": {"requests.cpu": 1}}``, in nano-units. A Job has ``completions`` and ``retries`` beside its template; a
+    pod that has finished is ``{"finished": {"volumes": [...]}}``, the ephemeral ones."""
 
 
 class OwnerRef(NamedTuple):
@@ -213,8 +214,6 @@ class Observed:
     selector: Labels | None = None
     """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions;
     ``fields.EVERYTHING`` of what makes groups of pods."""
-    max_surge: int | str | None = None
-    """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
     annotations: str = ""
     """Those that policies may look at, as JSON (``objects.fields.ANNOTATIONS``)."""
     kept: Mapping[str, str] | None = None
@@ -222,6 +221,8 @@ class Observed:
     acted_on: bool | None = None
     """Its controller has acted on this very spec, as its status says (``observedGeneration``); ``None``: it has no
     status."""
+    by_pods: bool = False
+    """It says nothing of its pods: ``template`` is what the dearest of those costs that are there."""
 
 
 # Decisions.

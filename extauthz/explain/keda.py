@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
@@ -121,12 +122,13 @@ def _paused(scene: Scene) -> Answer:
     if text is None:
         why = f"it is paused (annotation {NOTES}paused); KEDA has taken its HPA away"
         return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
-    if not text.lstrip("+-").isdigit():
+    count = numbers.whole(text.removeprefix("+"), numbers.INT32)  # KEDA asks for no fewer than none
+    if count is None:
         why = f"annotation {NOTES}paused-replicas is {text!r}, which is no number"
         return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
-    why = f"it is paused at {int(text)} (annotation {NOTES}paused-replicas)"
-    step = Step("paused", f"{why}; KEDA has taken its HPA away", int(text), certain=True)
-    return Answer(current, int(text), "paused", True, (step,), why)
+    why = f"it is paused at {count} (annotation {NOTES}paused-replicas)"
+    step = Step("paused", f"{why}; KEDA has taken its HPA away", count, certain=True)
+    return Answer(current, count, "paused", True, (step,), why)
 
 
 def _active(scene: Scene) -> Answer:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
@@ -90,7 +91,7 @@ def _by_event(scene: Scene) -> Refused | None:
 def _asked(scene: Scene) -> int | None:
     for event in reversed(_events(scene)):
         if event.get("reason") == "FailedRescale" and (found := _ASKED.match(str(event.get("message", "")))):
-            return int(found[1])
+            return numbers.whole(found[1], numbers.INT32)
     return None
 
 

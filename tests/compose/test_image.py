@@ -54,7 +54,7 @@ def test_it_evaluates_policies():
 @pytest.mark.parametrize(
     "words",
     [("serve", "--print-settings"), ("check", "--help"), ("doctor", "--help"), ("explain", "--help"), ("top", "--help"),
-     ("headroom", "--help"), ("render", "envoy"), ("render", "istio", "--help")],
+     ("render", "envoy"), ("render", "istio", "--help")],
     ids=" ".join,
 )  # fmt: skip
 def test_each_command_is_whole(words: tuple[str, ...]):

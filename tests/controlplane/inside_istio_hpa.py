@@ -24,7 +24,6 @@ import yaml
 
 from extauthz.demo.gate import Gate
 from extauthz.demo.processes import Child
-from extauthz.serve.service import handover
 from tests.controlplane.access import service_account
 from tests.controlplane.api import RefusedError, Tree
 from tests.controlplane.inside_istio import (
@@ -108,10 +107,7 @@ def running_gate(mesh: Mesh, pods: int, *flags: str) -> Iterator[Gate]:
     api.create(
         {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
     )
-    left = mesh.folder / "handover.json"
-    handover.take(left, "before")
-    handover.leave(left, [], "before")
-    options = [f"--kubeconfig={mesh.plane.kubeconfig}", f"--handover={left}", *flags]
+    options = [f"--kubeconfig={mesh.plane.kubeconfig}", "--on-unclean-start=allow", *flags]
     with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:
         yield gate
 

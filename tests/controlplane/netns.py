@@ -38,7 +38,7 @@ def environment() -> dict[str, str]:
 
 def missing() -> list[str]:
     """What is not here, a sentence each with the cure; empty if all is."""
-    return [f"{tool} is not on PATH: {CURE}" for tool in (PACKAGES if hidden("netns") else _absent())]
+    return [f"{tool} is not on PATH: {CURE}" for tool in (PACKAGES if hidden("netns") else absent())]
 
 
 def why_not() -> list[str]:
@@ -73,25 +73,26 @@ def install(wanted: Mapping[str, str] = PACKAGES) -> None:
         CannotInstallError: there is no apt-get, or no right to use it; or the packages did not help.
         SubprocessError: apt-get failed.
     """
-    absent = _absent(wanted)
-    if not absent:
+    lacking = absent(wanted)
+    if not lacking:
         return
-    packages = [wanted[tool] for tool in absent]
-    apt = [*_as_root(absent, packages), "apt-get"]
-    print(f"{', '.join(absent)}: not on PATH; {' '.join(apt)} install {' '.join(packages)}", flush=True)
+    packages = [wanted[tool] for tool in lacking]
+    apt = [*_as_root(lacking, packages), "apt-get"]
+    print(f"{', '.join(lacking)}: not on PATH; {' '.join(apt)} install {' '.join(packages)}", flush=True)
     _run([*apt, "update", "--quiet"])
     _run([*apt, "install", "--quiet", "--yes", "--no-install-recommends", *packages])
-    if reasons := _absent(wanted):
+    if reasons := absent(wanted):
         raise CannotInstallError(f"{', '.join(reasons)} not on PATH although the packages are installed")
 
 
-def _absent(wanted: Mapping[str, str] = PACKAGES) -> list[str]:
+def absent(wanted: Mapping[str, str] = PACKAGES) -> list[str]:
+    """Programs that are neither on PATH nor where they are looked for."""
     path = environment()["PATH"]
     return [tool for tool in wanted if shutil.which(tool, path=path) is None]
 
 
-def _as_root(absent: list[str], packages: list[str]) -> list[str]:
-    what = f"{', '.join(absent)} not on PATH"
+def _as_root(programs: list[str], packages: list[str]) -> list[str]:
+    what = f"{', '.join(programs)} not on PATH"
     if shutil.which("apt-get") is None:
         raise CannotInstallError(f"{what}, and there is no apt-get: install your system's {' '.join(packages)}")
     if os.geteuid() == 0:

@@ -24,6 +24,10 @@ MANDATORY, OLDER = "controlplane", "older"
 GROUP = ("etcd", "kube-apiserver", "kubectl")
 """What a folder of envtest holds (``sigs.k8s.io/controller-runtime/pkg/envtest``)."""
 
+ON_A_NODE = ("kubelet", "kube-proxy", "kube-scheduler", "kubeadm")
+CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server")
+"""What a cluster with pods has beside the control plane (tests/cluster)."""
 
 HIDDEN = "PARTS_MISSING"
 """Names of parts, of programs and of markers, or ``all``: what is here is taken for missing. ``PARTS_MISSING=all make
@@ -123,6 +127,9 @@ _HELM_FLAGS = " ".join(
     )
 )
 
+# Without it the server calls itself v0.0.0-master, and clients that ask for a minimum refuse it.
+_KUBERNETES_FLAGS = "-X k8s.io/component-base/version.gitVersion={version}"
+
 MODULES: tuple[Module, ...] = (
     Module("etcd", (Part("etcd", "go.etcd.io/etcd/server/v3", ("--version",)),)),
     Module(
@@ -132,9 +139,29 @@ MODULES: tuple[Module, ...] = (
             Part("kubectl", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
             Part("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", ("--version",)),
         ),
-        # Without it the server calls itself v0.0.0-master, and clients that ask for a minimum refuse it.
-        ldflags="-X k8s.io/component-base/version.gitVersion={version}",
+        ldflags=_KUBERNETES_FLAGS,
     ),
+    Module(
+        "kubernetes",
+        tuple(Part(name, f"k8s.io/kubernetes/cmd/{name}") for name in ON_A_NODE),
+        ldflags=_KUBERNETES_FLAGS,
+        optional=True,
+        target="cluster",
+    ),
+    Module(
+        "containerd",
+        tuple(Part(name, f"github.com/containerd/containerd/v2/cmd/{name}") for name in CONTAINERD),
+        optional=True,
+        target="cluster",
+    ),
+    Module("coredns", (Part("coredns", "github.com/coredns/coredns"),), optional=True, target="cluster"),
+    Module(
+        "metrics-server",
+        (Part("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),),
+        optional=True,
+        target="cluster",
+    ),
+    Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
@@ -173,8 +200,8 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm, kubeconform, actionlint,
-h2spec."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm,
+kubeconform, actionlint, h2spec, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""
@@ -210,6 +237,11 @@ def find(name: str) -> Path:
         if built.is_file():
             return built
     raise MissingError(f"{name} {module.version} is not here: {module.cure}, or set {part.variable}")
+
+
+def version(name: str) -> str:
+    """The version of a part that is wanted here."""
+    return _BY_NAME[name][0].version
 
 
 def missing(names: Sequence[str]) -> list[str]:

@@ -39,7 +39,7 @@ AMOUNTS: dict[str, Tree] = {
     key: {"hard": {"requests.cpu": amount}}
     for key, amount in {
         "whole": 10, "nothing": 0, "text": "10", "milli": "500m", "binary": "64Gi", "decimal": "1.5", "exponent": "1e3",
-        "plus": "+1", "point": ".5", "nano": "1n", "zero-signed": "-0", "below": "-1", "below-int": -1,
+        "plus": "+1", "point": ".5", "nano": "1n", "below": "-1", "below-int": -1,
         "below-a-nano": "-1n", "empty": "", "word": "much", "unit": "10X", "spaced-unit": "10 Gi", "twice": "1.2.3",
         "lower-unit": "1gi", "bool": True, "list": [1], "huge": "9" * 40,
     }.items()
@@ -58,17 +58,12 @@ SPECS: dict[str, Tree] = {
             "null": None,
             "some": {"requests.cpu": 3, "pods": "5", "limits.cpu": "1.5"},
             "text": {"pods": "4"},
-            "number above text": {"pods": 6},
             "number within text": {"pods": 5},
-            "text above number": {"requests.cpu": "4001m"},
             "text within number": {"requests.cpu": "4000m"},
-            "more text": {"limits.cpu": "2"},
-            "more": {"requests.cpu": 5},
             "not limited": {"requests.memory": "1Gi"},
             "no such key": {"requests.cpus": 1},
             "no quantity": {"pods": "5x"},
             "negative": {"pods": -1},
-            "half": {"pods": "1.5"},
             "list": [],
             "zero": {"pods": 0},
         }.items()
@@ -143,10 +138,8 @@ SPECS: dict[str, Tree] = {
         }.items()
     },
     "whole pods": {"hard": {"pods": "3"}},
-    "half a pod": {"hard": {"pods": "1.5"}},
-    "half a claim": {"hard": {"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "500m"}},
-    "half a deployment": {"hard": {"count/deployments.apps": "0.5"}},
-    "half a controller": {"hard": {"replicationcontrollers": "0.5"}},
+    "thousandths that are whole pods": {"hard": {"pods": "2000m"}},
+    "more pods than an int64 holds": {"hard": {"pods": "1e30"}},
     "half a processor": {"hard": {"requests.cpu": "0.5"}},
     "twice cpu": {"hard": {"cpu": "1", "requests.cpu": "1"}},
     "twice hugepages": {"hard": {"hugepages-2Mi": "1", "requests.hugepages-2Mi": "1"}},
@@ -211,9 +204,8 @@ SPECS: dict[str, Tree] = {
 ONLY_READ: dict[str, Tree] = {
     "a guarantee in another spelling than its limit": {"hard": {"requests.cpu": 4}, "guaranteed": {"cpu": 1}},
     "a fraction that is a JSON number: int-or-string has none": {"hard": {"requests.cpu": 1.5}},
-    "a whole number of thousandths: CEL's isInteger wants an integer's own spelling": {"hard": {"pods": "2000m"}},
-    "more than an int64 holds: CEL's isInteger": {"hard": {"pods": "1e30"}},
-    "space around a quantity: CEL's quantity() does not trim": {"hard": {"requests.cpu": " 1 "}},
+    "space around a quantity: it is no part of the pattern": {"hard": {"requests.cpu": " 1 "}},
+    "a sign before nothing: the pattern has none": {"hard": {"requests.cpu": "-0"}},
     "a quantity of more than 64 characters": {"hard": {"requests.cpu": "0" * 64 + "1"}},
     "more limits than 64: the cost of the rules": {"hard": {f"requests.example.com/r{n}": 1 for n in range(65)}},
     "more labels than 32: the cost of the rules": labels(**{f"l{n}": "" for n in range(33)}),
@@ -224,7 +216,19 @@ ONLY_READ: dict[str, Tree] = {
         key="a", operator="In", values=[str(n) for n in range(65)]
     ),
 }
-"""What files may say and the API server refuses, and why. Nothing is the other way round."""
+"""What files may say and the API server refuses, and why."""
+
+ONLY_TAKEN: dict[str, Tree] = {
+    "half a pod": {"hard": {"pods": "1.5"}},
+    "half a claim": {"hard": {"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "500m"}},
+    "half a deployment": {"hard": {"count/deployments.apps": "0.5"}},
+    "half a controller": {"hard": {"replicationcontrollers": "0.5"}},
+    "half a guarantee": {"hard": {"pods": "5"}, "guaranteed": {"pods": "1.5"}},
+    "a guarantee above its limit": {"hard": {"pods": 1}, "guaranteed": {"pods": 2}},
+    "a guarantee in text above its limit": {"hard": {"limits.cpu": "1500m"}, "guaranteed": {"limits.cpu": "2"}},
+}
+"""What the API server takes and our reader does not: the condition Ready says so. A rule that compares amounts is too
+costly for API servers before 1.34."""
 
 
 MESSAGES: dict[str, tuple[Tree, str]] = {
@@ -236,11 +240,9 @@ MESSAGES: dict[str, tuple[Tree, str]] = {
     "typing error": ({"hard": {"request.cpu": 1}}, '"request.cpu" is not counted; known are requests.cpu'),
     "configmaps": ({"hard": {"configmaps": 1}}, '"configmaps" is not counted; known are requests.cpu'),
     "twice": ({"hard": {"cpu": 1, "requests.cpu": 1}}, "the same resource twice, with and without requests.; keep one"),
-    "not a quantity": ({"hard": {"requests.cpu": "4x"}}, 'not a quantity: write for example "10", 500m or 64Gi'),
-    "negative": ({"hard": {"requests.cpu": "-1"}}, "negative: write 0 or more, or remove the key for no limit"),
-    "half a pod": ({"hard": {"pods": "1.5"}}, "pods, claims and count/... are whole numbers; write an integer"),
+    "not a quantity": ({"hard": {"requests.cpu": "4x"}}, "spec.hard.requests.cpu in body should match"),
+    "negative": ({"hard": {"requests.cpu": -1}}, "spec.hard.requests.cpu in body should be greater than or equal to 0"),
     "guaranteed, not limited": ({"guaranteed": {"pods": 1}}, "hard does not limit it: write a limit of the same key"),
-    "guaranteed above hard": ({"hard": {"pods": 1}, "guaranteed": {"pods": 2}}, "above hard: lower it, or raise hard"),
     "turns of a child": ({"turns": "Share", "parent": "root"}, "a quota with a parent has its turns: write them there"),
     "seconds without turns": ({"turnSeconds": 60}, "it has no turns: write turns: Share, or remove it"),
     "own parent": ({"parent": "acme"}, "a quota cannot be its own parent; name another one, or remove parent"),

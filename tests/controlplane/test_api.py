@@ -211,11 +211,11 @@ def test_a_token_file_shows_what_its_owner_may_see(api: Api, token: Path, capsys
     assert main(["top", *at]) == 0
     table = capsys.readouterr().out
     assert ("api-acme" in table, "api-bolt" in table) == (True, False)
-    assert main(["headroom", "deploy/web", "-n", "api-shop", *at]) == 0
+    assert main(["check", "deploy/web", "-n", "api-shop", *at]) == 0
     assert "has 2 replicas and may have 8." in capsys.readouterr().out
     assert main(["check", "deploy/web", "-n", "api-shop", "--replicas", "9", *at]) == 1
     assert "exceeded-quota" in capsys.readouterr().out
-    assert main(["headroom", "deploy/safe", "-n", "api-vault", *at]) == 69
+    assert main(["check", "deploy/safe", "-n", "api-vault", *at]) == 69
     assert 'you may not get namespace "api-vault"' in capsys.readouterr().err
 
 

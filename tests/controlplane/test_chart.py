@@ -148,7 +148,7 @@ def test_the_doctor_that_helm_test_runs_has_the_rights_that_it_needs(cluster: Cl
     (container,) = pod["spec"]["containers"]
     program, *arguments = [*container["command"], *container["args"]]
     assert program == "extauthz"
-    arguments = [each.replace("/etc/extauthz/kubeconfig", str(kubeconfig)) for each in arguments]
+    arguments.append(f"--kubeconfig={kubeconfig}")
     eventually(lambda: cluster.plane.api.serves("WorkspaceQuota"))
     done = subprocess.run(
         [sys.executable, "-m", "extauthz.cli", *arguments, "--output=json"],

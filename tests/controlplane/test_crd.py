@@ -13,7 +13,7 @@ from extauthz.core import resources
 from extauthz.core.quota.spec import Mode, QuotaSpecError, parse
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError
 from tests.controlplane.plane import Plane
-from tests.controlplane.quota_specs import KEYS, MESSAGES, ONLY_READ, SPECS
+from tests.controlplane.quota_specs import KEYS, MESSAGES, ONLY_READ, ONLY_TAKEN, SPECS
 from tests.controlplane.wire import Reply, Wire
 from tests.waiting import eventually
 
@@ -67,6 +67,11 @@ def test_the_api_server_takes_what_our_reader_takes_and_nothing_else(server: Wir
 @pytest.mark.parametrize("spec", ONLY_READ.values(), ids=ONLY_READ.keys())
 def test_where_the_schema_is_stricter_than_our_reader_it_is_for_a_reason(server: Wire, spec: Tree):
     assert (is_taken(server, spec), is_read(spec)) == (False, True)
+
+
+@pytest.mark.parametrize("spec", ONLY_TAKEN.values(), ids=ONLY_TAKEN.keys())
+def test_what_the_schema_cannot_tell_our_reader_can(server: Wire, spec: Tree):
+    assert (is_taken(server, spec), is_read(spec)) == (True, False)
 
 
 def test_every_family_of_keys_is_tried():

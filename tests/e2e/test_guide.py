@@ -18,7 +18,6 @@ from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import binary
 from extauthz.demo.gate import Gate
 from extauthz.demo.processes import Child
-from extauthz.serve.service import handover
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, free_ports, running_plane
 from tests.controlplane.workspace import autoscaler, condition, workload
@@ -68,12 +67,9 @@ class Node:
     def _gate(self) -> Gate:
         authority = Authority(self.folder, "gate CA")
         server, self._client, self._gate_ca = authority.issue("gate"), authority.issue("node"), authority.ca
-        left = self.folder / "handover.json"
-        handover.take(left, "before")
-        handover.leave(left, [], "before")
         flags = {
             "kubeconfig": self.plane.kubeconfig,
-            "handover": left,
+            "on-unclean-start": "allow",
             "tls-cert": server.cert,
             "tls-key": server.key,
             "tls-client-ca": authority.ca,

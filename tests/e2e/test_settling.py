@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.serve.service import handover
 from extauthz.tools.render.options import Profile
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import running_plane
@@ -31,8 +30,6 @@ _NUMBERS = itertools.count(1)
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster of its own, whose gate waits an hour where it is told nothing."""
     folder = tmp_path_factory.mktemp("patient")
-    handover.take(folder / "handover.json", "before")
-    handover.leave(folder / "handover.json", [], "before")
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
         World(plane, folder, [f"--window-s={W_S}"]) as world,

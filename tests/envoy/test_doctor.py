@@ -111,6 +111,13 @@ def test_nothing_given_is_wrong_usage(capsys):
     assert "--admin" in capsys.readouterr().err
 
 
+def test_in_a_pod_it_looks_at_the_cluster_with_the_pods_own_account(monkeypatch, capsys):
+    monkeypatch.setattr("extauthz.cli.doctor.own_namespace", lambda: "extauthz-system")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "")
+    assert main(["doctor"]) == 65
+    assert "no cluster to connect to" in capsys.readouterr().err, "no token is mounted here"
+
+
 def test_what_is_skipped_names_the_option_that_it_takes(doctor: Doctor):
     told = doctor("--url", f"https://127.0.0.1:{unused_port()}")
     assert {*told.of("skipped"), "trust", "canary"} == set(told.rows)

@@ -18,7 +18,6 @@ from extauthz.demo.apiserver import ApiServer, Break
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
-from extauthz.serve.service import handover
 from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
 from tests.support.stack import PATCH, TOKEN, scale_body
 from tests.waiting import eventually
@@ -79,10 +78,6 @@ class Real:
         quota_file.write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas()))
         self.show_state()
         socket = directory / "gate.sock"
-        left = directory / "handover.json"
-        handover.take(left, "before")  # without an earlier run a gate waits for W, as writes may still land
-        handover.leave(left, [], "before")
-        flags = ("--handover", str(left), *flags)
         self.gate = Gate(quota_file, self._state, directory / "gate.log", flags, grpc=grpc or f"unix:{socket}")
         self._options = {"gate": Endpoint("", 0, str(socket)), "gate_timeout_s": 20.0} | options
         self.alter: Alter = lambda tree: None

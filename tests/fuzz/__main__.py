@@ -2,6 +2,8 @@
 long frames for the gRPC server: exit 1 where one raises or anything is kept. Then for a fifth of that what else
 strangers may write, a row each (``rows``): exit 1 where one raises what it should not, or costs too much.
 
+Then objects of a cluster (``observed``), FUZZ_OBJECTS of them: exit 1 where one ends a gate.
+
 FUZZ_SEED repeats a run. FUZZ_TRIES is how many bodies are tried at least. FUZZ_SLACK is how many times the budget may
 be used, where other work runs beside.
 """
@@ -12,8 +14,9 @@ import os
 import random
 import sys
 import time
+import traceback
 
-from . import frames, rows
+from . import frames, observed, rows
 from .measure import (
     FIXED,
     FLOOR_BYTES,
@@ -31,6 +34,9 @@ from .measure import (
 from .shapes import KINDS, REVIEW
 
 MAX_BYTES = 6 << 20
+
+MANY = 1_000_000
+"""Objects of a cluster that are shown. A thousand take a second or two."""
 
 
 def search(seconds: float, seed: int, tries: int = 1) -> tuple[dict[tuple[str, bool], Cost], float, int]:
@@ -99,7 +105,11 @@ def main() -> int:
     print(f"budget: {LOOP} floors of the loop's time, {LOOP_COUNT} for a count;")
     print(f"where it holds nobody up {FIXED} floors, and {PER_BYTE} for each {FLOOR_BYTES >> 10} KiB of the body")
     slack = float(os.environ.get("FUZZ_SLACK", "1"))
-    good = [report(worst, floor, slack), converse(seconds, seed)]
+    good = [
+        report(worst, floor, slack),
+        converse(seconds, seed),
+        watched(seed, int(os.environ.get("FUZZ_OBJECTS", MANY))),
+    ]
     good += [others(row, seconds / 5, seed, floor, slack) for row in rows.ROWS]
     return 0 if all(good) else 1
 
@@ -132,6 +142,17 @@ def converse(seconds: float, seed: int) -> bool:
     if peak > frames.KEPT_BYTES:
         print(f"too much: frames.run({seed + len(runs) - 1})")
     return peak <= frames.KEPT_BYTES
+
+
+def watched(seed: int, objects: int) -> bool:
+    """Show so many objects. Returns whether the gates lived, decided others, and counted right."""
+    try:
+        found = observed.run(seed, objects)
+    except AssertionError as error:
+        traceback.print_exception(error)
+        return False
+    print(f"{found.objects} objects of a cluster shown, {found.named} named as unreadable")
+    return True
 
 
 if __name__ == "__main__":

@@ -55,7 +55,19 @@ def spoilt(draw: random.Random, raw: bytes) -> bytes:
 
 _LITERALS = ("1", "0.5", "'a'", "true", "[1, 2]", "['a']", "{'a': 'b'}", "now", "null", "b'a'", "9223372036854775807")
 _JOINS = ("+", "-", "*", "/", "%", "==", "!=", "<", ">=", "&&", "||", "in")
-_CALLS = ("size({})", "string({})", "int({})", "double({})", "!{}", "-{}", "dyn({})", "type({})", "{}.getHours('UTC')")
+_TIMES = ("{}.getHours('UTC')", "{0}.getDate({0})")
+_CALLS = (
+    "size({})",
+    "string({})",
+    "int({})",
+    "double({})",
+    "!{}",
+    "-{}",
+    "dyn({})",
+    "type({})",
+    "{}.getHours('UTC')",
+    "{0}.getDate({0})",
+)
 _PAIRS = ("{}.contains({})", "{}.startsWith({})", "{}.endsWith({})", "{}[{}]", "{}.matches({})", "{} ? 1 : {}")
 _MACROS = ("all", "exists", "exists_one", "map", "filter")
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from . import __main__ as program
-from . import frames, rows
+from . import frames, observed, rows
 from .measure import Case, cost, floor_s, peak_bytes
 from .shapes import KINDS
 
 ROOT = Path(__file__).parents[2]
 
-SHORTLY = {"FUZZ_SECONDS": "5", "FUZZ_TRIES": str(3 * len(KINDS)), "FUZZ_SLACK": "3"}
+SHORTLY = {"FUZZ_OBJECTS": "10", "FUZZ_SECONDS": "5", "FUZZ_TRIES": str(3 * len(KINDS)), "FUZZ_SLACK": "3"}
 """Three times the budget: the caches of the processor are shared with what runs beside."""
 
 
@@ -33,7 +34,7 @@ def test_no_body_that_is_drawn_costs_more_than_the_budget():
 
 
 def test_a_body_that_costs_more_than_the_budget_is_told():
-    done = fuzz(FUZZ_SECONDS="0.2", FUZZ_SLACK="0.000001", FUZZ_SEED="1")
+    done = fuzz(FUZZ_OBJECTS="10", FUZZ_SECONDS="0.2", FUZZ_SLACK="0.000001", FUZZ_SEED="1")
     assert done.returncode == 1
     assert done.stdout.startswith("FUZZ_SEED=1 ")
 
@@ -60,6 +61,21 @@ def test_what_else_strangers_may_write_raises_nothing(row: str):
     """The same each time; ``make fuzz`` draws others."""
     found = [rows.tried(row, seed, floor_s()) for seed in range(2 if row == "connections" else 50)]
     assert not [one for one in found if one.error]
+
+
+def test_whatever_a_cluster_shows_the_gate_lives_and_decides_others():
+    """The same each time, and others each day; ``make fuzz`` shows a million."""
+    found = [observed.run(1, 2_000), observed.run(1_000 * date.today().toordinal(), 1_000)]
+    assert all(one.named > one.objects // 20 for one in found), "some could not be read"
+
+
+def test_a_gate_that_an_object_ends_is_told_with_the_seed(monkeypatch: pytest.MonkeyPatch, capsys):
+    def raising(*_: object) -> None:
+        raise LookupError("planted")
+
+    monkeypatch.setattr(observed.World, "check", raising)
+    assert not program.watched(3, 5)
+    assert "observed.run(3, 1000)" in capsys.readouterr().err
 
 
 def test_a_row_that_raises_or_costs_too_much_is_told(monkeypatch: pytest.MonkeyPatch):

@@ -36,7 +36,6 @@ AREAS: dict[str, tuple[str, ...]] = {
         "tests/unit/test_recounting.py",
         "tests/unit/test_line_shown.py",
         "tests/unit/ledger_store/test_turns_shared.py",
-        "tests/unit/test_handover_file.py",
         "tests/unit/test_docs.py",
     ),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),

@@ -13,7 +13,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.demo.processes import Background
-from extauthz.serve.servers.http import Readiness, application
+from extauthz.serve.servers.http import Copies, Readiness, application
 from tests.servers.running import Running, ask, metadata, scale, within
 from tests.support.platform import Platform
 
@@ -49,8 +49,33 @@ async def test_metrics_come_in_the_format_that_was_asked_for() -> None:
     assert await get("/metrics") == (
         200,
         "text/plain; version=0.0.4; charset=utf-8",
-        "asked application/openmetrics-text\n",
+        "asked application/openmetrics-text; version=1.0.0\n",
     )
+
+
+async def test_metrics_are_copied_once_a_second_and_nobody_reads_what_is_older_than_his_question() -> None:
+    """Eight connections that asked without end made a check's median 60 times as long."""
+    made = 0
+
+    async def scrape(accept: str) -> tuple[bytes, str]:
+        nonlocal made
+        made += 1
+        copied = made
+        await asyncio.sleep(0.05)
+        return b"%d" % copied, accept
+
+    copies = Copies(scrape, every_s=0.2)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+
+    async def asks() -> None:
+        for _ in range(4):
+            there = made
+            assert int((await copies.next(""))[0]) > there, "copied after it was asked for"
+
+    await asyncio.gather(*(asks() for _ in range(8)), copies.next("application/openmetrics-text"))
+    assert made == 5
+    assert loop.time() - began_s >= 4 * 0.2
 
 
 async def test_there_is_nothing_else() -> None:

@@ -257,16 +257,17 @@ async def test_the_arithmetic_runs_beside_the_loop_and_rests(listing: Listing, m
 async def test_a_few_lists_are_under_way_at_once_some_wait_and_others_come_again(listing: Listing):
     cluster = Cluster(lambda: listing)
     listing.gate = asyncio.Event()
-    asking = [asyncio.ensure_future(cluster.events("team-a", f"w{number}")) for number in range(MOST_WAITING)]
+    most = MOST_AT_ONCE + MOST_WAITING
+    asking = [asyncio.ensure_future(cluster.events("team-a", f"w{number}")) for number in range(most + 1)]
     for _ in range(5):
         await asyncio.sleep(0)
     assert listing.under_way == MOST_AT_ONCE
     with pytest.raises(Problem):
-        await cluster.events("team-a", "one more")
+        await asking.pop(MOST_AT_ONCE)
     again = asyncio.ensure_future(cluster.events("team-a", "w0"))
     listing.gate.set()
     assert {one.problem for one in await asyncio.gather(*asking, again)} == {""}
-    assert len(listing.asked) == MOST_WAITING
+    assert len(listing.asked) == most
 
 
 async def test_where_too_many_ask_that_is_said_and_not_kept(
@@ -295,7 +296,7 @@ async def test_an_hpa_of_a_custom_resource_is_named_and_left_to_the_command(list
     tree["spec"]["scaleTargetRef"]["apiVersion"] = "argoproj.io/v1alpha1"
     listing.lists[HPAS] = [tree]
     ref = WorkloadRef("argoproj.io", "rollouts", "team-a", "roll")
-    told = await why.Why(Cluster(lambda: listing))._told(ref, 0.0)
+    told = await why.Why(Cluster(lambda: listing))._told(ref, None, 0.0)
     assert [one.sentence for one in told.found] == [
         "hpa/web-hpa is not explained here: it targets a custom resource, whose scale the gate does not read; the "
         "command below does."

@@ -1,7 +1,7 @@
-"""What a gate of an earlier release left, in a ledger or a handover, is taken over by this one.
+"""The ledger of an earlier release is taken over by this one.
 
-``tests/data/releases`` has one of each by its release, as that release wrote it: one allowed write, of 4 replicas. A
-release adds its own, and changes none.
+``tests/data/releases`` has one by its release, as that release wrote it: one allowed write, of 4 replicas. A release
+adds its own, and changes none.
 """
 
 from __future__ import annotations
@@ -31,16 +31,6 @@ def ledger(release: Path) -> tuple[Key, dict[str, Any]]:
 
 def pending(gate: Live) -> bool:
     return "\nextauthz_intents 1.0\n" in gate.get("/metrics")[1]
-
-
-@EACH
-def test_the_handover_of_an_earlier_release_is_taken_over(release: Path, api, tmp_path: Path):
-    handover = tmp_path / "handover"
-    handover.write_bytes((release / "handover.json").read_bytes())
-    with Live(tmp_path, "--on-unclean-start=deny", f"--handover={handover}") as gate:
-        assert gate.events("taken-over")
-        assert not gate.events("holding")
-        assert within(WITHIN_S, lambda: pending(gate))
 
 
 @EACH

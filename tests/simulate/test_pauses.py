@@ -11,7 +11,7 @@ import pytest
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from tests.worlds import objects, reviews
 from tests.worlds.judge import Promise
-from tests.worlds.member import IN_FORCE_S, Handover, Member
+from tests.worlds.member import IN_FORCE_S, Member
 from tests.worlds.plan import FAULTS, Step, draw
 from tests.worlds.reference import NAMESPACES, QUOTAS
 from tests.worlds.running import run
@@ -50,26 +50,6 @@ def test_what_came_while_a_gate_was_paused_is_expected_of_it_only_later(seed):
     world.loop.run(pause(world, known))
     before, within, right_after, later = known
     assert 0 < before == within == right_after < later
-
-
-def handover():
-    times, stood = iter(range(100)), []
-    return Handover(lambda: next(times), stood.append), stood
-
-
-def test_the_time_between_a_clean_stop_and_the_next_start_does_not_count():
-    one, stood = handover()  # at 0
-    one.take()  # at 1
-    one.leave([])  # at 2
-    one.take()  # at 3
-    assert stood == [1, 1]
-
-
-def test_after_a_crash_nothing_was_in_the_handover():
-    one, stood = handover()
-    one.take()
-    one.take()
-    assert stood == [1]
 
 
 LOWERED = re.compile(r"webhook, write \d+(?:, dry)?, \S+ to (\d+) on \d+: lowered to (\d+)$")

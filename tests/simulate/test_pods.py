@@ -157,8 +157,8 @@ def _claims_once() -> Iterator[None]:
     def once(one: accounts.Product) -> accounts.Product:
         if not one.replicas or DEVICES not in one.per_pod:
             return one
-        devices = {DEVICES: one.per_pod[DEVICES] + one.beside.get(DEVICES, 0)}
-        return one._replace(per_pod={**one.per_pod, DEVICES: 0}, beside={**one.beside, **devices})
+        devices = {DEVICES: one.per_pod[DEVICES] + one.extra.get(DEVICES, 0)}
+        return one._replace(per_pod={**one.per_pod, DEVICES: 0}, extra={**one.extra, **devices})
 
     with replaced(accounts, charge=charge), replaced(envelope, charge=charge):
         accounts.charge_of.cache_clear()
@@ -186,7 +186,7 @@ _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
     "old-template-forgotten": (
         "never over",
-        lambda: replaced(envelope, _old=lambda *_: [], _others=lambda *_, **__: []),
+        lambda: replaced(envelope, _running=lambda *_, **__: []),
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
     "revision-forgotten": (

@@ -15,13 +15,15 @@ RAY: Final = (
     "{rayclusters.ray.io: [{template: .spec.headGroupSpec.template, unless: .spec.suspend}, "
     "{template: '.spec.workerGroupSpecs[*].template', "
     "count: ['.spec.workerGroupSpecs[*].replicas', '.spec.workerGroupSpecs[*].numOfHosts'], "
-    "least: '.spec.workerGroupSpecs[*].minReplicas', unless: [.spec.suspend, '.spec.workerGroupSpecs[*].suspend']}]}"
+    "least: '.spec.workerGroupSpecs[*].minReplicas', most: '.spec.workerGroupSpecs[*].maxReplicas', "
+    "unless: [.spec.suspend, '.spec.workerGroupSpecs[*].suspend']}]}"
 )
 """The setting, as docs/counting.md has it."""
 
 JOB_SETS: Final = (
     "{jobsets.jobset.x-k8s.io: [{template: '.spec.replicatedJobs[*].template.spec.template', "
-    "count: ['.spec.replicatedJobs[*].replicas', '.spec.replicatedJobs[*].template.spec.parallelism'], "
+    "count: ['.spec.replicatedJobs[*].template.spec.parallelism', '.spec.replicatedJobs[*].replicas'], "
+    "most: '.spec.replicatedJobs[*].template.spec.completions', "
     "unless: [.spec.suspend, .status.terminalState]}]}"
 )
 

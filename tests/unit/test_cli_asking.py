@@ -14,7 +14,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-import yaml
 
 from extauthz.cli import asking, asking_server, headroom, main, top
 from extauthz.serve.servers.api.answers import Answers
@@ -168,8 +167,8 @@ def test_top_as_json_is_what_the_api_says(ask: Run):
     assert json.loads(ask("top", "acme", "-o", "json", "--sort", "pods")[1])["total"] == 2
 
 
-def test_headroom_names_what_stands_in_the_way(ask: Run):
-    assert ask("headroom", "deploy/web", "-n", "shop") == (
+def test_check_without_replicas_names_what_stands_in_the_way(ask: Run):
+    assert ask("check", "deploy/web", "-n", "shop") == (
         0,
         """\
 deployments.apps shop/web has 2 replicas and may have 4.
@@ -182,8 +181,8 @@ One more replica does not fit:
     )
 
 
-def test_headroom_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
-    found = json.loads(ask("headroom", "deploy/web", "-n", "shop", "-o", "json")[1])
+def test_check_without_replicas_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
+    found = json.loads(ask("check", "deploy/web", "-n", "shop", "-o", "json")[1])
     assert found["mayAskFor"] is None
     said = [headroom.as_text(found | {"mayAskFor": most}).splitlines()[0] for most in (24, found["replicas"], None)]
     plain = f"deployments.apps shop/web has 2 replicas and may have {found['replicas']}"
@@ -199,7 +198,7 @@ def test_headroom_says_of_how_many_that_an_autoscaler_may_ask_for(ask: Run):
         ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\nOne more pod does not fit:"),
     ],
 )
-def test_headroom_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(
+def test_check_without_replicas_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, counts: str, said: str
 ):
     def ray(name: str, workers: int) -> dict[str, object]:
@@ -217,15 +216,15 @@ def test_headroom_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at
     (tmp_path / "quotas.yaml").write_text(QUOTAS)
     (tmp_path / "state.json").write_text(json.dumps(STATE | {"items": [*items, job]}))
     where = ("--quotas", f"{tmp_path}/quotas.yaml", "--state", f"{tmp_path}/state.json", f"--pod-groups={RAY}")
-    _, out, _ = run(capsys, "headroom", more, "-n", "shop", *where)
+    _, out, _ = run(capsys, "check", more, "-n", "shop", *where)
     assert out.startswith(f"{more.replace('/', ' shop/')} {said}")
-    assert json.loads(run(capsys, "headroom", more, "-n", "shop", "-o", "json", *where)[1])["counts"] == counts
+    assert json.loads(run(capsys, "check", more, "-n", "shop", "-o", "json", *where)[1])["counts"] == counts
 
 
-def test_headroom_without_a_quota_has_no_bound(ask: Run):
-    code, out, _ = ask("headroom", "Deployment/lone", "-n", "free")
+def test_check_without_replicas_without_a_quota_has_no_bound(ask: Run):
+    code, out, _ = ask("check", "Deployment/lone", "-n", "free")
     assert (code, out) == (0, "deployments.apps free/lone has 1 replica, and no quota sets a bound.\n")
-    assert json.loads(ask("headroom", "deployments.apps/lone", "-n", "free", "-o", "json")[1])["replicas"] is None
+    assert json.loads(ask("check", "deployments.apps/lone", "-n", "free", "-o", "json")[1])["replicas"] is None
 
 
 @pytest.mark.parametrize(("replicas", "code", "first"), [("4", 0, "allow (fits)"), ("5", 1, "deny (exceeded-quota)")])
@@ -235,7 +234,7 @@ def test_check_of_a_workload_gives_the_verdict(ask: Run, replicas: str, code: in
 
 
 def test_what_is_not_known_is_said(ask: Run):
-    assert ask("headroom", "deploy/nobody", "-n", "shop")[::2] == (
+    assert ask("check", "deploy/nobody", "-n", "shop")[::2] == (
         69,
         "extauthz: deployments.apps shop/nobody is not known\n",
     )
@@ -250,12 +249,15 @@ def test_what_is_not_known_is_said(ask: Run):
         (("top", "--server", "gate:1"), "--server: 'gate:1' is no URL; write for example http://127.0.0.1:9192"),
         (("top", "--by", "kind", "--server", "http://x"), "--by: say of which quota; write for example"),
         (("top", "--limit", "0", "--server", "http://x"), "--limit: must be from 1 to 1000"),
-        (("headroom", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
-        (("headroom", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
+        (("check", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
+        (("check", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
         (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),
-        (("check", "deploy/web", "-n", "a"), "--replicas is needed with a workload"),
+        (("check", "deploy/web"), "--namespace is needed with a workload"),
+        (("headroom", "deploy/web", "-n", "a"), "headroom: say `extauthz check`"),
+        (("week",), "week: say `extauthz replay --week`"),
+        (("why", "exceeded-quota"), "why: say `extauthz explain`"),
         (("check", "deploy/web", "--method", "PUT"), "--method: leave it out where a workload is given"),
-        (("check",), "say what to decide: KIND/NAME -n NAMESPACE --replicas N, -f FILE, or --method and --path"),
+        (("check",), "say what to decide: KIND/NAME -n NAMESPACE, -f FILE, or --method and --path"),
         (
             ("check", "--method", "PUT", "--path", "/", "--server", "http://x"),
             "a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",
@@ -286,7 +288,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
     "said", [b"\x00\x00\x12\x04\x00 is HTTP/2\r\n\r\n", OK + b"{", OK + b"[]", OK + b"{}"], ids=str
 )
 @pytest.mark.parametrize(
-    "words", [("top",), ("headroom", "deploy/web", "-n=a"), ("check", "deploy/web", "-n=a", "--replicas=1")]
+    "words", [("top",), ("check", "deploy/web", "-n=a"), ("check", "deploy/web", "-n=a", "--replicas=1")]
 )
 def test_what_answers_and_is_no_gate_is_no_verdict(
     capsys: pytest.CaptureFixture[str], said: bytes, words: tuple[str, ...]
@@ -316,7 +318,7 @@ def test_a_port_that_is_none_is_named(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_custom_resource_is_named_by_its_group(capsys: pytest.CaptureFixture[str], server: str):
-    code, _, err = run(capsys, "headroom", "rollouts.argoproj.io/web", "-n", "shop", "--server", server)
+    code, _, err = run(capsys, "check", "rollouts.argoproj.io/web", "-n", "shop", "--server", server)
     assert (code, err) == (69, "extauthz: rollouts.argoproj.io shop/web is not known\n")
 
 
@@ -337,62 +339,6 @@ def test_a_reader_of_the_output_that_has_gone_is_no_wrong_file():
 
     with pytest.raises(BrokenPipeError):
         asking.answered(run)(argparse.Namespace())
-
-
-@pytest.mark.parametrize("words", [("-n", "shop"), ()])
-def test_headroom_of_a_manifest_that_does_not_exist_yet(ask: Run, tmp_path: Path, words: tuple[str, ...]):
-    """Another kind in the file is passed over. The namespace is the manifest's own, or the flag's."""
-    new = deployment("new", 1, cpu="1")
-    if words:
-        del new["metadata"]["namespace"]
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"}}
-    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all([service, new]))
-    code, out, _ = ask("headroom", "-f", str(tmp_path / "new.yaml"), *words)
-    assert out.startswith("deployments.apps shop/new has 0 replicas and may have 2.\n")
-    assert "corp/acme  requests.cpu" in out
-    assert code == 0
-
-
-def test_headroom_of_a_manifest_of_what_exists_is_in_its_place(ask: Run, tmp_path: Path):
-    (tmp_path / "web.json").write_text(json.dumps(deployment("web", 2, cpu="2")))
-    code, out, _ = ask("headroom", "-f", str(tmp_path / "web.json"))
-    assert out.startswith("deployments.apps shop/web has 2 replicas and may have 2.\n"), "6 less 1.5 of db, by 2 each"
-    assert code == 1
-
-
-def test_headroom_of_what_would_be_refused_at_any_size_says_why(ask: Run, tmp_path: Path):
-    silent = deployment("new", 1)
-    del silent["spec"]["template"]["spec"]["containers"][0]["resources"]
-    (tmp_path / "new.json").write_text(json.dumps(silent))
-    code, _, error = ask("headroom", "-f", str(tmp_path / "new.json"))
-    assert (code, "must specify requests.cpu" in error) == (69, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "text", "complaint"),
-    [
-        ((), "{kind: Service}", "holds 0 workloads; give one with one"),
-        (("deploy/web",), "{}", "say of what: KIND/NAME -n NAMESPACE, or -f FILE"),
-        (
-            ("-n", "free"),
-            json.dumps(deployment("new", 1)),
-            "namespace: the object is in shop; leave one of the two out",
-        ),
-    ],
-)
-def test_a_manifest_that_cannot_be_asked_about_is_told(
-    ask: Run, tmp_path: Path, words: tuple[str, ...], text: str, complaint: str
-):
-    (tmp_path / "new.yaml").write_text(text)
-    code, _, error = ask("headroom", "-f", str(tmp_path / "new.yaml"), *words)
-    assert code in (64, 69)
-    assert complaint in error
-
-
-def test_headroom_needs_a_workload_and_its_namespace(ask: Run):
-    for words, complaint in (((), "say of what"), (("deploy/web",), "--namespace is needed with a workload")):
-        code, _, error = ask("headroom", *words)
-        assert (code, complaint in error) == (64, True)
 
 
 STUB = """\
@@ -457,7 +403,7 @@ def test_a_gate_is_asked_through_kubectl_which_ends_with_the_command(
     service: str,
 ):
     stub(FORWARDS.format(address=gate.http))
-    for command in (["top"], ["headroom", "deploy/web", "-n=shop"], ["check", "deploy/web", "-n=shop", "--replicas=4"]):
+    for command in (["top"], ["check", "deploy/web", "-n=shop"], ["check", "deploy/web", "-n=shop", "--replicas=4"]):
         assert main([*command, *words]) == 0, command
     assert "acme" in capsys.readouterr().out
     calls = called(log)

@@ -1,4 +1,4 @@
-"""``extauthz week``: sums the lines that a gate's own log writes."""
+"""``extauthz replay --week``: sums the lines that a gate's own log writes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def logged(tmp_path: Path) -> Logged:
 
 
 def week(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str]]:
-    code = main(["week", *words])
+    code = main(["replay", "--week", *words])
     told = capsys.readouterr()
     return code, (told.out + told.err).splitlines()
 

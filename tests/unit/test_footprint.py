@@ -29,7 +29,7 @@ def must_raise(case: dict) -> bool:
 
 def cost(case: dict) -> dict[str, int]:
     ranges = [footprint.parse_limit_range(tree) for tree in case.get("limitRanges", ())]
-    return footprint.per_pod(case["tree"], ranges)
+    return footprint.per_pod(case["tree"], ranges, terms=footprint.DeviceTerms(extended={"gpu": ""}))
 
 
 def pod(*containers: dict, **spec: object) -> dict:
@@ -165,9 +165,10 @@ def test_overhead_of_the_template_itself_goes_before_its_runtime_class():
     assert footprint.per_pod(tree, overheads={"kata": {"cpu": NANO}})["requests.cpu"] == 1_100_000_000
 
 
-def test_an_unknown_runtime_class_adds_nothing():
+def test_a_runtime_class_that_was_not_seen_is_told():
     tree = pod(wants(cpu="1"), runtimeClassName="nvidia")
-    assert footprint.per_pod(tree, overheads={"kata": {"cpu": NANO}})["requests.cpu"] == NANO
+    assert footprint.per_pod(tree, overheads={"kata": {}})[footprint.UNSEEN_CLASS] == NANO
+    assert footprint.UNSEEN_CLASS not in footprint.per_pod(tree, overheads={"nvidia": {}})
 
 
 @pytest.mark.parametrize(

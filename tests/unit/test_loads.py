@@ -110,10 +110,7 @@ def test_the_list_of_commands_and_the_version_load_none():
 
 def test_a_check_on_files_loads_neither_a_client_nor_pydantic(files: list[str]):
     assert loaded("check", "deploy/web", "-n", "shop", "--replicas", "2", *files) == FILES
-
-
-def test_headroom_on_files_too(files: list[str]):
-    assert loaded("headroom", "deploy/web", "-n", "shop", *files) == FILES
+    assert loaded("check", "deploy/web", "-n", "shop", *files) == FILES
 
 
 def test_who_asks_a_server_loads_no_gate_and_no_client_of_kubernetes(server: str):
@@ -121,4 +118,4 @@ def test_who_asks_a_server_loads_no_gate_and_no_client_of_kubernetes(server: str
 
 
 def test_settings_are_checked_where_there_are_any(files: list[str]):
-    assert "pydantic" in loaded("headroom", "deploy/web", "-n", "shop", "--on-unsynced", "allow", *files)
+    assert "pydantic" in loaded("check", "deploy/web", "-n", "shop", "--on-unsynced", "allow", *files)

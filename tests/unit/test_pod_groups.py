@@ -52,7 +52,11 @@ def test_all_groups_are_summed_each_by_its_count():
         pytest.param({"replicas": 1, "minReplicas": 2}, 2, id="less-than-the-least"),
         pytest.param({"minReplicas": 2}, 2, id="left-out-the-least"),
         pytest.param({"minReplicas": 0}, 0, id="left-out-and-none-at-least"),
-        pytest.param({}, 1, id="nothing-is-said"),
+        pytest.param({}, 0, id="nothing-is-said-and-the-definition-has-zero"),
+        pytest.param({"replicas": 30, "maxReplicas": 3}, 3, id="more-than-the-most"),
+        pytest.param({"replicas": 2, "maxReplicas": 3}, 2, id="less-than-the-most"),
+        pytest.param({"replicas": 9, "maxReplicas": 3, "numOfHosts": 2}, 6, id="the-most-is-of-the-first-count"),
+        pytest.param({"replicas": 1, "minReplicas": 4, "maxReplicas": 3}, 4, id="the-least-goes-before-the-most"),
         pytest.param({"replicas": 0}, 0, id="zero"),
         pytest.param({"replicas": 3, "suspend": True}, 0, id="suspended"),
         pytest.param({"replicas": 3, "suspend": False}, 3, id="not-suspended"),
@@ -66,6 +70,21 @@ def test_without_pods_it_costs_nothing_and_that_is_known():
     assert cost(RAY_GROUPS, raycluster(suspend=True)) == {}
     assert cost(OF_JOB_SETS, jobset(2, 3) | {"status": {"terminalState": "Completed"}}) == {}
     assert cost(OF_JOB_SETS, jobset(2, 3) | {"status": {"terminalState": ""}})["pods"] == 6
+
+
+@pytest.mark.parametrize(
+    ("job", "pods"),
+    [
+        pytest.param({"parallelism": 8, "completions": 4}, 2 * 4, id="no-more-than-are-to-complete"),
+        pytest.param({"parallelism": 3, "completions": 4}, 2 * 3, id="no-more-than-at-once"),
+        pytest.param({"completions": 4}, 2, id="one-at-once-by-default"),
+        pytest.param({"parallelism": 8}, 2 * 8, id="a-work-queue"),
+    ],
+)
+def test_of_a_job_set_each_job_counts_as_many_pods_as_it_runs_at_once(job, pods):
+    made = jobset(2, 1)
+    made["spec"]["replicatedJobs"][0]["template"]["spec"] = {"template": pod({"cpu": "1"})} | job
+    assert cost(OF_JOB_SETS, made)["pods"] == pods
 
 
 def test_lists_in_lists_are_followed():
@@ -176,6 +195,7 @@ def test_a_group_by_its_paths():
         (*of, "template"),
         counts=((*of, "replicas"), (*of, "numOfHosts")),
         least=(*of, "minReplicas"),
+        most=(*of, "maxReplicas"),
         unless=(("spec", "suspend"), (*of, "suspend")),
     )
 
@@ -186,7 +206,7 @@ def test_a_group_by_its_paths():
         ("[", "'[' is no YAML or JSON; write for example {rayclusters.ray.io:"),
         ("x", "'x' is no mapping of custom resources; write for example"),
         ("{rayclusters: [{template: .spec.t}]}", "'rayclusters' is no custom resource; write for example"),
-        ("{1: []}", "1 is no custom resource"),
+        ("{1: []}", "'1' is no custom resource"),
         ("{deployments.apps: [{template: .spec.t}]}", "deployments.apps: is read without this setting; leave it out"),
         ("{a.b: {}}", "a.b: must be a list of groups; write for example"),
         ("{a.b: []}", "a.b: must be a list of groups"),
@@ -208,6 +228,7 @@ def test_a_group_by_its_paths():
             "{a.b: [{template: .t, through: pods}], c.d: [{template: .t, through: pods}]}",
             "c.d: through: one kind may have it, and a.b has; leave one out",
         ),
+        ("{a.b: [{template: .t, most: .n}]}", "a.b[0].most: needs a count that may be more"),
         ("{a.b: [{template: .t, count: .n, least: [.m, .o]}]}", "a.b[0].least: must be one path"),
     ],
 )  # fmt: skip

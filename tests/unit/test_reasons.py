@@ -1,4 +1,4 @@
-"""The index of reasons has every code that a decision may have, and `extauthz why` prints it."""
+"""The index of reasons has every code that a decision may have, and `extauthz explain` prints it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_each_says_who_can_cure_it_and_how_unless_nothing_is_wrong(one):
     assert one.verdict == "allow" or one.cure
 
 
-def test_why_prints_one_or_lists_all(capsys):
-    assert main(["why", "must-specify"]) == 0
+def test_explain_prints_one_or_lists_all(capsys):
+    assert main(["explain", "must-specify"]) == 0
     out = capsys.readouterr().out
     assert "who can cure it: owner" in out
     assert "Set the request or limit" in out
-    assert main(["why"]) == 0
+    assert main(["explain"]) == 0
     listed = capsys.readouterr().out
     assert all(f"{one.code} " in listed for one in TABLE[:-1])
 

@@ -9,8 +9,8 @@ import json
 import pytest
 
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.serve.service import handover
-from extauthz.serve.service.handover import Recounting
+from extauthz.serve.service import recounting
+from extauthz.serve.service.recounting import Recounting
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
 from extauthz.testing import gate, quota, workload
@@ -59,7 +59,7 @@ async def test_drift_is_told_counted_and_repaired() -> None:
 
 
 async def test_others_get_their_turn_between_steps() -> None:
-    running = Running(10 * handover.STEP)
+    running = Running(10 * recounting.STEP)
     turns = 0
 
     async def others() -> None:
@@ -76,7 +76,7 @@ async def test_others_get_their_turn_between_steps() -> None:
 
 
 async def test_a_count_that_is_overtaken_is_counted_as_that_and_tells_nothing() -> None:
-    running = Running(2 * handover.STEP)
+    running = Running(2 * recounting.STEP)
     count = asyncio.create_task(running.recounting.count())
     await asyncio.sleep(0)
     running.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "1"})]), 1.0)
@@ -86,7 +86,7 @@ async def test_a_count_that_is_overtaken_is_counted_as_that_and_tells_nothing() 
 
 
 async def test_it_is_counted_again_and_again_until_cancelled_even_in_the_middle() -> None:
-    running = Running(2 * handover.STEP, every_s=0.001)
+    running = Running(2 * recounting.STEP, every_s=0.001)
     task = asyncio.create_task(running.recounting.run())
     async with asyncio.timeout(10):
         while running.metrics._recounts.get(("exact",), 0) < 2:  # noqa: ASYNC110 (there is no event to wait for)

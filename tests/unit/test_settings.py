@@ -59,7 +59,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({}, {}, "log-levl: info", "log-levl: no such setting; did you mean log-level?", id="unknown-key"),
         pytest.param({}, {}, "zzz: 1", "zzz: no such setting; `extauthz serve --help`", id="unlike-any-key"),
         pytest.param({}, {}, "- grpc", "must hold a mapping", id="no-mapping"),
-        pytest.param({}, {}, "grpc: [", "gate.yaml: while parsing", id="no-yaml"),
+        pytest.param({}, {}, "grpc: [", "gate.yaml:1: not YAML: did not", id="no-yaml"),
         pytest.param({}, {"EXTAUTHZ_GRPCC": "x"}, "", "EXTAUTHZ_GRPCC: no such setting; did", id="unknown-variable"),
         pytest.param({"tls_cert": "/nowhere"}, {}, "", "--tls-cert: no such file: /nowhere", id="missing-file"),
         pytest.param({"tls_cert": __file__}, {}, "", "tls-cert and tls-key go together", id="half-a-pair"),
@@ -72,7 +72,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param(
             {"quotas": "http://a/q", "source_token_file": __file__}, {}, "", "credentials go over https", id="plain"),
         pytest.param({"source_cert": __file__}, {}, "", "source-cert and source-key go together", id="half"),
-        pytest.param({}, {}, "grpc: :1\ngrpc: :2", "grpc is given more than once; keep one", id="twice"),
+        pytest.param({}, {}, "grpc: :1\ngrpc: :2", "gate.yaml:2: 'grpc' is given more than once", id="twice"),
         pytest.param({"ledger": "kubernetes", "quotas": "q"}, {}, "", "needs quotas kubernetes", id="quotas-of-files"),
         pytest.param({"ledger": "kubernetes", "quotas": "https://a/q"}, {}, "", "or run one gate", id="quotas-of-url"),
         pytest.param({"grpc": "off"}, {}, "", "grpc off: nobody could ask this gate; set webhook", id="nobody"),
@@ -198,8 +198,8 @@ def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
         pytest.param(["serv"], "did you mean serve?", id="unknown-command"),
         pytest.param(["serve", "--quota", "x"], "did you mean --quotas?", id="shortened-flag"),
         pytest.param(["render", "webook"], "did you mean webhook?", id="word-of-a-command"),
-        pytest.param(["why", "exceded-quota"], "did you mean exceeded-quota?", id="code"),
-        pytest.param(["why", "json-syntax"], "The gate cannot read the request", id="code-of-a-body"),
+        pytest.param(["explain", "exceded-quota"], "did you mean exceeded-quota?", id="code"),
+        pytest.param(["explain", "json-syntax"], "The gate cannot read the request", id="code-of-a-body"),
         pytest.param(["serve", "--window-s", "abc"], "not 'abc'; write for example 135 (seconds)", id="not-a-number"),
         pytest.param(["serve", "--window-s", "-5"], "not '-5'; write for example 135 (seconds)", id="below-zero"),
         pytest.param(

@@ -55,7 +55,6 @@ class Checks:
     ) -> None:
         self.found: Violation | None = None
         self._reference = reference
-        self._stood_s = 0.0
         self._objects = objects
         self._alone = alone
         self._views = Views(reference)
@@ -81,18 +80,10 @@ class Checks:
         """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
         self._excuses.grew(now_s, version, before, after, by)
 
-    def stood_still(self, for_s: float) -> None:
-        """For so long no gate followed writes under way: they were in a handover, which keeps the seconds left."""
-        self._stood_s += for_s
-
-    def gates_s(self, now_s: float) -> float:
-        """The time by which gates let writes end."""
-        return now_s - self._stood_s
-
     def asked(self, now_s: float, question: Question) -> None:
         """A gate is about to be asked about a write. A dry run takes no room, nor does an object at Envoy."""
         if not question.dry and not question.is_undecided:
-            self._lately.asked(self.gates_s(now_s), question.promise)
+            self._lately.asked(now_s, question.promise)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -145,7 +136,7 @@ class Checks:
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
         elif decision.verdict is Verdict.DENY:
-            for what in self._lately.refused(self.gates_s(at_s), self.gates_s(now_s), now_s, decision, question):
+            for what in self._lately.refused(at_s, now_s, decision, question):
                 self.broken("never in the way of less", what)
 
     def _object(self, at_s: float, decision: Decision, question: Question, known: Horizon) -> None:
@@ -164,7 +155,7 @@ class Checks:
             self.broken("on Envoy a write is a count", f"{decision.id} is an object, and got {decision.reason}")
 
     def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        asks = self._lately.asks_beside(self.gates_s(now_s), now_s, promise)
+        asks = self._lately.asks_beside(now_s, promise)
         if asks <= PENDING_PER_TREE:
             what = f"{decision.id} was refused for {asks} writes under its quotas"
             self.broken("a flood ends for its sender alone", what)
@@ -182,7 +173,7 @@ class Checks:
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
         pending = self._excuses.charged_by(by, at_s)
-        if not promise.creates and not self._lately.is_made(self.gates_s(at_s), own):
+        if not promise.creates and not self._lately.is_made(at_s, own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         views, near = list(self._views.believable(horizon)), self._reference.views_near(CLOCKS_S)
@@ -232,7 +223,7 @@ class Checks:
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
     def _charged_still(self, promise: Promise, states: Iterable[State]) -> set[State]:
-        others = self._lately.beside(self.gates_s(self._views.last[0]), promise)
+        others = self._lately.beside(self._views.last[0], promise)
         known = {*states, self._lately.last(promise.key)}  # also of one that is gone
         ends = (judge.landed(one, other) for one in known for other in others)
         return {one for one in ends if one is not None}
@@ -285,7 +276,7 @@ class Checks:
             return False
         late = self._views.horizon(at_s)
         since = known_of(promise.key, lambda collection: max(known(collection), late(collection)))
-        per_pod_m = self._lately.dearest_m(self.gates_s(now_s), promise.key)
+        per_pod_m = self._lately.dearest_m(now_s, promise.key)
         return all(
             one is not None
             and promise.replicas <= one.replicas
@@ -297,9 +288,9 @@ class Checks:
         """The API server has stored something."""
         if collection in COUNTED:
             key = workload_of(key)
-            one, at_s = self._reference.workload(key), self.gates_s(now_s)
+            one = self._reference.workload(key)
             self._been.setdefault(key, Past()).is_now(version, one)
-            self._lately.wrote(at_s, key, one, is_replica_set=collection == REPLICA_SET.collection)
+            self._lately.wrote(now_s, key, one, is_replica_set=collection == REPLICA_SET.collection)
         self._views.wrote(now_s, version, collection, key)
 
 

@@ -215,26 +215,24 @@ class Lately:
             found.remove(promise)
         return found
 
-    def refused(
-        self, asked_s: float, at_s: float, now_s: float, decision: Decision, question: Question
-    ) -> Iterator[str]:
+    def refused(self, asked_s: float, now_s: float, decision: Decision, question: Question) -> Iterator[str]:
         """What is wrong with a refusal for quota. The write, asked at ``asked_s``, counts for itself, and from now on
         for less long."""
         asked = _asked(asked_s + self._memory_s, question.promise)
         if question.dry:
             self._tops.append(asked)
-        yield from self._fits(at_s, now_s, decision)
+        yield from self._fits(now_s, decision)
         self._tops.remove(asked)
         if not question.dry:
-            self._tops.append(_asked(at_s + self._refused_s, question.promise))
+            self._tops.append(_asked(now_s + self._refused_s, question.promise))
 
-    def _fits(self, at_s: float, now_s: float, decision: Decision) -> Iterator[str]:
+    def _fits(self, now_s: float, decision: Decision) -> Iterator[str]:
         """Quotas that were short by the decision, and where all that was asked lately would fit."""
-        self._tops = [one for one in self._tops if one.until_s >= at_s]
+        self._tops = [one for one in self._tops if one.until_s >= now_s]
         tops: dict[Key, State] = {}
         tiers: dict[Key, set[str]] = {}
         last = {**self._last, **self._reference.workloads()}
-        for one in self._tops + [_most(at_s, key, state) for key, state in last.items()]:
+        for one in self._tops + [_most(now_s, key, state) for key, state in last.items()]:
             claim_gi = CLAIM_GI if is_left(one.key) else last[one.key].claim_gi
             top = tops.get(one.key, State(0, 0, "", claim_gi))
             tops[one.key] = top._replace(
@@ -244,7 +242,7 @@ class Lately:
                 members=Members(claims=max(top.members.claims, one.claims)),
             )
             tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
-        self._join(at_s, tops, tiers)
+        self._join(now_s, tops, tiers)
         horizon = self._views.horizon(now_s)
         near = self._reference.views_near(CLOCKS_S)
         views = [*self._views.believable(horizon), *near]
@@ -273,9 +271,9 @@ class Lately:
                 dearest = max(tops[owner].cpu_m, tops[key].cpu_m + tops[key].side_m)
                 tops[owner] = tops[owner]._replace(cpu_m=dearest)
 
-    def asks_beside(self, at_s: float, now_s: float, promise: Promise) -> int:
+    def asks_beside(self, now_s: float, promise: Promise) -> int:
         """How many writes were asked under quotas that cover this workload too."""
-        while self._asks and self._asks[0][0] < at_s - self._memory_s:
+        while self._asks and self._asks[0][0] < now_s - self._memory_s:
             self._asks.popleft()
         asks = Counter(key for _, key in self._asks)
         near: set[Key] = set()

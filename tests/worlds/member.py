@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +18,6 @@ from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.serve.servers.ext_authz import Checks
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
-from extauthz.serve.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.serve.service.loading import load
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -161,45 +159,18 @@ class ReadsLate:
         return admission.read(body, shapes=shapes)
 
 
-class Handover:
-    """Keeps a gate's handover, as the text of the file.
+class Member:
+    """One life of one gate, from its start to its end.
 
     Args:
-        stood_still: told for how long the writes in it ended for nobody.
+        is_first: nothing was allowed before it, so that a ledger in memory holds nothing.
     """
 
-    def __init__(self, clock: Callable[[], float], stood_still: Callable[[float], None]) -> None:
-        self._clock = clock
-        self._stood_still = stood_still
-        self._left_s = clock()
-        self._run = 0
-        self._text = json.dumps(left([], "0"))
-
-    def __str__(self) -> str:
-        return "memory"
-
-    def take(self) -> Taken:
-        """As of a file."""
-        taken, self._text = parsed(self._text, str(self._run)), json.dumps(RUNNING)
-        self._run += 1
-        if taken.unclean is None:
-            self._stood_still(self._clock() - self._left_s)
-        return taken
-
-    def leave(self, pending_writes: Sequence[Record], line: Record | None = None) -> None:
-        """As in a file."""
-        self._left_s = self._clock()
-        self._text = json.dumps(left(pending_writes, str(self._run), line))
-
-
-class Member:
-    """One life of one gate, from its start to its end."""
-
-    def __init__(self, name: str, wiring: Wiring, link: Link, handover: Handover | None) -> None:
+    def __init__(self, name: str, wiring: Wiring, link: Link, *, is_first: bool = False) -> None:
         self.name = name
         self.process = wiring.loop.process(name)
         self.stop = asyncio.Event()
-        """Whether it was told to stop, and hands over."""
+        """Whether it was told to stop."""
         self.log = TraceLog(name, wiring.tell)
         self.metrics = CountedMetrics(self._end)
         self._aside = ReadsLate()
@@ -212,14 +183,16 @@ class Member:
             self.metrics,
             wiring.loop.time,
             wiring.ids,
-            handover,
             wiring.store,
             policies=enlisted(self.odd) if self.odd is not None else (),
             wall=wall,
             record=self._files,
             name=name.partition(".")[0],
         )
-        self.assembly = Assembly(wiring.settings, around)
+        settings = wiring.settings
+        if is_first and settings.ledger == "memory":
+            settings = replace(settings, on_unclean_start="allow")
+        self.assembly = Assembly(settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
         self._clock = wiring.loop.time
         self._stopped_s = self._resumed_s = float("-inf")

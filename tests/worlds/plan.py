@@ -20,7 +20,7 @@ FAULTS: Mapping[str, str] = {
     "unheard": "the access log comes late or not at all",
     "crash": "gates are killed at any of their awaits, and started again",
     "pause": "gates are stopped for a while, and go on",
-    "handover": "gates are stopped cleanly and started again",
+    "halt": "gates are stopped cleanly and started again",
     "again": "gates are killed, and killed or stopped again while they may still hold; their ledger is lost before",
     "cut": "operators change the limits of quotas",
     "move": "operators hang quotas under other parents",

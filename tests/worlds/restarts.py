@@ -48,7 +48,7 @@ def pause(world: World, step: Step, random: Random) -> None:
         world.loop.call_later(step.how["for_s"], member.go_on)
 
 
-def handover(world: World, step: Step, random: Random) -> None:
+def halt(world: World, step: Step, random: Random) -> None:
     """Stop a gate cleanly, and start it again."""
     member = world.members[step.how["gate"]]
     if member is not None and _may_leave(member):

@@ -344,7 +344,7 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "partition": _partition,
     "crash": restarts.crash,
     "pause": restarts.pause,
-    "handover": restarts.handover,
+    "halt": restarts.halt,
     "restart": restarts.restart,
     "delete-ledger": restarts.delete_ledger,
     "edit-ledger": restarts.edit_ledger,

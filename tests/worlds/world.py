@@ -19,7 +19,7 @@ from tests.worlds.clients import W_S, Client
 from tests.worlds.connection import Link, Odds
 from tests.worlds.judge import Key
 from tests.worlds.loop import VirtualLoop
-from tests.worlds.member import WRITES_AT_MOST, Handover, Member, Wiring, settings
+from tests.worlds.member import WRITES_AT_MOST, Member, Wiring, settings
 from tests.worlds.objects import CPUS, KINDS, REPLICA_SET, word_of, workload_of
 from tests.worlds.plan import Plan
 from tests.worlds.policies import Odd
@@ -27,8 +27,8 @@ from tests.worlds.reference import CLAIMS, NAMESPACES, QUOTAS, ReferenceModel, o
 from tests.worlds.server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
-"""How long a pending write may live at most, not counted while it is in a handover. Its landing window may begin again
-with each gate that sees it first. Then a read ends it, which may have to be tried again."""
+"""How long a pending write may live at most. Its landing window may begin again with each gate that sees it first. Then
+a read ends it, which may have to be tried again."""
 
 HEARD_S = 1.0
 """How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
@@ -105,10 +105,6 @@ class World:
             self._ahead_s,
             record,
         )
-        in_memory = plan.ledger == "memory"
-        self._handovers = [
-            Handover(self.loop.time, self.checks.stood_still) if in_memory else None for _ in range(plan.gates)
-        ]
         self.links = [
             Link(self.random(f"link {one}"), self._odds(), streams_lists=plan.seed % 7 != 0)
             for one in range(plan.gates)
@@ -167,7 +163,8 @@ class World:
     def start(self, number: int) -> Member:
         """Start a gate."""
         name = f"gate{number}.{next(self._lives)}"
-        member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
+        is_first = self.members[number] is None
+        member = self.members[number] = Member(name, self._wiring, self.links[number], is_first=is_first)
         return member
 
     def live(self) -> list[Member]:

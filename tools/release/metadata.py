@@ -59,7 +59,7 @@ def krew_manifest(version: str, url: str, sha256: str) -> str:
             "version": f"v{version}",
             "homepage": url.partition("/releases/")[0],
             "shortDescription": "Ask the quota gate extauthz: who uses what, what fits, why not",
-            "description": "explain, check, headroom and top of WorkspaceQuotas, and doctor.\n",
+            "description": "explain, check and top of WorkspaceQuotas, and doctor.\n",
             "caveats": "It needs uv or pipx, and Python 3.11 to 3.14.\n",
             "platforms": [{"selector": system, "uri": url, "sha256": sha256, "bin": "kubectl-wsq"}],
         },

@@ -25,7 +25,7 @@ GENERATED = ("kubernetes/client", "kubernetes/aio/client")
 LOADED_ONLY = "envoy"
 EXTENSIONS = "cel_expr_python/ext"
 UNREAD = {".c", ".h", ".pyi", ".pxd", ".pyx"}
-ENTRANCES = ("serve", "check", "doctor", "explain", "headroom", "top")
+ENTRANCES = ("serve", "check", "doctor", "explain", "top")
 """Commands whose modules are compiled."""
 LOADS = """
 import sys

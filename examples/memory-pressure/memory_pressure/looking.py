@@ -97,7 +97,9 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> WatchedMemo
 
 def load(path: Path) -> PressureOptions:
     """The options of a file. Raises FilesError with everything that is wrong."""
-    placed = [one for each in content.read(path) for one in objects(each)]
+    placed, problems = objects(content.read(path))
+    if problems:
+        raise FilesError(problems)
     if len(placed) != 1:
         raise FilesError([_one_object(path, placed)])
     try:

@@ -1,4 +1,4 @@
-"""Flags of ``top``, ``headroom`` and ``check``: what is asked, where their answers come from, and what ``--server`` is
+"""Flags of ``top`` and ``check``: what is asked, where their answers come from, and what ``--server`` is
 shown by who asks."""
 
 from __future__ import annotations
@@ -143,42 +143,17 @@ def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add(parser)
 
 
-HEADROOM = """\
-Says how many replicas a workload may have, and which quota stands in the way of one more. It is a look and no promise:
-it reserves nothing."""
-
-HEADROOM_EPILOG = """\
-examples:
-  extauthz headroom deploy/web -n shop --quotas quotas/ --state state.yaml
-  extauthz headroom deploy/web -n shop --server http://127.0.0.1:9192
-  extauthz headroom -f deployment.yaml -n shop          (a gate in the cluster, by kubectl port-forward)
-
-exit codes: 0 at least one replica more fits, 1 none does, 64 wrong usage, 65 a file is wrong, 69 no server, or it does
-not know the workload, or would refuse it at any size"""
-
-
-def add_headroom(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``headroom``."""
-    parser = commands.add_parser("headroom", description=HEADROOM, epilog=HEADROOM_EPILOG)
-    parser.add_argument("workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web.")
-    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
-    parser.add_argument(
-        "-f",
-        "--filename",
-        metavar="FILE",
-        help="In place of KIND/NAME a manifest of a workload that does not exist yet, or is to be changed; - reads "
-        "standard input.",
-    )
-    add(parser)
-
-
 CHECK = """\
 Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
 workload and the count that it should get, a request as it would come over the wire, or (-f) whole objects, each by
-itself. Of these each gets a line, with the sentence if it is refused; objects without replicas are left out."""
+itself. Of these each gets a line, with the sentence if it is refused; objects without replicas are left out.
+
+Of a workload without --replicas it says how many it may have, and which quota stands in the way of one more. It is a
+look and no promise: it reserves nothing."""
 
 CHECK_EPILOG = """\
 examples:
+  extauthz check deploy/web -n shop                     (how many fit; a gate in the cluster, by kubectl port-forward)
   extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
   extauthz check deploy/web -n shop --replicas 9 --server http://127.0.0.1:9192
   extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
@@ -191,17 +166,18 @@ examples:
       --header content-type:application/merge-patch+json --body - -o json
 
 exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
-69 no server. Of several objects: 1 if any is denied, else 2 if any is unavailable"""
+69 no server, or it does not know the workload. Of several objects: 1 if any is denied, else 2 if any is unavailable.
+Without --replicas: 0 at least one replica more fits, 1 none does"""
 
 
 def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check``."""
     parser = commands.add_parser("check", description=CHECK, epilog=CHECK_EPILOG)
-    parser.add_argument(
-        "workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
-    )
+    parser.add_argument("workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web.")
     parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
-    parser.add_argument("--replicas", type=int, metavar="N", help="The count that the workload should get.")
+    parser.add_argument(
+        "--replicas", type=int, metavar="N", help="The count that the workload should get. Without it: how many fit."
+    )
     parser.add_argument(
         "-f",
         "--filename",

@@ -80,7 +80,10 @@ def _client_path(group: argparse._ArgumentGroup) -> None:
 
 def _cluster(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="An administrator's, straight at the API server."
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="An administrator's, straight at the API server. In a pod that is told nothing else: its own account.",
     )
     group.add_argument(
         "--service", type=_namespaced, metavar="NAMESPACE/NAME", help="The gate's Service, for its port and topology."

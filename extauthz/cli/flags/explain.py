@@ -14,7 +14,10 @@ Says why an autoscaler leaves a workload at its count, or where it takes it next
 by step, as the controller does it. It knows HorizontalPodAutoscalers (hpa/NAME), Knative's own autoscaler (kpa/NAME, or
 ksvc/NAME for a Service) and KEDA (scaledobject/NAME). Then it says what would have to change for one replica more, and
 what the quota says. A step is `certain` if it follows from the objects, and `likely` if it needs what only the
-controller remembers, or pods and metrics that are not given. It only reads."""
+controller remembers, or pods and metrics that are not given. It only reads.
+
+Of the reason of a decision it says what it means, who can cure it, and how. That is the field `reason` of the log, of
+the API and of `check`, and of a refusal by Envoy `details.causes[0].reason`."""
 
 
 EPILOG = f"""\
@@ -28,6 +31,7 @@ examples:
   extauthz explain ksvc/hello -n shop
   extauthz explain kpa/hello-00001 -n shop --at concurrency=150 --at panic=300
   extauthz explain scaledobject/worker -n shop
+  extauthz explain exceeded-quota
 
 flags of kube-controller-manager (--controller): {", ".join(controller.names())}
 
@@ -40,11 +44,13 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser("explain", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(
         "what",
+        nargs="?",
         type=_what,
-        metavar="KIND/NAME",
-        help="Such as hpa/web, kpa/web, ksvc/web, scaledobject/web, or what they scale: deploy/web.",
+        metavar="KIND/NAME|REASON",
+        help="Such as hpa/web, kpa/web, ksvc/web, scaledobject/web, or what they scale: deploy/web. Or the reason of a "
+        "decision: exceeded-quota. Without it: all reasons.",
     )
-    parser.add_argument("-n", "--namespace", required=True, help="Its namespace.")
+    parser.add_argument("-n", "--namespace", help="Its namespace.")
     where = parser.add_argument_group("where the objects are", "Without --state they are read from the cluster.")
     where.add_argument(
         "--state",
@@ -90,8 +96,10 @@ def _add_what_if(ask: argparse._ArgumentGroup) -> None:
 
 
 def _what(text: str) -> tuple[str, str]:
-    """An autoscaler's kind, or the plural of a workload; and a name."""
+    """An autoscaler's kind, or the plural of a workload; and a name. No kind: a reason."""
     kind, slash, name = text.partition("/")
+    if not slash:
+        return "", text
     if slash and name and kind.lower() in KINDS:
         return KINDS[kind.lower()], name
     return asking.workload(text)[1], name

@@ -1,4 +1,4 @@
-"""Flags of the commands that share none with another: ``demo``, ``week``, ``why`` and ``replay``."""
+"""Flags of the commands that share none with another: ``demo`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -25,74 +25,37 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
 
 
-WEEK = """\
-Sums the record of gates (serve --record), or their log (JSON): what was refused, and what Enforce would have refused in
-mode Audit, of whom and how often. So it shows before a quota is enforced whom that will meet. Lines of several gates
-may be in any order."""
-
-WEEK_EPILOG = """\
-examples:
-  extauthz week --record record/
-  kubectl logs -n extauthz-system -l app.kubernetes.io/name=extauthz --tail=-1 | extauthz week
-  extauthz week gate.log gate.log.1 --quota acme
-  extauthz week --days 1 -o json < gate.log
-
-exit codes: 0 it is summed, 64 wrong usage, 65 no decision is in it, or the record\ncannot be read"""
-
-
-def add_week(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``week``."""
-    parser = commands.add_parser("week", description=WEEK, epilog=WEEK_EPILOG)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="Logs of gates. Default: standard input.")
-    parser.add_argument("--record", type=Path, metavar="DIR", help="In place of logs: the files of all gates together.")
-    parser.add_argument("--days", type=_days, default=7, metavar="N", help="Up to the newest line. Default: 7.")
-    parser.add_argument("--quota", metavar="NAME", help="Only what this quota has refused, or would have.")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-
-
 def _days(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) <= 3660:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write for example 7")
     return int(text)
 
 
-WHY = """\
-Says what the reason of a decision means, who can cure it, and how. The reason is the field `reason` of the log, of the
-API and of `check`, and of a refusal by Envoy `details.causes[0].reason`. Without a code it lists them."""
-
-WHY_EPILOG = """\
-examples:
-  extauthz why exceeded-quota
-  extauthz why
-
-exit codes: 0 it is known, 64 no such code"""
-
-
-def add_why(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``why``."""
-    parser = commands.add_parser("why", description=WHY, epilog=WHY_EPILOG)
-    parser.add_argument("code", nargs="?", metavar="CODE", help="Such as exceeded-quota.")
-
-
 REPLAY = """\
 Replays the record of gates (serve --record) against quotas: what they would have refused, whose growth, and for how
 long. Without --quotas the recorded ones are in force, with their changes, and each answer is compared with the recorded
-one."""
+one.
+
+--week replays nothing. It sums the record, or logs of gates (JSON): what was refused, and what Enforce would have
+refused in mode Audit, of whom and how often. So it shows before a quota is enforced whom that will meet."""
 
 REPLAY_EPILOG = """\
 examples:
   extauthz replay --record record/ --quotas smaller.yaml
   extauthz replay --record record/ --suggest 99 > quotas.yaml
   extauthz replay --record record/ --quotas quotas.yaml --max-denied-minutes 0 && kubectl apply -f quotas.yaml
+  extauthz replay --week --record record/
+  kubectl logs -n extauthz-system -l app.kubernetes.io/name=extauthz --tail=-1 | extauthz replay --week
+  extauthz replay --week gate.log gate.log.1 --quota acme --days 1 -o json
 
-exit codes: 0 it is replayed, 1 more is denied than --max-denied-minutes, 64 wrong usage, 65 the record or the quotas
-cannot be read, 70 a bug: a grant has taken a quota above its limit"""
+exit codes: 0 it is replayed, or summed, 1 more is denied than --max-denied-minutes, 64 wrong usage, 65 the record, the
+quotas or a log cannot be read, or a log holds no decision, 70 a bug: a grant has taken a quota above its limit"""
 
 
 def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``replay``."""
     parser = commands.add_parser("replay", description=REPLAY, epilog=REPLAY_EPILOG)
-    parser.add_argument("--record", type=Path, required=True, metavar="DIR", help="Files of all gates together.")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="Files of all gates together.")
     parser.add_argument(
         "--quotas",
         type=Path,
@@ -115,6 +78,11 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--hours", type=Path, metavar="FILE", help="Write CSV: hours of CPUs, GiB and devices, by quota and workload."
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
+    sums = parser.add_argument_group("sums")
+    sums.add_argument("--week", action="store_true", help="Sum what was refused.")
+    sums.add_argument("logs", nargs="*", metavar="LOG", help="In place of --record. Default: standard input.")
+    sums.add_argument("--days", type=_days, default=7, metavar="N", help="Up to the newest line. Default: 7.")
+    sums.add_argument("--quota", metavar="NAME", help="Only what this quota has refused, or would have.")
 
 
 def _time(text: str) -> float:

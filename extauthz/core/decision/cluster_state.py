@@ -150,7 +150,7 @@ class ClusterState:
         for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
             self.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
         for device_class in {*ledger.pod_costs.extended, *state.device_classes}:
-            self.observe_device_class(device_class, state.device_classes.get(device_class, ""))
+            self.observe_device_class(device_class, state.device_classes.get(device_class))
         self.observe_default_storage_class(state.default_storage_class)
         known = {*ledger.coverage.namespaces, *ledger.pod_costs.namespaces}
         for name in {*known, *state.namespaces, *state.limit_ranges, *state.claim_templates}:

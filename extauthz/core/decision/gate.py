@@ -14,7 +14,7 @@ resize of one of its pods, or a workload that is about to join its family. Both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,11 +23,10 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.pending_writes import UNCOVERED
+from extauthz.core.ledger.pending_writes import UNCOVERED, held_by
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,
@@ -64,48 +63,14 @@ some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
 
 MAX_BYTES_UNCOVERED = 128 * 1024
 """The same of all workloads without a quota: a quarter of what a ledger object takes. The room is of those that have
-one."""
+one. Where no quota may cover a namespace, half of it: what is beyond that passes, and is not followed."""
 
 MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
 """The same for all, so that no tenant by itself can use it up."""
 
 
-class HandoverError(ValueError):
-    """A record of a handover cannot be read. Then a recovery hold begins, as after a crash."""
-
-
 class Gate(ClusterState):
     """Quotas, cluster and ledger behind one ``decide``."""
-
-    # Pending writes are handed from a clean stop to the next start (design.md L5).
-
-    def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
-        """Live pending writes as JSON-ready records. Times are seconds left: the next start has another clock."""
-        return [
-            {**pending_record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
-            for ref, pending_write in self.ledger.pending
-        ]
-
-    def import_pending_writes(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
-        """Take over the pending writes of a clean stop.
-
-        Raises:
-            HandoverError: a record is not one that ``export_pending_writes`` wrote; the ledger then holds those before
-                it.
-        """
-        for number, one in enumerate(records):
-            left_s = one.get("left_s")
-            try:
-                if not isinstance(left_s, int | float):
-                    raise pending_record.RecordError("left_s must be a number of seconds")
-                ref, pending_write = pending_record.load(one, now_s + left_s, now_s)
-                if self.ledger.pending.follows(pending_write.id):
-                    raise pending_record.RecordError(f"there is another pending write {pending_write.id}")
-            except pending_record.RecordError as error:
-                raise HandoverError(f"pending write {number}: {error}") from error
-            self.ledger.adopt(ref, pending_write)
-
-    # Deciding.
 
     def decide(
         self,
@@ -262,7 +227,7 @@ def _uncovered(asked: Case) -> Decision:
     """
     why, evidence = "no quota covers this namespace", Evidence(uncovered=True)
     answer, proposal = asked.answer(Verdict.ALLOW, "no-quota", why, asked.write.replicas, evidence), _weighed(asked)
-    if isinstance(full(asked, proposal, FITS), Decision):
+    if _bound_met(asked, proposal) is not None:
         return answer
     recorded = record(asked, proposal, FITS)
     return answer._replace(todo=recorded.todo, pending_write=recorded.id)
@@ -371,12 +336,29 @@ def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
         return Recorded("", COMMIT, twin.id)
-    if pending_write.labels:  # no count alone
-        pending_write.held_bytes = held_by(pending_write)
+    if asked.lowers and _bound_met(asked, proposal) is not None:
+        return Recorded("", COMMIT, _pinned(asked, proposal))
     ledger.record(proposal, pending_write)
     if grounds.growth is not None:
         asked.state.policies.reserve(grounds.growth)
     return Recorded("", COMMIT, pending_write.id)
+
+
+def _pinned(asked: Case, proposal: Proposal) -> str:
+    """Follow a count that takes no room, where no more writes are followed. Returns the id of what stands for it.
+
+    That is one count for the workload, as high as what is observed, and bound to no version. So it stands for every
+    lower one, and there are no more of them than there are workloads.
+    """
+    assert asked.observed is not None, "it is lower than that"
+    ledger = asked.state.ledger
+    pin = replace(asked.pending_write, replicas=asked.observed.replicas, precondition=NO_PRECONDITION)
+    for one in (proposal.entry.pending_writes or {}).values():
+        if one.effect == pin.effect:
+            ledger.pending.renew(one, pin.expires_s)
+            return one.id
+    ledger.record(ledger.propose(asked.ref, pin, asked.expected, asked.entry), pin)
+    return pin.id
 
 
 def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:
@@ -398,11 +380,9 @@ def _names(rows: Sequence[Shortage | Unspecified]) -> str:
 
 
 def full(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
-    """The refusal of one more write where that would be too many, and no pending write stands for it too."""
-    if asked.free or _twin(asked.pending_write, proposal) is not None:
-        return grounds
+    """The refusal of one more write where that would be too many. Less is never refused."""
     found = _bound_met(asked, proposal)
-    if found is None:
+    if found is None or asked.lowers:
         return grounds
     reason, whose = found
     latest = sentences.about(asked.state.policy.window_s)
@@ -424,10 +404,13 @@ def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | Non
 
 
 def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
-    """The code of the bound that is met, and whose writes they are; ``None``: none is met.
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met, or nothing is recorded, or a
+    pending write stands for it too.
 
     Nobody has more pending writes than there are in all.
     """
+    if asked.free or _twin(asked.pending_write, proposal) is not None:
+        return None
     policy, ledger, pending_write = asked.state.policy, asked.state.ledger, asked.pending_write
     live = proposal.entry.pending_writes or {}
     is_one_too_many = _is_one_too_many(pending_write, live, policy.max_intents_per_workload)
@@ -442,24 +425,23 @@ def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
         for root in proposal.step.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
-    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.labels else None
+    more = held_by(asked.ref, pending_write, proposal.step.after.envelope_in)
+    return _memory_met(asked, proposal, more) if more else None
 
 
-def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str] | None:
-    """The same of what changes hold in memory. A write of a count alone is never refused for it."""
+def _memory_met(asked: Case, proposal: Proposal, more: int) -> tuple[str, str] | None:
+    """The same of what writes hold. A count that a quota covers is never refused for it."""
+    ledger = asked.state.ledger
+    has_quota = ledger.coverage.namespaces[asked.ref.namespace].covered
+    most = {"": MAX_BYTES_UNCOVERED if has_quota else MAX_BYTES_UNCOVERED // 2}
     for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
-        if held + more > (MAX_BYTES_IN_QUOTA if quota else MAX_BYTES_UNCOVERED):
+        if held + more > most.get(quota, MAX_BYTES_IN_QUOTA):
             whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
             return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
     if ledger.pending.bytes_held + more > MAX_BYTES:
         return "too-many-bytes", f"{ledger.pending.bytes_held // 1024} KiB of changes"
     return None
-
-
-def held_by(pending_write: PendingWrite) -> int:
-    """Bytes of the templates and labels that it may leave. A write of a count alone holds none worth a bound."""
-    return sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
 
 
 def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrite], most: int) -> bool:

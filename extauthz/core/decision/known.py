@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.footprint import FootprintError
+from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry, PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Proposal
@@ -102,6 +102,13 @@ class Case(NamedTuple):
         """A smaller count may be asked for: it is no pod, and its kind has a scale."""
         shapes = self.state.shapes.get(self.ref[:2], {})
         return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
+
+    @property
+    def lowers(self) -> bool:
+        """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
+        count, observed = self.pending_write.replicas, self.observed
+        is_count = self.pending_write.counts_alone and not self.resizes
+        return is_count and observed is not None and count is not None and count <= observed.replicas
 
     @property
     def alters(self) -> bool:
@@ -195,7 +202,7 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     if made is not None:
         labels = (made.labels,)
         if made.template is not None:  # else it is a custom resource: its pods say what it costs
-            takes_up = state.ledger.ownership.strays(ref, made) if creates else ()
+            takes_up = state.ledger.ownership.adoptable(ref, made) if creates else ()
             templates = tuple(dict.fromkeys((made.template, *takes_up)))
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
@@ -308,7 +315,10 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
         held.append(costs.per_pod(namespace, seen.observed.template))
     wanted = costs.per_pod(namespace, resize.after)
     added = {key: amount - min(one.get(key, 0) for one in held) for key, amount in wanted.items()}
-    return {key: amount for key, amount in added.items() if amount > 0}
+    root = seen.root if seen is not None else None
+    is_price = root is not None and root.observed is not None and root.observed.by_pods
+    count = max(root.top_replicas(), 1) if root is not None and is_price else 1  # each replica costs what that pod does
+    return {key: count * amount for key, amount in added.items() if amount > 0}
 
 
 # What is not known, and what the gate does about it (design.md rule 6).
@@ -467,8 +477,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         why = f"cannot read the limits of quota {', '.join(growth.illegible)}"
         yield _NotKnown(policy.on(Unknown.STALE, concerned or grown, who), "illegible-quota", why)
     if proposal.step.after.unknown:
-        setting = policy.on(Unknown.FOOTPRINT, grown, who)
-        yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
+        unseen = UNSEEN_CLASS in proposal.step.after.envelope.amounts
+        why = f"does not know what one of its pods costs{': it has not seen their RuntimeClass' if unseen else ''}"
+        yield _NotKnown(policy.on(Unknown.FOOTPRINT, grown, who), "unknown-footprint", why)
     if growth.unknown_devices:
         why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)

@@ -27,7 +27,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects import custom, fields, workloads
+from extauthz.core.objects import custom, fields, jobs
 from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import described, described_pod, interned, pod_template
@@ -265,7 +265,7 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None)
     elif ref[:2] == PODS:
         found = described_pod(given)
     else:
-        found = workloads.described_job(given) if ref[:2] == JOBS else described(ref.resource, given)
+        found = jobs.described(given) if ref[:2] == JOBS else described(ref.resource, given)
     size = len(found.template.text) if found.template is not None else 0
     if size + len(found.labels) + len(found.selector or "") + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
         raise _too_much()

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
+from extauthz.core import numbers
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.kinds import BY_PATH, GATED
 from extauthz.core.model import (
@@ -461,7 +462,6 @@ def operations(body: Tree) -> list[dict[str, Tree]]:
 
 _RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
 
-_UINT64_DIGITS = 20
 
 _MAX_UID = 253
 """The API server's uids have 36 characters. A longer one is not kept."""
@@ -524,8 +524,7 @@ def _precondition(version: Tree, uid: str | None = None) -> Precondition:
 
 def _number(version: Tree) -> int:
     """Versions are compared as numbers (``ObjectResourceVersion``). Zero asks for nothing. Others are refused."""
-    readable = type(version) is str and version.isascii() and version.isdecimal() and len(version) <= _UINT64_DIGITS
-    return int(version) if readable else 0
+    return (numbers.whole(version) or 0) if type(version) is str else 0
 
 
 MAX_BYTES = 16 * 1024

@@ -19,9 +19,12 @@ from extauthz.core.resources import is_device
 
 
 class Shared(dict[str, int]):
-    """Amounts that many workloads have, nano-units by quota key. Nobody changes them, so they can be a key."""
+    """Amounts that many workloads have, nano-units by quota key. Nobody changes them, so they can be a key: each is
+    equal to itself alone, as whoever has equal amounts shares one (``PodCosts``)."""
 
     __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
@@ -31,7 +34,7 @@ class Product(NamedTuple):
     replicas: int
     per_pod: Amounts
     """Nano-units by quota key."""
-    beside: Amounts = MappingProxyType({})
+    extra: Amounts = MappingProxyType({})
     """What is added for this very count, nano-units."""
 
 
@@ -73,11 +76,11 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     """The highest cost of ``products`` for each key, and ``per_object`` once."""
     top = 0
     amounts: dict[str, int] = {}
-    for replicas, per_pod, beside in products:
+    for replicas, per_pod, extra in products:
         if replicas > top:
             top = replicas
         cost = {key: amount for key, each in per_pod.items() if (amount := replicas * each)}
-        for key, amount in beside.items() if beside else ():
+        for key, amount in extra.items() if extra else ():
             cost[key] = cost.get(key, 0) + amount
         if not amounts:
             amounts = cost
@@ -504,35 +507,39 @@ class Accounts:
         return copy
 
     def move(self, before: Position, after: Position) -> None:
-        """Count ``before`` out and ``after`` in."""
+        """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
+        nodes = _either(before.envelope_in, after.envelope_in)
+        if not (self._is_followed or _is_rare(before, after)):
+            self._move(before, after, nodes)
+            return
+        saved = {node: account.copy() for node in nodes if (account := self._accounts.get(node)) is not None}
+        unknown = set(self._unknown)
+        try:
+            self._move(before, after, nodes)
+            if self._is_followed:
+                self._follow(nodes)
+        except Exception:
+            self._accounts = {node: one for node, one in self._accounts.items() if node not in nodes} | saved
+            self._unknown = unknown
+            raise
+
+    def _move(self, before: Position, after: Position, nodes: Nodes) -> None:
+        """All sums are worked out before the first is put down."""
         if _only_reserves(before, after):
             self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
-        is_rare = any(at.unknown or at.takes_unknown_devices or at.strays for at in (before, after))
-        nodes = _either(before.envelope_in, after.envelope_in)
-        for node in nodes:
-            account = self._accounts.get(node)
-            if account is None:
-                account = self._accounts[node] = Account(node)
+        moves = [(self._accounts.get(node) or Account(node), node) for node in nodes]
+        sums = [_sums(account, node, before, after) for account, node in moves]
+        is_rare = _is_rare(before, after)
+        for (account, node), (used, reserved, workloads) in zip(moves, sums, strict=True):
+            self._accounts[node] = account
+            account.used |= used
+            if reserved:
+                account.reserved = {**account.reserved, **reserved}
+            account.workloads += workloads
             if is_rare:
                 self._count_rare(node, account, before, -1)
                 self._count_rare(node, account, after, 1)
-            if before.used_in is not after.used_in:
-                account.workloads += (node in after.used_in) - (node in before.used_in)
-            (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
-            used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
-            for key in node.hard:
-                used = used_more.get(key, 0)
-                charged = charged_more.get(key, 0)
-                if used:
-                    account.used[key] = account.used.get(key, 0) + used
-                    assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
-                if charged != used:
-                    reserved = account.own_reserved()
-                    reserved[key] = reserved.get(key, 0) + charged - used
-                    assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-        if self._is_followed:
-            self._follow(nodes)
 
     def _count_rare(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
         """Count so many times more what few positions have: an unknown cost, and quotas that they may leave."""
@@ -567,16 +574,18 @@ class Accounts:
 
     def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
         """``move`` for nearly every grant, and for its end: only the envelope changes."""
+        totals: list[tuple[dict[str, int], str, int]] = []
         for node in nodes:
             if node.audits:
                 continue
             reserved = self._accounts[node].own_reserved()
             for key in node.hard:
                 if key in changes:
-                    reserved[key] = total = reserved.get(key, 0) + changes[key]
+                    total = reserved.get(key, 0) + changes[key]
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-        if self._is_followed:
-            self._follow(nodes)
+                    totals.append((reserved, key, total))
+        for table, key, total in totals:
+            table[key] = total
 
     def _follow(self, nodes: Nodes) -> None:
         """Something has changed in quotas. Ancestors are among them."""
@@ -789,6 +798,29 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     used = at.used if node in at.used_in else NOTHING
     charges = not node.audits and node in at.envelope_in
     return used, at.envelope if charges else used
+
+
+def _sums(
+    account: Account, node: QuotaNode, before: Position, after: Position
+) -> tuple[dict[str, int], dict[str, int], int]:
+    """What is used and reserved of the keys that a move changes, and how many workloads more there are."""
+    (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
+    used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
+    used, reserved = {}, {}
+    for key in node.hard:
+        more, charged = used_more.get(key, 0), charged_more.get(key, 0)
+        if more:
+            used[key] = account.used.get(key, 0) + more
+            assert used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
+        if charged != more:
+            reserved[key] = account.reserved.get(key, 0) + charged - more
+            assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+    return used, reserved, (node in after.used_in) - (node in before.used_in)
+
+
+def _is_rare(before: Position, after: Position) -> bool:
+    """One of them has what few positions have."""
+    return any(at.unknown or at.takes_unknown_devices or at.strays for at in (before, after))
 
 
 def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from extauthz.core.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, REVISIONS, STATEFUL_SETS
+from extauthz.core import numbers
+from extauthz.core.kinds import BY_KEY, DEPLOYMENTS, PODS, PRICED_EACH, REPLICA_SETS, RESIZES, REVISIONS, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pod_costs import Claims
-from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
+from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
 from extauthz.core.objects.fields import selects
 
 
@@ -119,9 +120,6 @@ class PendingWrite:
     joins: tuple[Labels, ...] = ()
     """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
-    held_bytes: int = 0
-    """What ``templates`` and ``labels`` take, as counted when it was decided."""
-
     @property
     def counts_alone(self) -> bool:
         """It changes no template and no label, and brings the object into no family."""
@@ -201,7 +199,8 @@ def is_newer(version: str, than: str) -> bool:
 
     resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
     """
-    return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+    later, earlier = numbers.whole(version), numbers.whole(than)
+    return later is not None and earlier is not None and later > earlier
 
 
 def diagram() -> str:
@@ -215,43 +214,14 @@ def diagram() -> str:
     return "\n".join(["stateDiagram-v2", "    [*] --> open", *lines, "    ended --> [*]"])
 
 
-UNBOUNDED: Final = 2**31
-"""More than any workload has pods."""
-
-
-class Others(NamedTuple):
-    """Pods of one cost that a workload may have in place of its own."""
-
-    cost: Amounts
-    """Of each, nano-units by quota key."""
-    most: int
-    """How many at the most."""
-
-
-def beyond(count: int, each: Amounts, others: Iterable[Others]) -> dict[str, int]:
-    """What ``count`` pods may cost beyond ``count`` of ``each``, as some of them are ``others``. Nano-units by key.
-
-    >>> beyond(5, {"requests.cpu": 2}, [Others({"requests.cpu": 4}, 2), Others({"requests.cpu": 1}, 9)])
-    {'requests.cpu': 4}
-    """
-    dearer = [one for one in others if one.cost is not each]
-    extra: dict[str, int] = {}
-    for key in {key for one in dearer for key in one.cost}:
-        own, left = each.get(key, 0), count
-        for more, most in sorted(((one.cost.get(key, 0) - own, one.most) for one in dearer), reverse=True):
-            if more <= 0 or not left:
-                break
-            taken = min(most, left)
-            left -= taken
-            extra[key] = extra.get(key, 0) + more * taken
-    return extra
-
-
 _SHOWN_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
     DEPLOYMENTS: (REPLICA_SETS, PODS),
     STATEFUL_SETS: (REVISIONS, PODS),
 }
-"""Kind to those whose watches show what its controller has made."""
+"""Kind to those whose watches show what its controller has made. Of every other kind those are the pods."""
+
+_MAKE_NO_PODS: Final = PRICED_EACH | {REVISIONS, RESIZES}
+"""Kinds of which one that is changed has left no pods behind."""
 
 
 @dataclass(slots=True)
@@ -281,7 +251,8 @@ class Rollouts:
         most: int,
         between: Iterable[PendingWrite] = (),
     ) -> LeftTemplates:
-        """Take a step of a workload, of which there were ``most`` pods. What has no status tells nothing of rollouts.
+        """Take a step of a workload, of which there were ``most`` pods. A built-in kind without a status tells nothing
+        of rollouts: it is read from a file.
 
         Args:
             between: what may have been stored in between, and was not shown.
@@ -289,21 +260,24 @@ class Rollouts:
         Returns:
             What it has left and may still run.
         """
-        if ref[:2] not in _SHOWN_BY:
+        if ref[:2] in _MAKE_NO_PODS:
             return ()
         if before is None or after is None or before.uid != after.uid:
             self._left.pop(ref, None)
-            return ()
+            return ()  # another object: nothing makes pods of what the one before it said
+        is_custom = ref[:2] not in BY_KEY
+        if before.resource_version == after.resource_version and is_custom:
+            return self._of(ref)  # nobody wrote it: its pods price it anew
         had = [(most, before.template), *((one.replicas, each) for one in between for each in one.templates)]
-        for count, template in had if after.acted_on is not None else ():
+        for count, template in had if is_custom or after.acted_on is not None else ():
             makes = count or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
             if makes and template not in (None, after.template):
                 assert template is not None
                 self._left.setdefault(ref, []).append(_Left(template))
         for one in self._left.get(ref, ()):
-            if after.acted_on and not one.acted_on:
-                one.acted_on = after.resource_version
-        return self._of(ref)
+            if not one.acted_on and (after.acted_on or (is_custom and after.acted_on is None)):
+                one.acted_on = after.resource_version  # a custom resource need not say what it has acted on
+        return self._of(ref)  # what came before may run as long as it is not shown what does
 
     def reached(self, kind: Kind, version: str) -> list[tuple[WorkloadRef, LeftTemplates]]:
         """The watch of ``kind`` has shown all up to ``version``. Which workloads have less left now, and what."""
@@ -325,7 +299,9 @@ class Rollouts:
         return known
 
     def _is_shown(self, ref: WorkloadRef, one: _Left) -> bool:
-        return bool(one.acted_on) and all(self._has_reached(kind, one.acted_on) for kind in _SHOWN_BY[ref[:2]])
+        return bool(one.acted_on) and all(
+            self._has_reached(kind, one.acted_on) for kind in _SHOWN_BY.get(ref[:2], (PODS,))
+        )
 
     def _has_reached(self, kind: Kind, version: str) -> bool:
         reached = self._reached.get(kind, "")
@@ -350,6 +326,7 @@ class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
     __slots__ = (
+        "adoptable",
         "children",
         "claims",
         "expected",
@@ -360,7 +337,6 @@ class Entry:
         "pods",
         "ref",
         "standing",
-        "strays",
     )
 
     def __init__(self, ref: WorkloadRef) -> None:
@@ -371,8 +347,8 @@ class Entry:
         where it is made, or made anew. Attributes it to its owner until it is observed."""
         self.left: LeftTemplates = ()
         """Templates that it had before this one, and that may still run."""
-        self.strays: tuple[Template, ...] = ()
-        """Those of ReplicaSets that it may take up."""
+        self.adoptable: tuple[Template, ...] = ()
+        """Those of orphaned ReplicaSets that it may adopt."""
         self.pending_writes: dict[str, PendingWrite] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
         """Workloads and revisions that it covers, and pods that may come."""
@@ -442,13 +418,9 @@ class Entry:
         copy.children = {ref: copies[ref] for ref in self.children} if self.children else None
 
     def without_children(self, go: Callable[[Entry], bool]) -> Entry:
-        """A copy without children that ``go``; itself, if none does."""
-        children = self.children or {}
-        stay = {ref: child for ref, child in children.items() if not go(child)}
-        if len(stay) == len(children):
-            return self
+        """A copy without children that ``go``."""
         copy = self._copy()
-        copy.children = stay or None
+        copy.children = {ref: child for ref, child in (self.children or {}).items() if not go(child)} or None
         return copy
 
     def with_claims(self, keep: Callable[[Labels], bool]) -> Entry:
@@ -459,7 +431,17 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in ("expected", "children", "claims", "head", "left", "pending_writes", "observed", "pods", "strays"):
+        for slot in (
+            "expected",
+            "children",
+            "claims",
+            "head",
+            "left",
+            "pending_writes",
+            "observed",
+            "pods",
+            "adoptable",
+        ):
             setattr(copy, slot, getattr(self, slot))
         return copy
 

@@ -1,37 +1,56 @@
-"""The cost of a workload and all that it covers, and the quotas in which it counts."""
+"""What a workload and all that it covers may come to cost, and the quotas in which that counts.
+
+The plain bound: the highest count that may be, times the dearest template that may run, key by key, plus what pods that
+are there hold beyond that. It is finer in one place, for an everyday write: a write of a count *and* a template (an
+object at the webhook) is a pair of its own beside what is observed. Else "fewer and larger pods" would need room for
+the old count of the larger pods. What a user does where the bound is too coarse: first the template, and the count once
+the rollout is done (docs/counting.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
-from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import UNBOUNDED, Entry, Others, PendingWrite, beyond, is_newer
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, stems
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template
+
+_UNBOUNDED: Final = 2**31
+"""More than any workload has pods."""
+
+Templates = list[Template | None]
+Groups = list[tuple[Entry, Observed]]
 
 
 def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
     """Add up ``entry``, which must be a head."""
     observed = entry.observed
     if observed is None and not (entry.pending_writes or entry.children):
-        return NOWHERE
+        return NOWHERE  # nothing is known of it
     if entry.ref[:2] == REVISIONS:
         return NOWHERE  # a revision by itself runs nothing
-    if observed is not None and _only_its_count_may_change(entry):
-        return _plain_position(entry, observed, coverage, pod_costs)
+    counts_alone = observed is not None and _only_its_count_may_change(entry)
+    if observed is not None and counts_alone and _has_equal_pods(entry, observed, pod_costs):
+        return _of_equal_pods(entry, observed, coverage, pod_costs)  # nearly always
     if observed is None and entry.claims:
         entry = _with_claims_of_others(entry, coverage)
-    used_in = coverage.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    used = NOTHING
+    used, pod = NOTHING, None
+    used_in: Nodes = ()
     if observed is not None:
+        used_in = coverage.nodes(entry.ref.namespace, observed.labels)
         products = _observed_products(entry, observed, costs)
         used = charge(products, _per_object(entry, costs, pending=False))
-    envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
-    nodes, strays = _places(entry, coverage, used_in)
-    return Position(used, used_in, envelope, nodes, costs.unknown, strays=strays)
+        pod = _pod_of_each_count(entry, observed, products[0], costs) if counts_alone else None
+    envelope = used
+    if not counts_alone or pod_costs.charge_surge or entry.top_replicas() > used.replicas:
+        envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
+    nodes, may_leave = _places(entry, coverage, used_in)
+    return Position(used, used_in, envelope, nodes, costs.unknown, pod, may_leave)
 
 
 def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
@@ -43,61 +62,57 @@ def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
 def _only_its_count_may_change(entry: Entry) -> bool:
     if entry.pending_writes and not all(pending_write.counts_alone for pending_write in entry.pending_writes.values()):
         return False
-    return not entry.children or not _some_child_has_pending_writes(entry)
+    return not entry.children or not any(child.pends(but=entry) for child in _children(entry))
 
 
-def _some_child_has_pending_writes(entry: Entry) -> bool:
-    return any(
-        child.pending_writes or (child.children and _some_child_has_pending_writes(child)) for child in _children(entry)
-    )
+# The short way.
 
 
-def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
-    """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
-    top = entry.top_replicas()
-    nodes = coverage.nodes(entry.ref.namespace, observed.labels)
+def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
+    """Whether its family has no more pods than it asks for, each at the cost of its template."""
+    if entry.claims or entry.left or entry.adoptable or pod_costs.charge_surge or entry.ref[:2] == JOBS:
+        return False  # something is added to the product
+    if not entry.children and not entry.pods:
+        return True
+    if entry.children and entry.ref[:2] not in SHARE_TEMPLATES:
+        return False  # members with templates of their own
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    has_others = entry.claims or entry.left or entry.strays or pod_costs.charge_surge
-    is_alone = not (entry.children or (entry.pods and entry.ref[:2] in SHARE_TEMPLATES))
-    if not has_others and (is_alone or _is_uniform(entry, observed, pod_costs)):
-        if is_alone and entry.pods:
-            per_object = _per_object(entry, costs, pending=False)
-        else:
-            per_object = count_each(entry.ref, *(entry.children or ()))
-        pod = costs.of_each(top, observed.template)
-        each = pod if pod is not None else {}
-        used = charge_one(observed.replicas, each, per_object)
-        envelope = used.with_count(top, each) if top > observed.replicas else used
-        return Position(used, nodes, envelope, nodes, costs.unknown, pod)
-    products, per_object = _observed_products(entry, observed, costs), _per_object(entry, costs, pending=False)
-    used = envelope = charge(products, per_object)
-    per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
-    by_count = by_count and not beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
-    is_priced = costs.of_each(observed.replicas, observed.template) is not None
-    if pod_costs.charge_surge:
-        top = pod_costs.with_surge(entry.ref, observed, top)
-        by_count = by_count and observed.max_surge is None
-    if top > observed.replicas:
-        envelope = charge([*products, _own(entry, observed, top, costs)], per_object)
-    return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
-
-
-def _is_uniform(owner: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
-    """Whether its family has no more pods than it asks for, each at the cost of its template. Nearly always."""
-    if owner.ref[:2] not in SHARE_TEMPLATES:
-        return False
-    costs = NamespaceCosts(owner.ref.namespace, pod_costs)
     each, count = costs.one(observed.template), 0
-    for child in _children(owner):
+    for child in _children(entry):
         seen = child.observed
-        if seen is None or child.children or child.claims or child.ref[:2] == REVISIONS:
+        if seen is None or child.children or child.claims or child.left or child.ref[:2] == REVISIONS:
             return False
         count += seen.replicas
         if seen.replicas and costs.one(seen.template) is not each:
             return False
-    groups = _pods((owner, *_children(owner)))
-    is_within = count <= observed.replicas and (not groups or _are_within(groups, owner, observed, costs))
-    return is_within and not costs.unknown
+    groups = _pods((entry, *_children(entry)))
+    if count > observed.replicas or sum(seen.replicas for _, seen in groups) > observed.replicas:
+        return False
+    if groups and stems(entry.ref, observed):
+        return False  # its template's cost has claims, which its pods' have not
+    is_equal = all(costs.one(seen.template) is each and not group.claims for group, seen in groups)
+    return is_equal and not costs.unknown
+
+
+def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
+    costs, top = NamespaceCosts(entry.ref.namespace, pod_costs), entry.top_replicas()
+    nodes = coverage.nodes(entry.ref.namespace, observed.labels)
+    each, is_known = _each(top, [observed.template], costs)
+    used = charge_one(observed.replicas, each, count_each(entry.ref, *(entry.children or ())))
+    envelope = used.with_count(top, each) if top > observed.replicas else used
+    return Position(used, nodes, envelope, nodes, costs.unknown, each if is_known else None)
+
+
+def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:
+    """What each replica adds at any count; ``None``: that depends on the count, or is not known."""
+    if entry.claims or own.extra or entry.ref[:2] == JOBS:
+        return None
+    if costs.pod_costs.charge_surge and entry.ref[:2] == DEPLOYMENTS:
+        return None
+    if _dearer_pods(_UNBOUNDED, own.per_pod, _groups(entry), costs):
+        return None  # pods that are there would come to be among those asked for
+    templates = [observed.template, *_running(entry, pending=False)]
+    return own.per_pod if _each(0, templates, costs)[1] else None
 
 
 # What no count changes.
@@ -110,6 +125,8 @@ def _per_object(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Amount
     for one in _family(entry):
         if one.observed is not None or (pending and any(i.creates for i in one.live_pending_writes())):
             _add(amounts, count_each(one.ref))
+    if pending:
+        _add(amounts, _leaving(entry, costs)[0])
     return amounts
 
 
@@ -118,33 +135,24 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
 
     It stays beside whatever else the owner is granted: pods that are there already leave no room for new ones.
     """
-    excess: dict[str, int] = {}
     members = _members(entry)
-    if entry.ref[:2] not in SHARE_TEMPLATES:
+    if members and entry.ref[:2] not in SHARE_TEMPLATES:
+        excess: dict[str, int] = {}
         for member in members:
             _add(excess, _excess(member, costs))
-        if members:
-            return excess  # its own pods are summed up with them
-    groups = _pods((entry, *members))
-    if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, costs):
-        asked = _asked_of_pods(entry, entry.observed, costs)
-        free = costs.pod_costs.surge(entry.observed)
-        dearest = costs.highest(_running(entry)) if free else {}
-        dearer = _dearer(entry, costs) if entry.ref[:2] not in SHARE_TEMPLATES else _sum_of_claims(groups, costs)
-        for key, amount in _sum_of_pods(groups, costs).items():
-            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
-            if above > 0:
-                excess[key] = above
-    return excess
-
-
-def _dearer(owner: Entry, costs: NamespaceCosts) -> dict[str, int]:
-    """What its pods hold beyond its template, as a sidecar or a resize."""
-    template = owner.observed.template if owner.observed is not None else None
-    if template is None:
-        return {}
-    groups = _of_groups(owner, costs)
-    return beyond(sum(one.most for one in groups), costs.one(template), groups)
+        return excess  # its own pods are summed up with its members
+    groups = _groups(entry)
+    if not groups or entry.observed is None:
+        return {}  # nothing is there, or nobody asks for it: then it is no part of a family
+    asked = _asked_of_pods(entry, entry.observed, costs)
+    free = costs.pod_costs.surge(entry.ref, entry.observed)
+    dearest = costs.highest(_running(entry, pending=False)) if free else {}
+    claims = _sum_of_claims(groups, costs)
+    above = {
+        key: max(amount - asked.get(key, 0) - free * dearest.get(key, 0), claims.get(key, 0))
+        for key, amount in _sum_of_pods(groups, costs).items()
+    }
+    return {key: amount for key, amount in above.items() if amount > 0}
 
 
 def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:
@@ -159,32 +167,7 @@ def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> d
     return asked
 
 
-def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
-    groups = [group for owner in owners if owner.pods for group in owner.pods.values()]
-    return [(group, group.observed) for group in groups if group.observed is not None]
-
-
-def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, costs: NamespaceCosts) -> bool:
-    """Whether there are no more pods than replicas, each at the cost of the template, which is that of its own owner.
-
-    Nearly always.
-    """
-    if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
-        return False
-    each = costs.one(observed.template)
-    return all(
-        costs.one(seen.template) is each and not group.claims and _is_as_its_owner_says(group, each, costs)
-        for group, seen in groups
-    )
-
-
-def _is_as_its_owner_says(group: Entry, each: Amounts, costs: NamespaceCosts) -> bool:
-    owner = group.head.observed if group.head is not None else None
-    assert owner is not None, "only a live owner covers"
-    return costs.one(owner.template) is each
-
-
-def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:
+def _sum_of_pods(groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
     total: dict[str, int] = {}
     for _, seen in groups:
         _add(total, costs.one(seen.template), seen.replicas)
@@ -192,7 +175,7 @@ def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) ->
     return total
 
 
-def _sum_of_claims(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:
+def _sum_of_claims(groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
     """What claims of pods have beyond what the pods' templates say: whatever is free for a surge, they are there."""
     total: dict[str, int] = {}
     for group, seen in groups:
@@ -200,183 +183,9 @@ def _sum_of_claims(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) 
     return total
 
 
-def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
-    for key, amount in amounts.items():
-        total[key] = total.get(key, 0) + times * amount
-
-
-# What is observed.
-
-
-def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) -> list[Product]:
-    count = observed.replicas
-    own = _own(entry, observed, count, costs)
-    if not entry.children:
-        return [own]
-    members = _members(entry)
-    shown = [member.observed.replicas for member in members if member.observed is not None]
-    if entry.ref[:2] in SHARE_TEMPLATES and sum(shown) <= count:
-        return [own]  # no revision has a pod that is not in it already
-    return [own, *_of_members(entry, costs, pending=False)]
-
-
-def _own(entry: Entry, observed: Observed, count: int, costs: NamespaceCosts) -> Product:
-    """So many pods of the observed template, and what those beside it cost more that its family has."""
-    each = costs.of_each(count, observed.template) or {}
-    beside = _of_claims(entry, count, (observed.template,), costs)
-    return Product(count, each, _and(beside, beyond(count, each, _others(entry, costs, pending=False))))
-
-
-def _and(beside: Amounts, extra: dict[str, int]) -> Amounts:
-    if not extra:
-        return beside
-    _add(extra, beside)
-    return extra
-
-
-def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Others]:
-    """Pods of its family by what they are: what each pod says, revisions that have pods, what may still run of
-    templates that were left, and what it may take up.
-
-    Args:
-        pending: with what pending writes may make of members.
-    """
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        return []
-    found = _of_groups(entry, costs)
-    for child in _children(entry):
-        seen = child.observed
-        count = child.top_replicas() if pending else seen.replicas if seen is not None else 0
-        found += _of_groups(child, costs)
-        if seen is not None and count:
-            found.append(Others(costs.one(seen.template), UNBOUNDED))
-        if pending:
-            templates = [template for one in child.live_pending_writes() for template in one.templates]
-            found += [Others(costs.one(template), UNBOUNDED) for template in templates]
-    return found + [Others(costs.one(template), UNBOUNDED) for template in (*entry.left, *entry.strays)]
-
-
-def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
-    return [Others(costs.one(seen.template), seen.replicas) for _, seen in _pods((owner,))]
-
-
-def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> list[Others]:
-    """Pods of a template that a write replaces, of which there may be so many."""
-    makes = multiplies_old(entry.ref, most)
-    return [Others(costs.one(template), UNBOUNDED if makes else most)] if makes or most else []
-
-
-def multiplies_old(ref: WorkloadRef, most: int) -> bool:
-    """Whether a higher count may come to meet a template that a write replaces, of which there are so many pods.
-
-    A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
-    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). A StatefulSet's makes
-    new pods of the old revision below a partition, even where there are none (``newVersionedStatefulSetPod`` in
-    ``pkg/controller/statefulset``). So all may have the old template, while there are others nothing makes.
-    """
-    return ref[:2] == STATEFUL_SETS or (ref[:2] in SHARE_TEMPLATES and most > 0)
-
-
-def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
-    return entry.claims.beside(count, templates, costs) if entry.claims else {}
-
-
-def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:
-    """What members have by themselves, each count with its own template, less what a surge leaves uncharged.
-
-    Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
-    """
-    total, count = _sum_of_members(entry, costs, pending=pending)
-    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
-    dearest = costs.highest(_running(entry)) if free else {}
-    charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
-    if charged:
-        yield Product(1, charged)
-    yield Product(count, {})  # keeps the count, for pods whose cost is not known
-
-
-def _sum_of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> tuple[dict[str, int], int]:
-    total: dict[str, int] = {}
-    count = 0
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        _add(total, _sum_of_pods(_pods((entry,)), costs))
-    for member in _members(entry):
-        part = charge(_products(member, costs, pending=pending), {})
-        count += part.replicas
-        _add(total, part.amounts)
-    return total, count
-
-
-def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable[Product]:
-    if pending:
-        return _reachable(entry, costs)
-    return _observed_products(entry, entry.observed, costs) if entry.observed is not None else ()
-
-
-# What may come.
-
-
-def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
-    """Every pair of count and pod that may come together, whichever pending writes land, in whatever order.
-
-    What may land is a count, on any base that it can meet; or an object, on exactly one version. A base is what is
-    observed, or an object that was admitted. Its pods replace those of the bases before it one by one.
-    """
-    pending_writes = entry.live_pending_writes()
-    objects = [one for one in pending_writes if one.replicas is not None and one.templates]
-    alone = [template for one in pending_writes if one.replicas is None for template in one.templates]
-    others = _others(entry, costs, pending=True) + [Others(costs.one(one), UNBOUNDED) for one in alone]
-    left, left_count = _leaving(entry, costs)
-
-    def product(count: int, own: tuple[Template | None, ...], before: Iterable[Others] = ()) -> Product:
-        each = costs.highest(own) if count else {}
-        pods = costs.pod_costs.with_surge(entry.ref, entry.observed, count)
-        beside = _and(_of_claims(entry, count, [*own, *alone], costs), beyond(pods, each, [*others, *before]))
-        return Product(pods, each, _and(beside, dict(left)))
-
-    shown = (entry.shown.template,) if entry.shown is not None else ()
-    count = entry.observed.replicas if entry.observed is not None else 0
-    counts = [one for one in pending_writes if one.replicas is not None and not one.templates]
-    top = max([count, *(one.replicas or 0 for one in counts)])
-    yield product(count, shown)
-    if top > count:
-        yield product(top, shown)  # any count that pends may land on what is observed
-    if entry.children:
-        yield from _of_members(entry, costs, pending=True)
-    stays: list[Others] = []
-    if entry.observed is not None and any(one.replicas for one in objects):
-        stays = _old(entry, entry.observed.template, top, costs)
-    for one in objects:
-        meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
-        before = [
-            old
-            for other in objects
-            if may_precede(other, one)
-            for template in other.templates
-            for old in _old(entry, template, other.replicas or 0, costs)
-        ]
-        own = one.replicas or 0
-        yield product(own, one.templates, [*stays, *before])  # pods of each base before it go one by one
-        if meeting and max(meeting) > own:
-            yield product(max(meeting), one.templates, [*stays, *before])
-    yield Product(max([top, *(one.replicas or 0 for one in objects)]) + left_count, {})
-
-
-def may_precede(other: PendingWrite, one: PendingWrite) -> bool:
-    """Whether an object may be stored before another one. Of two on one version, or two that are created, one is."""
-    before, after = other.precondition.resource_version, one.precondition.resource_version
-    return other is not one and not one.creates and before != after and not (after and is_newer(before or "", after))
-
-
-def _may_follow(count: PendingWrite, one: PendingWrite) -> bool:
-    """Whether a count may land on what an admitted object leaves: not if it wants the version that this replaces, or an
-    earlier one."""
-    wants, found = count.precondition.resource_version, one.precondition.resource_version
-    return wants is None or found is None or is_newer(wants, found)
-
-
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
-    """The cost of members, and of theirs, that may leave. Their controller then creates others in their place."""
+    """The cost and the pods of members, and of theirs, that may leave. Their controller then creates others in their
+    place."""
     total: dict[str, int] = {}
     count = 0
     for member in _members(entry):
@@ -390,13 +199,141 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
     return total, count
 
 
-def pod_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
-    """The pod that the count of ``pending_write`` multiplies, where nothing else is under way."""
-    templates = pending_write.templates or ((entry.shown.template,) if entry.shown is not None else ())
-    return NamespaceCosts(entry.ref.namespace, pod_costs).highest(templates)
+def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
+    for key, amount in amounts.items():
+        total[key] = total.get(key, 0) + times * amount
+
+
+# What is observed, and what may come.
+
+
+def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) -> list[Product]:
+    own = _own(entry, observed.replicas, [observed.template, *_running(entry, pending=False)], costs)
+    if not entry.children:
+        return [own]
+    shown = [member.observed.replicas for member in _members(entry) if member.observed is not None]
+    if entry.ref[:2] in SHARE_TEMPLATES and sum(shown) <= observed.replicas:
+        return [own]  # no revision has a pod that is not in it already
+    return [own, *_of_members(entry, costs, pending=False)]
+
+
+def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
+    """The plain bound, whichever pending writes land, in whatever order.
+
+    A count may meet all that is there or may come. So there are two products: what is observed, at the highest count
+    that may meet it, and what was admitted, at the highest count that may meet that. Each pod may be of any template
+    that may still run when it comes (ledger.md#rollouts).
+    """
+    pending_writes = entry.live_pending_writes()
+    objects = [one for one in pending_writes if one.replicas is not None and one.templates]
+    counts = [one.replicas or 0 for one in pending_writes if not one.templates]
+    others = _running(entry, pending=True)
+    others += [template for one in pending_writes if one.replicas is None for template in one.templates]
+    shown: Templates = [entry.shown.template] if entry.shown is not None else []
+
+    def product(count: int, templates: Templates) -> Product:
+        return _own(entry, costs.pod_costs.with_surge(entry.ref, count, templates), templates, costs)
+
+    top = max([entry.observed.replicas if entry.observed is not None else 0, *counts])
+    yield product(top, shown + others)
+    if objects:
+        found = shown if entry.observed is not None else []  # what is made anew finds no pods
+        admitted: Templates = [template for one in objects for template in one.templates]
+        most = max([*counts, *(one.replicas or 0 for one in objects)])
+        yield product(most, found + others + admitted)
+        top = max(top, most)
+    if entry.children:
+        yield from _of_members(entry, costs, pending=True)
+        yield Product(top + _leaving(entry, costs)[1], {})  # keeps the count, for pods whose cost is not known
+
+
+def _own(entry: Entry, count: int, templates: Templates, costs: NamespaceCosts) -> Product:
+    """So many pods, each of the dearest of these templates; and what pods that are there hold beyond that."""
+    each, _ = _each(count, templates, costs)
+    extra = _dearer_pods(count, each, _groups(entry), costs)
+    _add(extra, _of_claims(entry, count, templates, costs))
+    if entry.ref[:2] == JOBS:
+        _add(extra, costs.finished(count, templates))
+    return Product(count, each, extra)
+
+
+def _each(count: int, templates: Templates, costs: NamespaceCosts) -> tuple[Amounts, bool]:
+    """The dearest of these templates, and whether all are known. Zero times an unknown cost is nothing."""
+    before, costs.unknown = costs.unknown, False
+    each = costs.highest(templates)
+    is_known = not costs.unknown
+    costs.unknown = before or (count > 0 and not is_known)
+    return each, is_known
+
+
+def _dearer_pods(count: int, each: Amounts, groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
+    """What ``count`` pods cost beyond ``count`` of ``each``, as those that are there are some of them: a sidecar that a
+    webhook has put in, a resize."""
+    there = [(costs.one(seen.template), seen.replicas) for _, seen in groups]
+    extra: dict[str, int] = {}
+    for key in {key for cost, _ in there if cost is not each for key in cost}:
+        left = count
+        for more, number in sorted(
+            ((cost.get(key, 0) - each.get(key, 0), number) for cost, number in there), reverse=True
+        ):
+            taken = min(number, left) if more > 0 else 0
+            left -= taken
+            if taken:
+                extra[key] = extra.get(key, 0) + more * taken
+    return extra
+
+
+def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
+    return entry.claims.beside(count, templates, costs) if entry.claims else {}
+
+
+def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:
+    """What members have by themselves, each count with its own template, less what a surge leaves uncharged.
+
+    Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
+    """
+    total: dict[str, int] = {}
+    count = 0
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        _add(total, _sum_of_pods(_pods((entry,)), costs))
+    for member in _members(entry):
+        part = charge(_products(member, costs, pending=pending), {})
+        count += part.replicas
+        _add(total, part.amounts)
+    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
+    dearest = costs.highest(_running(entry, pending=False)) if free else {}
+    charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
+    if charged:
+        yield Product(1, charged)
+    yield Product(count, {})  # keeps the count, for pods whose cost is not known
+
+
+def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable[Product]:
+    if pending:
+        return _reachable(entry, costs)
+    return _observed_products(entry, entry.observed, costs) if entry.observed is not None else ()
 
 
 # The family.
+
+
+def _running(entry: Entry, *, pending: bool) -> Templates:
+    """Templates besides its own that its pods may have: those that were left, those of ReplicaSets that it may adopt,
+    and those of revisions that have pods. A custom resource that its pods price has those of its members.
+
+    Args:
+        pending: with what pending writes may make of members.
+    """
+    found: Templates = [*entry.left, *entry.adoptable]
+    is_priced_by_children = entry.observed is not None and entry.observed.by_pods
+    for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
+        seen = child.observed
+        found += child.left
+        if seen is not None and (child.top_replicas() if pending else seen.replicas):
+            found.append(seen.template)
+        if pending:
+            found += [template for one in child.live_pending_writes() for template in one.templates]
+    return found
 
 
 def _children(entry: Entry) -> Iterable[Entry]:
@@ -414,11 +351,14 @@ def _family(entry: Entry) -> Iterator[Entry]:
         yield from _family(child)
 
 
-def _running(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that have pods."""
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        return []
-    return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
+def _groups(entry: Entry) -> Groups:
+    """Pods that are there of those that its count asks for."""
+    return _pods((entry, *_children(entry)) if entry.ref[:2] in SHARE_TEMPLATES else (entry,))
+
+
+def _pods(owners: Iterable[Entry]) -> Groups:
+    groups = [group for owner in owners if owner.pods for group in owner.pods.values()]
+    return [(group, group.observed) for group in groups if group.observed is not None]
 
 
 def _places(entry: Entry, coverage: Coverage, used_in: Nodes) -> tuple[Nodes, Nodes]:
@@ -432,5 +372,5 @@ def _places(entry: Entry, coverage: Coverage, used_in: Nodes) -> tuple[Nodes, No
         if nodes != result:
             result += tuple(node for node in nodes if node not in result)
     if places.count(result) == len(places):
-        return result, ()
+        return result, ()  # nearly always: one place
     return result, tuple(node for node in result if any(node not in nodes for nodes in places))

@@ -5,15 +5,14 @@ Pure and synchronous: nothing can happen between the check and the record of a g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
+from extauthz.core.kinds import SHARE_TEMPLATES
+from extauthz.core.ledger.accounts import NOWHERE, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
-from extauthz.core.ledger.envelope import may_precede, multiplies_old, pod_of
 from extauthz.core.ledger.line import Turns
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
@@ -82,7 +81,7 @@ class Ledger:
     def loaded(self) -> None:
         """Count all that has come. Does nothing unless ``load`` was called."""
         if self.usage.is_loading:
-            self.ownership.find_all_strays()
+            self.ownership.find_all_adoptable()
             self.usage.loaded()
 
     def __len__(self) -> int:
@@ -164,62 +163,30 @@ class Ledger:
             own = own._replace(envelope=own.envelope.at_least(base.envelope, more))
         return Step(before, after, base, own)
 
-    def _alone(
-        self, entry: Entry, pending: Sequence[PendingWrite], pending_write: PendingWrite
-    ) -> tuple[Position, Position]:
-        """``Step.observed_only`` and ``Step.this_write_only``."""
-        whole = [one for one in pending if one.templates and one.replicas is not None]
-        apart = self._without_landed(entry, whole) if whole and entry.children else entry
-        base = self._with(apart, ())
-        return base, self._own(apart, base, pending, whole, pending_write)
-
-    def _without_landed(self, entry: Entry, whole: Iterable[PendingWrite]) -> Entry:
-        """``entry`` as it is observed before writes of a count and a template that pend.
-
-        A ReplicaSet may be seen before the write of its Deployment that has made it. Then its template meets the count
-        from before that write. Nobody has granted that, so it is no licence for a count in between.
-        """
-        costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
-        landed = [costs.highest(one.templates) for one in whole]
-
-        def is_landed(child: Entry) -> bool:
-            return child.observed is not None and costs.one(child.observed.template) in landed
-
-        return entry.without_children(is_landed)
-
-    def _own(
-        self,
-        entry: Entry,
-        base: Position,
-        pending: Iterable[PendingWrite],
-        whole: Iterable[PendingWrite],
-        write: PendingWrite,
-    ) -> Position:
-        """``Step.this_write_only``: what the write raises by itself, and what it lets other writes raise.
+    def _alone(self, entry: Entry, pending: Sequence[PendingWrite], write: PendingWrite) -> tuple[Position, Position]:
+        """``Step.observed_only`` and ``Step.this_write_only``.
 
         A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
         that pend their object back.
         """
-        first = tuple(one for one in pending if write.creates or (one.creates and entry.observed is None))
-        own = self._with(entry, (*first, write))
-        if write.replicas is None or not whole:
-            return own
-        return own._replace(envelope=self._after_whole(entry, base.envelope, own.envelope, whole, write))
-
-    def _after_whole(
-        self, entry: Entry, base: Charge, own: Charge, whole: Iterable[PendingWrite], write: PendingWrite
-    ) -> Charge:
-        """``own``, where the write may land after one of a count and a template, which its count then multiplies anew.
-
-        So does one of another template: its controller first brings what it has to the new count.
-        """
+        objects = [one for one in pending if one.templates and one.replicas is not None]
         costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
-        without, with_it, count = base, own, write.replicas or 0
-        for one in whole:
-            if write.counts_alone or (multiplies_old(entry.ref, one.replicas or 0) and may_precede(one, write)):
-                without = without.with_count(one.replicas or 0, costs.highest(one.templates))
-                with_it = with_it.with_count(count, costs.highest((*one.templates, *write.templates)))
-        return with_it if rise(without, with_it) else own
+        if objects and entry.children:
+            # A ReplicaSet may be seen before the write of its Deployment that has made it. Its template at the count
+            # from before that write is more than anybody has granted, so it is no licence.
+            made = [costs.highest(one.templates) for one in objects]
+            entry = entry.without_children(
+                lambda child: child.observed is not None and costs.one(child.observed.template) in made
+            )
+        first = tuple(one for one in pending if write.creates or (one.creates and entry.observed is None))
+        base, own = self._with(entry, ()), self._with(entry, (*first, write))
+        if objects and write.replicas is not None:
+            # The write may land after one of these. Its count then multiplies what that has left.
+            each = costs.highest([template for one in (*objects, write) for template in one.templates])
+            landed = base.envelope.with_count(min(one.replicas or 0 for one in objects), each)
+            after = own.envelope.with_count(write.replicas, each)
+            own = own._replace(envelope=after) if rise(landed, after) else own
+        return base, own
 
     def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:
         copy = entry.with_pending_writes(pending_writes)
@@ -236,29 +203,10 @@ class Ledger:
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes = ()
     ) -> int | None:
         """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: no count can be named."""
-        if not self._is_linear(proposal, pending_write):
+        pod = proposal.step.before.pod
+        if pod is None or not pending_write.counts_alone or proposal.head is not proposal.entry:
             return self._largest_in_family(ref, pending_write, proposal, free)
-        per_pod = pod_of(proposal.head, pending_write, self.pod_costs)
-        return self.usage.accounts.largest_replicas(proposal.step, per_pod, free)
-
-    def _is_linear(self, proposal: Proposal, pending_write: PendingWrite) -> bool:
-        """Each replica costs the same."""
-        entry = proposal.entry
-        if (
-            proposal.joins is not None
-            or proposal.head is not entry
-            or entry.children
-            or entry.pods
-            or entry.left
-            or entry.strays
-        ):
-            return False
-        if any(one.templates for one in entry.live_pending_writes()):
-            return False
-        if pending_write.templates and entry.observed is not None:
-            return False
-        claims = proposal.head.claims or (proposal.entry.ref[:2] == STATEFUL_SETS and proposal.entry.observed is None)
-        return not claims and not self.pod_costs.charge_surge
+        return self.usage.accounts.largest_replicas(proposal.step, pod, free)
 
     def _largest_in_family(
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
@@ -276,22 +224,37 @@ class Ledger:
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
         """Pods of a rollout that the count of ``pending_write`` is charged with."""
         count = pending_write.replicas or 0
-        return self.pod_costs.with_surge(proposal.entry.ref, proposal.entry.observed, count) - count
+        shown = proposal.entry.shown
+        templates = pending_write.templates or ((shown.template,) if shown is not None else ())
+        return self.pod_costs.with_surge(proposal.entry.ref, count, templates) - count
 
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
-        """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""
-        entry = proposal.entry
-        if entry.observed is None and not entry.pending_writes:
-            self.workloads.keep(entry)
-            entry.head = None  # so far its owner does not know of it
-            self.ownership.regroup(entry)
+        """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between.
+
+        If anything fails within, nothing has changed.
+        """
+        entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
-        if proposal.joins is not None:
-            pending_write.joins = proposal.joins.labels
-        self.pending.add(entry, pending_write, after)
-        self.usage.book(proposal.head, before, after)
-        if proposal.joins is not None and proposal.joins.template is not None:
-            self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+        standing, is_booked = head.standing, False
+        try:
+            if entry.observed is None and not entry.pending_writes:
+                self.workloads.keep(entry)
+                entry.head = None  # so far its owner does not know of it
+                self.ownership.regroup(entry)
+            if proposal.joins is not None:
+                pending_write.joins = proposal.joins.labels
+            self.pending.add(entry, pending_write, after)
+            self.usage.book(head, before, after)
+            is_booked = True
+            if proposal.joins is not None and proposal.joins.template is not None:
+                self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+        except Exception:
+            if is_booked:
+                self.usage.shift(head.ref, after, before)
+            self.pending.take_back(entry, pending_write)
+            self.usage.restore(head, standing)
+            self.ownership.forget_gone(entry)
+            raise
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

@@ -371,7 +371,7 @@ class Turns:
                 found.append(Seen(one.ref, len(found) + 1, waits_s, one.replicas, one.needs, one.interval_s))
         return found
 
-    # What other gates, and the next start, are told.
+    # What other gates are told.
 
     def texts(self) -> dict[str, str]:
         """Each place as text, by tree and workload. Other gates know it once ``taken``."""
@@ -431,27 +431,6 @@ class Turns:
             for one in line.waiters.values():
                 one.news, self.has_news = one.told + 1, True
 
-    def dump(self, now_s: float) -> dict[str, object]:
-        """All places, for the next start of a gate."""
-        return {"at_ms": self.clock(now_s), "places": self.texts()}
-
-    def load(self, record: object, now_s: float) -> None:
-        """Take them over. The time in between does not count.
-
-        Raises:
-            ValueError: ``record`` is not one that ``dump`` wrote.
-        """
-        places, at_ms = (record.get("places"), record.get("at_ms")) if isinstance(record, Mapping) else (None, None)
-        if not isinstance(places, Mapping) or not isinstance(at_ms, int):
-            raise ValueError("the line has no places")
-        later_ms, said = self.clock(now_s) - at_ms, dict[str, str]()
-        for key, text in places.items():
-            _, told = _parsed(str(key), str(text))
-            told.since_ms, told.asked_ms = told.since_ms + later_ms, told.asked_ms + later_ms
-            said[str(key)] = _text(told)
-        self._said = said
-        self._learn(said)
-
 
 def _laps(line: Line) -> int:
     """Of those who come now: they do not pass who went to the end before."""
@@ -504,7 +483,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
             interval_s=float(interval_s),
             said_ms=int(asked_ms),
         )
-    except (TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"a place in line is not as gates write it: {error!r}") from error
     return tree, one
 

@@ -95,6 +95,14 @@ class Observations:
             if entry is not None and entry.observed is not None and not is_group(ref):
                 yield entry.observed
 
+    def pods_of(self, namespace: str, uid: str) -> Iterator[Observed]:
+        """Pods that an object has made, or that what it has made has; of those that are alike one. Where it has none
+        that is known to be its own, those of owners that are not known: an operator may make them through objects that
+        do not count."""
+        pods = [(one, *self._ownership.origin(namespace, one.owner)) for one in self.pods_in(namespace)]
+        own = [one for one, owner, is_known in pods if is_known and owner is not None and owner.uid == uid]
+        yield from own or [one for one, owner, is_known in pods if owner is not None and not is_known]
+
     def is_late(self, ref: WorkloadRef, version: str) -> bool:
         """Whether a state of a workload as of ``version`` is older than what is known of it."""
         entry = self._workloads.get(ref)
@@ -289,7 +297,7 @@ class Observations:
         before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         self._place(entry, observed, between)
         for one in touched:
-            self._ownership.find_strays(one)
+            self._ownership.find_adoptable(one)
         for one in touched:
             old = before.get(one.ref, NOWHERE)
             if one.head is None:

@@ -18,6 +18,7 @@ from extauthz.core.kinds import (
     DEPLOYMENTS,
     DEVICE_CLAIMS,
     LET_GO,
+    MADE_BY_CUSTOM,
     PODS,
     REPLICA_SETS,
     REVISIONS,
@@ -31,6 +32,9 @@ from extauthz.core.objects.fields import selects
 _CLAIMS = (CLAIMS, DEVICE_CLAIMS)
 
 _POD: Final = ("", "Pod")
+
+_GENERATIONS: Final = 8
+"""How many owners of owners are looked at. A pod of a custom resource's Deployment has three."""
 
 _MADE: Final = "pod-template-hash="
 """The label that a Deployment's controller gives to what it makes, and by nobody else."""
@@ -104,19 +108,19 @@ class Ownership:
                 self.find_claims(maker)
         elif entry.ref[:2] == REPLICA_SETS:
             self._set_left(entry)
-        self.find_strays(entry)
+        self.find_adoptable(entry)
 
-    def find_strays(self, entry: Entry) -> None:
+    def find_adoptable(self, entry: Entry) -> None:
         """Note of which templates a Deployment may take up ReplicaSets."""
         if entry.ref[:2] == DEPLOYMENTS:
-            entry.strays = self.strays(entry.ref, entry.observed)
+            entry.adoptable = self.adoptable(entry.ref, entry.observed)
 
-    def find_all_strays(self) -> None:
+    def find_all_adoptable(self) -> None:
         """Note that of all Deployments."""
         for entry in self._workloads:
-            self.find_strays(entry)
+            self.find_adoptable(entry)
 
-    def strays(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
+    def adoptable(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
         """Templates of ReplicaSets that a Deployment may take up: it selects them, they have pods, and one before it
         has left them, or one of its name that has gone.
 
@@ -149,7 +153,7 @@ class Ownership:
             entry = self._workloads.get(ref)
             if entry is None or entry.observed is None:
                 continue
-            if entry.strays or (left is not None and selects(entry.observed.selector, left.labels)):
+            if entry.adoptable or (left is not None and selects(entry.observed.selector, left.labels)):
                 yield entry
 
     def _takers_of_pods(self, owner: Entry | None) -> Iterator[Entry | None]:
@@ -241,8 +245,26 @@ class Ownership:
         if owner[:2] == _POD and child[:2] == STATEFUL_SETS and self._through_pods is not None:
             stem, _ = split(owner.name)
             return WorkloadRef(*self._through_pods, child.namespace, stem) if stem else None
-        resource = self._custom.get(owner[:2]) if kind.created_by_custom else None
+        if child[:2] != PODS and child[:2] not in MADE_BY_CUSTOM.get(owner[:2], ()):
+            return None  # no replica of a custom resource, whatever it says (design.md rule 8)
+        resource = self._custom.get(owner[:2])
         return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
+
+    def origin(self, namespace: str, owner: OwnerRef | None) -> tuple[OwnerRef | None, bool]:
+        """The owner of the owner, and so on, of what names ``owner``; and whether that is known to be there."""
+        for _ in range(_GENERATIONS):
+            kind = BY_NAME.get(owner[:2]) if owner is not None else None
+            resource = kind.key[1] if kind is not None else self._custom.get(owner[:2]) if owner is not None else None
+            if owner is None or resource is None:
+                return owner, False  # nobody's, or of a kind that does not count
+            entry = self._workloads.get(WorkloadRef(owner.group, resource, namespace, owner.name))
+            seen = entry.observed if entry is not None else None
+            if seen is None or seen.uid != owner.uid:
+                return owner, False  # not seen yet, or another one of that name
+            if seen.owner is None:
+                return owner, True
+            owner = seen.owner
+        return owner, True  # a circle, which anybody can write
 
     def _covers(
         self, head: WorkloadRef, owner: Observed | None, ref: WorkloadRef, child: Observed, *, is_there: bool = True

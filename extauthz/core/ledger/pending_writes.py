@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from extauthz.core.ledger import told
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
+from extauthz.core.model import Labels, OwnerRef, Precondition, WorkloadRef
+from extauthz.core.numbers import INT32
+from extauthz.core.objects.fields import labels_dict
 from extauthz.core.policies import Fate
 
 UNCOVERED: Final = frozenset([""])
@@ -37,8 +40,9 @@ class PendingWrites:
         self._of_tree: Counter[str] = Counter()
         self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
         """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
-        self._leaves: dict[str, frozenset[str]] = {}
-        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._held: dict[str, tuple[frozenset[str], int]] = {}
+        """Of those that hold bytes worth a bound: in which quotas, and how many; ``{""}`` where no quota covers the
+        workload."""
         self._bytes: Counter[str] = Counter()
         self.bytes_held = 0
         """By all of them."""
@@ -88,19 +92,32 @@ class PendingWrites:
     def add(self, entry: Entry, pending_write: PendingWrite, position: Position) -> None:
         """Put ``pending_write`` on ``entry``, which counts in the quotas of ``position``."""
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
-        self._pending_writes[pending_write.id] = self._alike(pending_write)[pending_write.id] = entry, pending_write
+        trees, alike = position.trees, self._alike(pending_write)
+        held = held_by(entry.ref, pending_write, position.envelope_in)
+        quotas = (leaves(position.envelope_in) or UNCOVERED) if held else None
+        self._trees[pending_write.id] = trees
+        self._pending_writes[pending_write.id] = alike[pending_write.id] = entry, pending_write
         self._of_source[pending_write.source] += 1
-        self._trees[pending_write.id] = trees = position.trees
         for root in trees:
             self._of_tree[root] += 1
-        if pending_write.held_bytes:
-            self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED
-            self._count_bytes(pending_write, pending_write.held_bytes)
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
+        if quotas is not None:
+            self._count_bytes(quotas, held)
+            self._held[pending_write.id] = quotas, held
         if entry.observed is None:
             self._ownership.find_claims(entry)
+
+    def take_back(self, entry: Entry, pending_write: PendingWrite) -> None:
+        """Undo ``add`` and ``follow_on``, as far as they have come. Whoever calls sees to positions."""
+        followed = self._followed_on.pop(pending_write.id, None)
+        owner = self._workloads.get(followed[0]) if followed is not None else None
+        if followed is not None and owner is not None and followed[1].id in (owner.pending_writes or ()):
+            owner.remove(followed[1])
+        if pending_write.id in self._trees:
+            self._remove(pending_write)
+        self._ownership.find_claims(entry)
 
     def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
         """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
@@ -266,20 +283,35 @@ class PendingWrites:
             self._of_tree[root] -= 1
             if not self._of_tree[root]:
                 del self._of_tree[root]
-        if pending_write.id in self._leaves:
-            self._count_bytes(pending_write, -pending_write.held_bytes)
-            del self._leaves[pending_write.id]
-        entry.remove(pending_write)
+        if pending_write.id in self._held:
+            quotas, held = self._held.pop(pending_write.id)
+            self._count_bytes(quotas, -held)
+        if pending_write.id in (entry.pending_writes or ()):
+            entry.remove(pending_write)
 
-    def _count_bytes(self, pending_write: PendingWrite, more: int) -> None:
+    def _count_bytes(self, quotas: Iterable[str], more: int) -> None:
         self.bytes_held += more
-        for quota in self._leaves[pending_write.id]:
+        for quota in quotas:
             self._bytes[quota] += more
             if not self._bytes[quota]:
                 del self._bytes[quota]
 
 
-# A pending write as a JSON-ready record, for the next start of a gate or for another gate.
+RECORD_BYTES: Final = 128
+"""What the record of a count takes in the ledger object, beside the names in it."""
+
+
+def held_by(ref: WorkloadRef, pending_write: PendingWrite, nodes: Nodes) -> int:
+    """Bytes of the templates and labels that a pending write may leave, and that its bounds count.
+
+    A count holds none. Where no quota covers the workload (``nodes``), its record counts: any client may send counts
+    for names that need not exist, and no quota bounds how many.
+    """
+    held = sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
+    return held if nodes else held + RECORD_BYTES + sum(map(len, ref)) + len(pending_write.source)
+
+
+# A pending write as a JSON-ready record, for another gate.
 #
 # A record holds no time: each gate counts on a clock of its own.
 
@@ -320,7 +352,7 @@ def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, P
     """
     try:
         return _load(record, expires_s, now_s)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RecordError(repr(error)) from error
 
 
@@ -333,8 +365,8 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
     return WorkloadRef(group, resource, namespace, name), PendingWrite(
         id=str(record["id"]),
         replicas=None if replicas is None else _count(replicas),
-        templates=tuple(Template(str(text).encode()) for text in _list(record.get("templates", []))),
-        labels=tuple(map(str, _list(record.get("labels", [])))),
+        templates=tuple(map(told.template, _list(record.get("templates", [])))),
+        labels=tuple(map(_labels, _list(record.get("labels", [])))),
         creates=bool(record.get("creates")),
         precondition=Precondition(_optional(version), _optional(uid)),
         expires_s=expires_s,
@@ -348,9 +380,15 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a count")
+    if type(value) is not int or not 0 <= value <= INT32:
+        raise TypeError("a count is not one")
     return value
+
+
+def _labels(value: object) -> Labels:
+    labels = str(value)
+    labels_dict(labels)  # of what is none, nobody could say which quotas it counts in
+    return labels
 
 
 def _list(value: object) -> list[object]:

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
+from extauthz.core import numbers
 from extauthz.core.footprint import (
     NO_TERMS,
+    UNSEEN_CLASS,
     UNSPECIFIED,
     DeviceTerms,
     FootprintError,
@@ -32,6 +37,7 @@ from extauthz.core.footprint import (
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Kind, Labels, Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects.workloads import DEFAULT_SURGE
 from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
@@ -68,7 +74,7 @@ class PodCosts:
         self._required: frozenset[str] = frozenset()
         """Keys of ``UNSPECIFIED`` that some quota limits."""
         self.extended: dict[str, str] = {}
-        """DeviceClass to the extended resource that its devices are too."""
+        """DeviceClass to the extended resource that its devices are too; empty: none."""
         self._terms: dict[str, _Terms] = {}
         """Of namespaces that have any."""
         self._costs: dict[_Terms, _Costs] = {}
@@ -142,10 +148,11 @@ class PodCosts:
             self.overheads[runtime_class] = overhead
         self._forget()
 
-    def set_extended(self, device_class: str, name: str) -> None:
-        """Replace the extended resource that the devices of a DeviceClass are too; empty: none."""
+    def set_extended(self, device_class: str, name: str | None) -> None:
+        """Replace the extended resource that the devices of a DeviceClass are too (empty: none), or forget the class
+        (``None``)."""
         self.extended.pop(device_class, None)
-        if name:
+        if name is not None:
             self.extended[device_class] = name
         self._forget()
 
@@ -233,7 +240,7 @@ class PodCosts:
 
     # Pods of a rollout.
 
-    def surge(self, observed: Observed | None) -> int:
+    def surge(self, ref: WorkloadRef, observed: Observed | None) -> int:
         """Pods that a rollout may add for a while, beyond what it shows by itself: ``maxSurge``, percentages rounded
         up.
 
@@ -241,21 +248,18 @@ class PodCosts:
         alone: by a higher one that only pends, the envelope would fall below what is there.
         Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
         """
-        if observed is None or observed.max_surge is None:
+        if observed is None or observed.template is None or ref[:2] != DEPLOYMENTS:
             return 0
-        allowed = _allowed(observed.max_surge, observed.replicas)
-        return allowed if self.charge_surge else min(allowed, _percent_of(MAX_SURGE_PERCENT, observed.replicas))
+        allowed = _allowed(_max_surge(observed.template), observed.replicas)
+        return allowed if self.charge_surge else min(allowed, _allowed(_of_surge(DEFAULT_SURGE), observed.replicas))
 
-    def with_surge(self, ref: WorkloadRef, observed: Observed | None, count: int) -> int:
-        """The most pods that ``count`` replicas are charged as: with those of a rollout, where these are charged.
-
-        Of a Deployment that is not there yet, ``maxSurge`` is taken to be the default.
-        """
+    def with_surge(self, ref: WorkloadRef, count: int, templates: Iterable[Template | None]) -> int:
+        """The most pods that ``count`` replicas of one of ``templates`` are charged as: with those of a rollout, where
+        these are charged."""
         if not self.charge_surge or not count or ref[:2] != DEPLOYMENTS:
             return count
-        default = f"{MAX_SURGE_PERCENT}%"
-        allowed = observed.max_surge if observed is not None else default
-        return count + (_allowed(allowed, count) if allowed is not None else 0)
+        allowed = [_allowed(_max_surge(one), count) for one in templates if one is not None]
+        return count + max(allowed, default=0)
 
 
 class NamespaceCosts:
@@ -274,25 +278,16 @@ class NamespaceCosts:
         return highest([self.one(template) for template in templates])
 
     def one(self, template: Template | None) -> Amounts:
-        """The cost of one pod; empty if it is not known."""
+        """The cost of one pod; empty, or what is known of it, if it is not known."""
         if template is not None:
             try:
-                return self.pod_costs.per_pod(self._namespace, template)
+                cost = self.pod_costs.per_pod(self._namespace, template)
+                self.unknown |= UNSEEN_CLASS in cost
+                return cost
             except FootprintError:
                 pass
         self.unknown = True
         return {}
-
-    def of_each(self, count: int, template: Template | None) -> Amounts | None:
-        """The cost of each of so many pods. Of none it may be unknown (``None``): zero times that is nothing."""
-        if count:
-            return self.one(template)
-        before, self.unknown = self.unknown, False
-        each: Amounts | None = self.one(template)
-        if self.unknown:
-            each = None
-        self.unknown = before
-        return each
 
     def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``)."""
@@ -303,6 +298,27 @@ class NamespaceCosts:
                 pass
         self.unknown = True
         return 0, {}
+
+    def finished(self, count: int, templates: Iterable[Template | None]) -> Amounts:
+        """What pods of a Job leave that have finished, beside ``count`` that run; the most over ``templates``.
+
+        Each of its completions and retries leaves an object, and the claims of its ephemeral volumes.
+        """
+        found = []
+        for template in templates if count else ():
+            completions, retries = _of_job(template) if template is not None else (0, 0)
+            if left := max(completions - count, 0) + retries:
+                each = Counter({"count/pods": NANO})
+                for name, cost in self.claims(template)[1].items():
+                    each.update({} if name.startswith(of_devices("")) else cost)
+                found.append({key: left * amount for key, amount in each.items()})
+        return highest(found)
+
+
+@lru_cache(maxsize=4096)
+def _of_job(template: Template) -> tuple[int, int]:
+    tree = json.loads(template.text)
+    return tree.get("completions", 0), tree.get("retries", 0)
 
 
 def count_each(*refs: WorkloadRef) -> Shared:
@@ -320,20 +336,20 @@ def _count_kinds(kinds: tuple[Kind, ...]) -> Shared:
     return Shared({name: names.count(name) * NANO for name in names})
 
 
-MAX_SURGE_PERCENT = 25
-"""A share of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so what is above this is
-charged."""
+@lru_cache(maxsize=4096)
+def _max_surge(template: Template) -> int | Fraction:
+    return _of_surge(json.loads(template.text).get("maxSurge", DEFAULT_SURGE))
 
 
-def _allowed(max_surge: int | str, count: int) -> int:
-    if isinstance(max_surge, int):
-        return max(max_surge, 0)
-    digits = max_surge.removesuffix("%")
-    return _percent_of(int(digits), count) if digits.isdecimal() else 0
+def _of_surge(surge: int | str) -> int | Fraction:
+    """Pods, or a part of the replicas. The API server takes any number of digits."""
+    if isinstance(surge, int):
+        return min(max(surge, 0), numbers.INT32)
+    return Fraction(numbers.capped(surge.removesuffix("%"), numbers.INT32) or 0, 100)
 
 
-def _percent_of(percent: int, count: int) -> int:
-    return -(-percent * count // 100)
+def _allowed(max_surge: int | Fraction, count: int) -> int:
+    return max_surge if isinstance(max_surge, int) else ceil(max_surge * count)
 
 
 class Claims:
@@ -445,8 +461,9 @@ def claimed_by(claim: WorkloadRef, observed: Observed) -> tuple[WorkloadRef, str
 
 @lru_cache(maxsize=4096)
 def _volumes(template: Template) -> tuple[str, ...]:
-    volumes = json.loads(template.text)["template"]["spec"].get("volumes", ())
-    return tuple(volume["name"] for volume in volumes)
+    tree = json.loads(template.text)
+    spec = tree["finished"] if "finished" in tree else tree["template"]["spec"]
+    return tuple(volume["name"] for volume in spec.get("volumes", ()))
 
 
 @lru_cache(maxsize=4096)

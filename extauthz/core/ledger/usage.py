@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Final, Protocol
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import NOWHERE, Accounts, Difference, Position, UsageRow
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
@@ -53,6 +53,8 @@ class Usage:
         self._loading = False
         self.witness: Witness | None = None
         """``None``: nobody has to know."""
+        self.on_unreadable: Callable[[WorkloadRef, Exception], None] | None = None
+        """Told of a workload whose cost cannot be worked out, and of what that raised; ``None``: it is raised."""
 
     # The first load.
 
@@ -100,9 +102,10 @@ class Usage:
         if self._pod_costs.claim_templates(name) != templates:
             self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
 
-    def observe_device_class(self, name: str, extended: str) -> None:
-        """Take the extended resource that devices of a DeviceClass are too (empty: none), and count anew."""
-        if self._pod_costs.extended.get(name, "") != extended:
+    def observe_device_class(self, name: str, extended: str | None) -> None:
+        """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
+        and count anew."""
+        if self._pod_costs.extended.get(name) != extended:
             self._pod_costs.set_extended(name, extended)
             self._put_in_force(self._recount())
 
@@ -117,6 +120,10 @@ class Usage:
         if self._pod_costs.default_storage_class != name:
             self._pod_costs.set_default_storage_class(name)
             self._put_in_force(self._recount())
+
+    def count_anew(self) -> None:
+        """Count everything anew: a change was not taken whole."""
+        self._put_in_force(self._recount())
 
     def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.witness is not None:
@@ -145,15 +152,33 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        return NOWHERE if self._loading else position(head, self._coverage, self._pod_costs)
+        if self._loading:
+            return NOWHERE
+        try:
+            return position(head, self._coverage, self._pod_costs)
+        except Exception as error:
+            if self.on_unreadable is None:
+                raise
+            self.on_unreadable(head.ref, error)
+            nodes = self._coverage.candidates(head.ref.namespace)
+            return Position(NOTHING, nodes, NOTHING, nodes, unknown=True)
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
         return head.standing if head.standing is not None else self.add_up(head)
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Count ``before`` out and ``after`` in."""
+        """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
         self.accounts.move(before, after)
+        try:
+            self._tell(ref, before, after)
+        except Exception:
+            self.accounts.move(after, before)
+            self._recounting = None  # what it has counted is not sure any more
+            raise
+
+    def _tell(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """Those who follow moves."""
         if self._recounting is not None:
             self._recounting.moved(ref, before, after)
         if self.witness is not None:
@@ -170,6 +195,13 @@ class Usage:
             self._standing.add(head)
         elif head.standing is not None:
             self.unbook(head)
+
+    def restore(self, head: Entry, standing: Position | None) -> None:
+        """Keep the position that was kept before a grant which failed."""
+        self.unbook(head)
+        if standing is not None:
+            head.standing = standing
+            self._standing.add(head)
 
     def unbook(self, entry: Entry) -> None:
         """Keep no position of an entry: nothing pends on it, or it is charged through another one."""

@@ -31,7 +31,9 @@ class Group(NamedTuple):
     counts: tuple[Path, ...] = ()
     """How many pods: their product. One that is missing is 1. Each is outside of lists, or in those of ``template``."""
     least: Path = ()
-    """The first count is no less than this; empty: there is no such field."""
+    """The first count is no less than this, and this where it is missing; empty: there is no such field."""
+    most: Path = ()
+    """The first count is no more than this, but no less than the least; empty: there is no such field."""
     minus: int = 0
     """So many fewer pods."""
     unless: tuple[Path, ...] = ()
@@ -108,13 +110,15 @@ def _count(group: Group, root: Tree, indices: tuple[int, ...]) -> int:
         value = at(root, *_filled(path, indices))
         if value is True or (isinstance(value, str) and value):
             return 0
-    least = _number(root, group.least, indices) if group.least else None
-    count = 1
-    for number, path in enumerate(group.counts):
-        given = _number(root, path, indices)
-        if not number and least is not None:
-            given = max(given or 0, least)
-        count *= 1 if given is None else given
+    count, *others = [_number(root, path, indices) for path in group.counts] or [None]
+    if group.least:  # of an object that is not stored yet the API server has set neither, and the default is zero
+        count = count or 0
+    count = 1 if count is None else count
+    if (most := _number(root, group.most, indices)) is not None:
+        count = min(count, most)
+    count = max(count, _number(root, group.least, indices) or 0)
+    for other in others:
+        count *= 1 if other is None else other
     if count > MAX_REPLICAS:
         raise ObjectError(_shown(_filled(group.template, indices)), f"has more than {MAX_REPLICAS} pods")
     return max(count - group.minus, 0)
@@ -123,5 +127,5 @@ def _count(group: Group, root: Tree, indices: tuple[int, ...]) -> int:
 def _number(root: Tree, path: Path, indices: tuple[int, ...]) -> int | None:
     """A count; ``None``: it is missing. Raises ObjectError."""
     keys = _filled(path, indices)
-    found = at(root, *keys)
+    found = at(root, *keys) if path else None
     return None if found is None else replicas(found, 0, _shown(keys))

@@ -14,7 +14,6 @@ from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import fields
 from extauthz.core.objects.fields import (
     amounts,
-    boolean,
     controller,
     items,
     labels_text,
@@ -152,10 +151,9 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     ref, observed = fields.observed(group, resource, root)
     spec = mapping(root.get("spec"), "spec")
     observed.replicas = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
-    observed.template = intern(prune(spec))
+    observed.template = _template(resource, spec)
     observed.labels = observed.labels or _default_labels(resource, spec)
     observed.selector = _selector(resource, spec.get("selector"))
-    observed.max_surge = _surge(resource, spec.get("strategy"))
     observed.acted_on = _acted_on(root)
     return ref, observed
 
@@ -174,7 +172,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
     spec = mapping(root.get("spec"), "spec")
     return Observed(
         replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
-        template=intern(prune(spec)),
+        template=_template(resource, spec),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
         selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
@@ -216,15 +214,28 @@ def prune(spec: Tree) -> Tree:
 def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Template:
     """What an existing Pod costs, by its spec, which is of that generation, and its status. Raises ObjectError.
 
-    Of names only those that its claims have are kept: pods of one owner are alike.
+    Of names only those that its claims have are kept: pods of one owner are alike. What its RuntimeClass adds was put
+    into its own overhead as it was made.
     """
     pod = _pod(spec, "spec")
+    pod.pop("runtimeClassName", None)
     hold(pod, mapping(status, "status"), generation)
     for key in ("containers", "initContainers"):
         if key in pod:
             pod[key] = [{name: value for name, value in item.items() if name != "name"} for item in pod[key]]
     volumes = [volume for volume in pod.pop("volumes", ()) if "ephemeral" in volume]
     return intern({"template": {"spec": pod | ({"volumes": volumes} if volumes else {})}})
+
+
+def finished_pod(spec: Tree) -> Template:
+    """What a Pod leaves that has finished: its object, and the claims of its ephemeral volumes. Raises ObjectError."""
+    volumes = [volume for volume in _pod(spec, "spec").get("volumes", ()) if "ephemeral" in volume]
+    return intern({"finished": {"volumes": volumes} if volumes else {}})
+
+
+def has_finished(template: Template) -> bool:
+    """Whether it is of a Pod that has finished."""
+    return template.text.startswith(b'{"finished"')
 
 
 def claim_template(root: Mapping[str, Tree]) -> Template:
@@ -287,20 +298,22 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
     return plain_selector(selector)
 
 
-def _surge(resource: str, strategy: Tree) -> int | str | None:
-    """A Deployment's maxSurge, defaulted; None: a rollout stays within the replicas. Raises ObjectError."""
-    if resource != DEPLOYMENTS[1]:
-        return None
-    path = "spec.strategy"
-    given = mapping(strategy, path)
-    if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
-        return None
-    value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
-    if value is None:
-        return DEFAULT_SURGE
-    if type(value) is not int and not isinstance(value, str):
-        wrong(value, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
-    return value
+def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
+    """With a Deployment's ``maxSurge``, unless it is the default; 0: a rollout stays within the replicas.
+
+    Raises ObjectError.
+    """
+    pruned, path = prune(spec), "spec.strategy"
+    if resource == DEPLOYMENTS[1]:
+        given = mapping(spec.get("strategy"), path)
+        surge = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
+        if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
+            surge = 0
+        elif surge is not None and type(surge) is not int and not isinstance(surge, str):
+            wrong(surge, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
+        if surge not in (None, DEFAULT_SURGE):
+            pruned["maxSurge"] = surge
+    return intern(pruned)
 
 
 def _pod(tree: Tree, path: str) -> Tree:
@@ -374,46 +387,3 @@ _PARTS: Final[Mapping[str, Callable[[Tree, str], Tree]]] = {
     "runtimeClassName": text,
 }
 """What costs of a pod's spec, and what reads it."""
-
-
-# Jobs: how many pods each may have at once.
-
-_FINISHED: Final = frozenset({"Complete", "Failed"})
-"""Conditions of a Job that runs no pod any more: ``IsJobFinished`` in ``pkg/controller/job/utils.go``."""
-
-
-def is_finished(root: Mapping[str, Tree]) -> bool:
-    """Whether it runs no pod any more. Raises ObjectError."""
-    status = mapping(root.get("status"), "status")
-    conditions = [condition for condition, _ in items(status.get("conditions"), "status.conditions")]
-    return any(one.get("type") in _FINISHED and one.get("status") == "True" for one in conditions)
-
-
-def pods(root: Mapping[str, Tree]) -> int:
-    """The most that it may have at once: ``manageJob`` in ``pkg/controller/job/job_controller.go``.
-
-    Raises ObjectError.
-    """
-    spec, status = mapping(root.get("spec"), "spec"), mapping(root.get("status"), "status")
-    if boolean(spec.get("suspend"), "spec.suspend") or is_finished(root):
-        return 0
-    parallelism = replicas(spec.get("parallelism"), 1, "spec.parallelism")
-    succeeded = replicas(status.get("succeeded"), 0, "status.succeeded")
-    if spec.get("completions") is not None:
-        left = replicas(spec["completions"], 1, "spec.completions") - succeeded
-        return max(min(parallelism, left), 0)
-    if succeeded:  # a work queue that has run empty: what runs goes on, and no pod is started any more
-        return replicas(status.get("active"), 0, "status.active")
-    return parallelism
-
-
-def described_job(root: Mapping[str, Tree]) -> Observed:
-    """A whole Job, as an admission webhook is shown it. Raises ObjectError."""
-    given = mapping(root.get("metadata"), "metadata")
-    return Observed(
-        replicas=pods(root),
-        template=intern(prune(mapping(root.get("spec"), "spec"))),
-        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=fields.controller(given.get("ownerReferences")),
-        annotations=fields.annotations_text(given.get("annotations")),
-    )

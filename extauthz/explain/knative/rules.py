@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain.objects import Objects, seconds
@@ -15,7 +16,7 @@ from extauthz.explain.objects import Objects, seconds
 GROUP: Final = "autoscaling.knative.dev"
 INT32: Final = 2**31 - 1
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER: Final = re.compile(r"([+-]?)([0-9]+)")
 _FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -30,9 +31,10 @@ def integer(text: str | None) -> int | None:
     >>> integer("3"), integer("3.5"), integer("99999999999"), integer(None)
     (3, None, None, None)
     """
-    if text is None or not _INTEGER.fullmatch(text) or not -INT32 - 1 <= int(text) <= INT32:
+    if text is None or (found := _INTEGER.fullmatch(text)) is None:
         return None
-    return int(text)
+    value = numbers.whole(found[2], INT32 + (found[1] == "-"))
+    return -value if value is not None and found[1] == "-" else value
 
 
 def number(text: str | None) -> float | None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain.objects import ExplainError, Objects, condition, moment
@@ -137,7 +138,8 @@ def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
         text = str(event.get("message", ""))
         if match := _REFUSED.search(text):
             time = event.get("lastTimestamp") or at(event, "metadata", "creationTimestamp")
-            found.append(Refusal(int(match[1]), text, moment(time) if time else 0.0))
+            asked = numbers.capped(match[1], INT32) or 0
+            found.append(Refusal(asked, text, moment(time) if time else 0.0))
     return tuple(sorted(found, key=lambda one: one.at))
 
 

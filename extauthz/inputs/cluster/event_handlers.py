@@ -2,24 +2,24 @@
 read are reported.
 
 A workload that cannot be read stays in the count, with an unknown cost a pod (design.md rule 6). Of any other
-object the last state that could be read stays in force.
+object the last state that could be read stays in force. Whatever reading or taking an object raises, the object cannot
+be read, and the gate goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resources import FootprintError
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.object_readers import Workload
 from extauthz.inputs.kube.reflector import EventHandler
@@ -41,6 +41,16 @@ class Feed(EventHandler[Item], Protocol[Item]):
 
     def gone(self, place: Place, version: str) -> None:
         """There is no such object any more, as of ``version``."""
+
+
+def named(tree: Tree) -> tuple[Place, str]:
+    """Where an object is, and its resourceVersion; empty, as far as it does not say. Raises nothing."""
+    place, version = ("", ""), ""
+    with suppress(Exception):
+        place = place_of(tree)
+    with suppress(Exception):
+        version = version_of(tree)
+    return place, version
 
 
 class InvalidObjects:
@@ -97,24 +107,31 @@ class Workloads:
         """Where its objects have a pod template; empty: policies are not asked about them."""
 
     def convert(self, tree: Tree) -> Seen:
-        place = place_of(tree)
+        place, version = named(tree)
         try:
             workload = self._read(tree)
-        except (ObjectError, FootprintError) as error:
+            if workload is not None and self.template:
+                workload[1].kept = self._gate.policies.kept(tree, self.template)
+        except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
-            return Seen(self._ref(place), object_readers.unreadable(tree), version_of(tree))
+            return Seen(self._ref(place), object_readers.unreadable(tree, version), version)
         self._invalid.over(self._resource, place)
         if workload is None:
-            return Seen(self._ref(place), None, version_of(tree))
+            return Seen(self._ref(place), None, version)
         ref, observed = workload
-        if self.template:
-            observed.kept = self._gate.policies.kept(tree, self.template)
         return Seen(ref, observed, observed.resource_version)
 
     def _ref(self, place: Place) -> WorkloadRef:
         return WorkloadRef(self._resource.group, self._resource.plural, *place)
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = list(objects)
+        try:
+            await self._replaced(listed, version)
+        except Exception:  # noqa: BLE001 (some object: each is taken by itself, to find out which)
+            await self._replaced([self._taken(one) for one in listed], version)
+
+    async def _replaced(self, objects: Iterable[Seen], version: str) -> None:
         counted = ((one.ref, one.observed) for one in objects if one.observed is not None)
         for _ in self._gate.observing_all((self._resource.group, self._resource.plural), counted, version):
             await asyncio.sleep(0)
@@ -123,7 +140,19 @@ class Workloads:
         if event == DELETED:
             self.gone((obj.ref.namespace, obj.ref.name), obj.version)
         else:
-            self._gate.observe(obj.ref, obj.observed, version=obj.version, is_next=event != READ)
+            self._taken(obj, is_next=event != READ)
+
+    def _taken(self, seen: Seen, *, is_next: bool = False) -> Seen:
+        """What the gate has taken: where that raises, an object that cannot be read."""
+        try:
+            self._gate.observe(seen.ref, seen.observed, version=seen.version, is_next=is_next)
+        except Exception as error:  # noqa: BLE001 (see above)
+            self._invalid.bad(self._resource, (seen.ref.namespace, seen.ref.name), error)
+            seen = seen._replace(observed=Observed(1, None, resource_version=seen.version))
+            with suppress(Exception):
+                self._gate.observe(seen.ref, seen.observed, version=seen.version)
+            self._gate.ledger.usage.count_anew()
+        return seen
 
     def reached(self, version: str) -> None:
         self._gate.reached((self._resource.group, self._resource.plural), version)
@@ -169,11 +198,10 @@ class Notes(Generic[Value]):
         self._known: dict[Place, tuple[str, Value | None]] = {}
 
     def convert(self, tree: Tree) -> Noted[Value]:
-        place = place_of(tree)
-        version = version_of(tree)
+        place, version = named(tree)
         try:
             value = self._read(tree)
-        except (ObjectError, FootprintError) as error:
+        except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
             return Noted(place, None, version)
         self._invalid.over(self._resource, place)
@@ -248,7 +276,7 @@ class Context:
 
     def device_class(self, place: Place, value: object_readers.DeviceClass | None) -> None:
         """A DeviceClass and the extended resource that it stands for."""
-        self._gate.observe_device_class(place[1], value.extended if value is not None else "")
+        self._gate.observe_device_class(place[1], value.extended if value is not None else None)
 
     def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
         """A RuntimeClass and its overhead."""

@@ -10,9 +10,10 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.objects.custom import Where
 from extauthz.core.resources import FootprintError
 from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
-from extauthz.inputs.files import content, lines
+from extauthz.inputs.files import content
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
 from extauthz.inputs.files.objects import Placed, objects
+from extauthz.inputs.files.text import steps
 
 _CURES = {"listed-twice": "keep one of them"}
 _ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
@@ -45,15 +46,9 @@ def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = N
         FilesError: with each object that is not as an API server prints it.
     """
     builder = SnapshotBuilder(templates)
-    problems: list[FileProblem] = []
     seen: dict[str, Placed] = {}
-    found: list[Placed] = []
-    illegible: list[FileProblem] = []
-    for each in contents:
-        try:
-            found.extend(objects(each))
-        except FilesError as error:
-            illegible += error.problems
+    found, illegible = objects(contents)
+    problems: list[FileProblem] = []
     for placed in sorted(found, key=_is_no_definition):
         _take(placed, builder, seen, problems)
     if problems or illegible:
@@ -73,6 +68,9 @@ def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], pro
     except (ObjectError, FootprintError) as error:
         problems.append(_problem(placed, error))
         return
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is this object's)
+        problems.append(placed.problem([], "", repr(error), _ANOTHER_CURE))
+        return
     if namespace is not None and namespace not in seen:
         seen[namespace] = placed._replace(tree=None)
 
@@ -80,7 +78,7 @@ def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], pro
 def _problem(placed: Placed, error: ObjectError | FootprintError) -> FileProblem:
     path = error.path.removeprefix("(root)")
     detail = error.detail.removeprefix(f"{error.path}: ")
-    return placed.problem(lines.steps(path), path, detail, _CURES.get(error.code, _ANOTHER_CURE))
+    return placed.problem(steps(path), path, detail, _CURES.get(error.code, _ANOTHER_CURE))
 
 
 def _unknown(namespace: str, placed: Placed) -> FileProblem:

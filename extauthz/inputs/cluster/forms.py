@@ -77,8 +77,12 @@ class _Template(TypedDict, total=False):
 class _Spec(_Pod, total=False):
     """Of a Pod, of what has a template of one, or of a claim of a volume or of devices."""
 
+    backoffLimit: int | None
+    backoffLimitPerIndex: int | None
+    completionMode: str
     completions: int | None
     devices: Tree
+    managedBy: str | None
     ordinals: Tree
     parallelism: int | None
     replicas: int | None
@@ -109,10 +113,12 @@ class _Held(TypedDict, total=False):
 class _Status(TypedDict, total=False):
     active: int
     allocatedResources: _Texts
+    completedIndexes: str | None
     conditions: list[_Condition] | None
     containerStatuses: list[_Held] | None
     currentReplicas: int
     currentRevision: str
+    failedIndexes: str | None
     initContainerStatuses: list[_Held] | None
     observedGeneration: int
     phase: str

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.core import kinds
+from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
-from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Where
@@ -28,6 +27,7 @@ from extauthz.inputs.cluster.event_handlers import (
     Place,
     Seen,
     Workloads,
+    named,
 )
 from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects
@@ -49,8 +49,8 @@ class StatefulSets(Workloads):
         seen = super().convert(tree)
         try:
             return seen._replace(old_revision=object_readers.old_revision(tree))
-        except ObjectError as error:
-            self._invalid.bad(self._resource, place_of(tree), error)
+        except Exception as error:  # noqa: BLE001 (one object ends no gate)
+            self._invalid.bad(self._resource, named(tree)[0], error)
             return seen
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
@@ -96,12 +96,12 @@ class Revisions:
         """StatefulSets to the names of their old revisions."""
 
     def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
-        place = place_of(tree)
+        place, version = named(tree)
         try:
             observed = object_readers.revision(tree)[1] if object_readers.is_of_a_stateful_set(tree) else None
-        except ObjectError as error:
+        except Exception as error:  # noqa: BLE001 (one object ends no gate)
             self._invalid.bad(self._resource, place, error)
-            observed = object_readers.unreadable(tree)
+            observed = object_readers.unreadable(tree, version)
         else:
             self._invalid.over(self._resource, place)
         if observed is not None:
@@ -314,7 +314,8 @@ class LiveCluster:
         """The highest resourceVersion that consistent reads have brought, by kind."""
         self._group = asyncio.TaskGroup()
         groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
-        self._definitions = Listed(ScaledKinds(self._set_custom, groups))
+        unreadable = lambda name, error: invalid.bad(DEFINITIONS, ("", name), error)  # noqa: E731
+        self._definitions = Listed(ScaledKinds(self._set_custom, groups, unreadable))
         self.synced = asyncio.Event()
         """All first lists have come."""
 
@@ -347,9 +348,8 @@ class LiveCluster:
         )
 
     def _has_read(self, resource: Resource, version: str) -> None:
-        if version.isdecimal():
-            kind = resource.group_resource
-            self._read[kind] = max(int(version), self._read.get(kind, 0))
+        kind = resource.group_resource
+        self._read[kind] = max(numbers.whole(version) or 0, self._read.get(kind, 0))
 
     def _follow(self, resource: Resource, listed: Listed) -> asyncio.Task[None]:
         reflector = self._reflectors[resource] = self._reflector(resource, listed)
@@ -360,7 +360,16 @@ class LiveCluster:
         is_known = (resource.group, resource.kind) in object_readers.COUNTED and not self._gate.policies.at(KEEP)
         form = Counted if is_known else None
         on_absent = listed.first.set if resource in OPTIONAL else None
-        return Reflector(self._connection, resource, listed, clock=self._clock, form=form, on_absent=on_absent)
+        on_raise = lambda error: self._invalid.bad(resource, ("", ""), error)  # noqa: E731
+        return Reflector(
+            self._connection,
+            resource,
+            listed,
+            clock=self._clock,
+            form=form,
+            on_absent=on_absent,
+            on_raise=on_raise,
+        )
 
     def serves(self, kind: Kind) -> bool:
         """Whether objects of a (group, resource) can exist, as far as is known."""
@@ -418,7 +427,8 @@ class LiveCluster:
     def has_shown(self, resource: Resource, version: str) -> bool:
         """Whether the watch of a resource has brought all changes up to a version."""
         reflector = self._reflectors.get(resource)
-        return reflector is not None and version.isdecimal() and reflector.upto >= int(version)
+        reached = numbers.whole(version)
+        return reflector is not None and reached is not None and reflector.upto >= reached
 
     def read(self, resource: Resource, tree: Tree) -> None:
         """Pass on the result of a consistent read of a watched resource."""
@@ -553,6 +563,8 @@ class Reader:
             return Brought(Result.UNREACHABLE, False, str(error))
         except TimeoutError:
             return Brought(Result.BEHIND, False, "its watch has not shown yet that it has gone")
+        except Exception as error:  # noqa: BLE001 (one object ends no gate)
+            return Brought(Result.REFUSED, False, f"what was read cannot be taken: {error!r}")
         return Brought(Result.OK, True)
 
     async def catch_up(self, refs: Sequence[WorkloadRef]) -> set[WorkloadRef]:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import ANY_LABELS, Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import custom, devices, workloads
+from extauthz.core.objects import custom, devices, jobs, workloads
 from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import (
     EVERYTHING,
@@ -24,7 +23,6 @@ from extauthz.core.objects.fields import (
     replicas,
     required,
     text,
-    version_of,
 )
 from extauthz.core.objects.fields import observed as observed_as
 from extauthz.core.objects.groups import Groups
@@ -35,7 +33,7 @@ from extauthz.inputs.kube.resource import ScaledKind
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
+"""Phases in which of a pod its object alone counts: ``PodUsageFunc`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
 
 _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
@@ -89,11 +87,12 @@ class DeviceClass(NamedTuple):
     """The extended resource that its devices are too; empty: none."""
 
 
-def unreadable(root: Tree) -> Observed:
-    """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is."""
+def unreadable(root: Tree, version: str) -> Observed:
+    """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is.
+    Raises nothing."""
     metadata = root["metadata"]
-    observed = Observed(1, None, resource_version=version_of(root))
-    with suppress(ObjectError):
+    observed = Observed(1, None, resource_version=version)
+    with suppress(Exception):
         observed.uid = text(metadata.get("uid"), "metadata.uid")
         observed.labels = labels_text(mapping(metadata.get("labels"), "metadata.labels"))
         observed.owner = controller(metadata.get("ownerReferences"))
@@ -152,17 +151,19 @@ def default_class(classes: Iterable[ClaimClass]) -> str:
 # What is counted. ``None``: it counts no more.
 
 
-def pod(root: Tree) -> Workload | None:
-    """A Pod, as a workload of one replica; none once it has finished. Raises ObjectError.
+def pod(root: Tree) -> Workload:
+    """A Pod, as a workload of one replica. Raises ObjectError.
 
     One that is being deleted is nobody's any more: its controller makes another in its place, so that it counts by
-    itself until it is gone.
+    itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is lost may
+    still run it, and hold its devices.
     """
     status = mapping(root.get("status"), "status")
-    if status.get("phase") in _TERMINAL:
-        return None
     metadata = mapping(root.get("metadata"), "metadata")
-    template = workloads.pod_template(root.get("spec"), status, metadata.get("generation"))
+    if status.get("phase") in _TERMINAL:
+        template = workloads.finished_pod(root.get("spec"))
+    else:
+        template = workloads.pod_template(root.get("spec"), status, metadata.get("generation"))
     ref, observed = observed_as(*PODS, root, 1, template)
     if metadata.get("deletionTimestamp") is not None:
         observed.owner = None
@@ -187,11 +188,10 @@ def device_claim(root: Tree) -> Workload:
 
 def job(root: Tree) -> Workload | None:
     """A Job, as a workload of as many replicas as may run at once; none once it has finished. Raises ObjectError."""
-    if workloads.is_finished(root):
+    if jobs.is_finished(root):
         return None
-    spec = mapping(root.get("spec"), "spec")
-    ref, observed = observed_as(*JOBS, root, workloads.pods(root), _pruned({"template": spec.get("template")}))
-    observed.selector = plain_selector(spec.get("selector"))
+    ref, observed = observed_as(*JOBS, root, jobs.pods(root), jobs.template(root))
+    observed.selector = plain_selector(at(root, "spec", "selector"))
     return ref, observed
 
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
@@ -25,7 +24,9 @@ from extauthz.inputs.kube.resource import Resource, ScaledKind
 
 
 class PodPrices:
-    """What the pods cost that custom resources without a template select: the most expensive existing one.
+    """What the pods of custom resources without a template cost: the most expensive existing one of their own.
+
+    A pod is its own by its owners, and if its scale selects it: labels alone anybody can write.
 
     Args:
         gate: knows which pods there are.
@@ -60,9 +61,9 @@ class PodPrices:
         selector = self._wanted.get(ref.namespace, {}).get(ref)
         if selector is None:
             return None
-        pods = self._gate.ledger.observations.pods_in(ref.namespace)
+        pods = self._gate.ledger.observations.pods_of(ref.namespace, uid)
         found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
-        templates = [one for one in found if one is not None]
+        templates = [one for one in found if one is not None and not workloads.has_finished(one)]
         if not templates:
             last = self._last.get(ref)
             return last[1] if last is not None and last[0] == uid else None
@@ -143,7 +144,7 @@ class ScaledObjects(Workloads):
         seen = super().convert(tree)
         if seen.observed is None or seen.observed.template is not None:
             return seen
-        with suppress(ObjectError):  # told already, as the object could not be read
+        with suppress(Exception):  # told already, as the object could not be read
             return seen._replace(selector=selector_of(self._kind, tree))
         return seen
 
@@ -189,7 +190,9 @@ class ScaledObjects(Workloads):
             return seen
         self._without.add(seen.ref)
         self._prices.want(seen.ref, seen.selector)
-        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref, observed.uid)))
+        return seen._replace(
+            observed=replace(observed, template=self._prices.price(seen.ref, observed.uid), by_pods=True)
+        )
 
     def _forget_gone(self, ref: WorkloadRef) -> None:
         if self.held(ref) is None:  # else what told that it has gone came late

@@ -10,8 +10,6 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple, TypeAlias
 
-from extauthz.core.model import Tree
-
 SUFFIXES = (".yaml", ".yml", ".json")
 
 _ATTEMPTS = 2
@@ -115,33 +113,3 @@ class FilesError(Exception):
         assert problems
         super().__init__("\n".join(map(str, problems)))
         self.problems = tuple(problems)
-
-
-# What the readers of YAML and JSON have in common: a place in a text, a piece of it, and a fault.
-
-
-class Span(NamedTuple):
-    """A part of a text. Lines and columns count from 0."""
-
-    line: int
-    column: int
-    begin: int
-    end: int
-
-
-class Piece(NamedTuple):
-    """A value in a text: an item of a List, or a document (of a List what is left without its items)."""
-
-    tree: Tree
-    span: Span
-    is_item: bool
-
-
-class TextError(Exception):
-    """A text that cannot be read from here on. ``line`` counts from 0; ``code`` is ``BodyError``'s or of its kind."""
-
-    def __init__(self, line: int, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.line = line
-        self.code = code
-        self.detail = detail

@@ -1,106 +1,92 @@
-"""Kubernetes objects in a YAML or JSON file, one at a time, Lists unfolded; each knows where it stands.
-
-Objects are handed out while the text is read: a List of 100,000 workloads is never in memory as one tree. Scalars mean
-what they mean to ``kubectl`` (``composer``), and a key that is given twice is refused.
-"""
+"""Kubernetes objects in YAML or JSON files, Lists unfolded; each knows where it stands."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
-from extauthz.core.wire import gojson
 
-from . import jsontext, lines, yamltext
-from .content import Content, FileProblem, FilesError, Piece, Span, TextError
+from .content import Content, FileProblem
+from .text import Document, Path, TextError, documents
 
-_JSON_START = re.compile(r'\s*\{\s*["}]')
-"""Anything else is YAML, such as ``{kind: List}``."""
+_NO_OBJECTS_CURE: Final = "add an object, or, if none is meant, write {apiVersion: v1, kind: List, items: []}"
 
-_CURES = {
+_CURES: Final = {
     "duplicate-key": "keep one of them",
     "yaml-tag": "remove the tag",
     "yaml-key": "put the key in quotes",
     "yaml-alias": "write the value out",
     "not-a-number": "write a number",
     "part-of-a-list": "fetch it whole: kubectl get --chunk-size=0",
+    "empty-file": _NO_OBJECTS_CURE,
 }
-"""A code as ``BodyError`` has them."""
+"""By the code of a ``TextError``."""
 
-_ANOTHER_CURE = "repair it and save the file again"
-_NO_OBJECTS_CURE = "add an object, or, if none is meant, write {apiVersion: v1, kind: List, items: []}"
+_ANOTHER_CURE: Final = "repair it and save the file again"
 
 
 class Placed(NamedTuple):
     """One object of a file."""
 
     tree: Tree
-    span: Span
     name: str
     """Of the file."""
-    text: str
-    """Of the file; shared by all its objects."""
+    document: Document
+    """The one that it stands in, without its tree: that of a List is as large as the file."""
+    within: Path
+    """Where it stands in that document."""
 
-    def problem(self, path: lines.Path, field: str, detail: str, cure: str) -> FileProblem:
+    def problem(self, path: Path, field: str, detail: str, cure: str) -> FileProblem:
         """Say what is wrong with the field at ``path``, which messages spell ``field``."""
-        return FileProblem(self.name, lines.line_of(self.text, self.span, path), field, detail, cure)
+        line = self.document.part.line_of(self.document.number, [*self.within, *path])
+        return FileProblem(self.name, line, field, detail, cure)
 
 
-def objects(content: Content) -> Iterator[Placed]:
-    """Yield each object of a file. An empty file is refused: a file looks like that while it is being written, and "no
-    quotas" would let everything pass.
+class Found(NamedTuple):
+    """What some files hold."""
 
-    An empty file is refused: that is what a file looks like while it is being written, and "no quotas" would
-    let everything pass.
+    objects: list[Placed]
+    problems: list[FileProblem]
+    """What cannot be read. The objects that stand before it in its file were read."""
 
-    Raises:
-        FilesError: where the text goes wrong, after what stands before was handed out.
+
+def objects(contents: Iterable[Content]) -> Found:
+    """The objects of all files.
+
+    A file of comments alone is passed over, as ``kubectl apply`` does it. An empty file is refused, and so are files
+    without any object: that is what a file looks like while it is being written, and "no quotas" would let everything
+    pass.
     """
-    try:
-        yield from _objects(content.name, _decoded(content.data))
-    except TextError as fault:
-        cure = _CURES.get(fault.code, _ANOTHER_CURE)
-        raise FilesError([FileProblem(content.name, fault.line + 1, "", fault.detail, cure)]) from None
+    found, problems, without = list[Placed](), list[FileProblem](), list[FileProblem]()
+    is_empty = True
+    for name, data in contents:
+        try:
+            for document in _documents(data):
+                is_empty = False
+                found += _of_document(name, document)
+        except TextError as fault:
+            cure = _CURES.get(fault.code, _ANOTHER_CURE)
+            problems.append(FileProblem(name, fault.line, "", fault.detail, cure))
+        without.append(FileProblem(name, 1, "", "the file holds no objects", _NO_OBJECTS_CURE))
+    return Found(found, problems or (without if is_empty else []))
 
 
-def _decoded(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TextError(data.count(b"\n", 0, error.start), "invalid-utf8", "a byte is not UTF-8") from None
+def _documents(data: bytes) -> Iterator[Document]:
+    if not data.strip():
+        raise TextError(1, "empty-file", "the file holds no objects")
+    return (each for each in documents(data) if each.tree is not None)
 
 
-def _objects(name: str, text: str) -> Iterator[Placed]:
-    pieces: Callable[[str], Iterator[Piece]] = jsontext.pieces if _JSON_START.match(text) else yamltext.pieces
-    has_escapes = "\\u" in text
-    found = 0
-    for tree, span, is_item in pieces(text):
-        if has_escapes:
-            _check_escapes(tree, span)
-        if tree is None and not is_item:
-            continue  # `---` with nothing behind it
-        found += 1
-        if is_item or not _is_list(tree, span):
-            yield Placed(tree, span, name, text)
-    if not found:
-        raise FilesError([FileProblem(name, 1, "", "the file holds no objects", _NO_OBJECTS_CURE)])
-
-
-def _check_escapes(tree: Tree, span: Span) -> None:
-    try:
-        gojson.check(tree)
-    except BodyError as error:
-        raise TextError(span.line, error.code, error.detail) from None
-
-
-def _is_list(tree: Tree, span: Span) -> bool:
-    """Whether a document is a List, whose items were handed out already. ``v1`` List or any ``…List``."""
+def _of_document(name: str, document: Document) -> Iterator[Placed]:
+    """The document, or the items of a List: of a ``v1`` List, or of any ``…List`` that an API server prints."""
+    tree, place = document.tree, document._replace(tree=None)
     if not isinstance(tree, Mapping) or not str(tree.get("kind")).endswith("List"):
-        return False
-    metadata = tree.get("metadata")
+        yield Placed(tree, name, place, ())
+        return
+    metadata, items = tree.get("metadata"), tree.get("items")
     if isinstance(metadata, Mapping) and metadata.get("continue"):
-        raise TextError(span.line, "part-of-a-list", "the List is only a part: it has metadata.continue")
-    return True
+        line = document.part.line_of(document.number, ())
+        raise TextError(line, "part-of-a-list", "the List is only a part: it has metadata.continue")
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        yield Placed(item, name, place, ("items", index))

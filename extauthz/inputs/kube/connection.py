@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 
 from .lists import ClockCheck, loads, members, reading
@@ -276,7 +277,7 @@ def _members(body: bytes, server: str) -> Iterator[tuple[str, Tree]]:
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     retry_after = headers.get("Retry-After", "")
-    retry_after_s = float(retry_after) if retry_after.isdecimal() else None
+    retry_after_s = numbers.whole(retry_after, numbers.INT32)
     try:
         told = loads(body)
     except ValueError:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
+from extauthz.core import numbers
 from extauthz.core.model import Tree
 
 from .connection import ApiError, Connection, Query, Unreachable
@@ -108,6 +109,7 @@ class Reflector(Generic[Item]):
     Args:
         form: the fields that watches bring of an object, as of ``lists.reading``; ``None``: all.
         on_absent: called where the server has no such collection; ``None``: it must have.
+        on_raise: told what the handler has raised, after which the list is taken again; ``None``: it is raised.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Reflector(Generic[Item]):
         streams_lists: bool = True,
         form: type | None = None,
         on_absent: Callable[[], None] | None = None,
+        on_raise: Callable[[Exception], None] | None = None,
     ) -> None:
         self.resource = resource
         self._connection = connection
@@ -138,6 +141,7 @@ class Reflector(Generic[Item]):
         self._streams_lists = streams_lists
         self._form = form
         self._on_absent = on_absent
+        self._on_raise = on_raise
         self.absent = False
         """The server has no such collection, and need not have. It may come to have it."""
         self._stream_failed = False
@@ -171,6 +175,12 @@ class Reflector(Generic[Item]):
                 await self._follow()
             except (ApiError, Unreachable) as error:
                 await self._sleep(self._failed(error))
+            except Exception as error:  # no object of a cluster ends the gate
+                if self._on_raise is None:
+                    raise
+                self._on_raise(error)
+                self.version = ""
+                await self._sleep(self._failed(Unreachable(f"what it sent was not taken: {error!r}")))
 
     async def _follow(self) -> None:
         """One watch to its end. If needed, the list comes before it."""
@@ -266,17 +276,14 @@ class Reflector(Generic[Item]):
         """Items of lists have no kind. Nobody reads their ``managedFields``."""
         metadata = _metadata(tree)
         metadata.pop("managedFields", None)
-        version = str(metadata.get("resourceVersion", ""))
-        if version.isdecimal():
-            self.seen = max(self.seen, int(version))
+        self.seen = max(self.seen, numbers.whole(str(metadata.get("resourceVersion", ""))) or 0)
         tree.setdefault("apiVersion", self.resource.api_version)
         tree.setdefault("kind", self.resource.kind)
         return self._handler.convert(tree)
 
     def _heard(self, version: str) -> None:
         self.version = version
-        if version.isdecimal():
-            self.upto = max(self.upto, int(version))
+        self.upto = max(self.upto, numbers.whole(version) or 0)
         self.last_heard_s = self._clock()
         self.last_error = ""
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.fields import text
 
 
 class Resource(NamedTuple):
@@ -100,16 +101,28 @@ class ScaledKinds:
 
     Args:
         named: those that count even without a scale subresource, as ``resource.group``.
+        unreadable: told of a definition that cannot be read: its name, and what that raised.
     """
 
-    def __init__(self, tell: Callable[[frozenset[ScaledKind]], None], named: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tell: Callable[[frozenset[ScaledKind]], None],
+        named: Collection[str] = (),
+        unreadable: Callable[[str, Exception], None] = lambda name, error: None,
+    ) -> None:
         self._tell = tell
         self._named = named
+        self._unreadable = unreadable
         self._told: frozenset[ScaledKind] | None = None
         self._definitions: dict[str, ScaledKind] = {}
 
     def convert(self, tree: Tree) -> Definition:
-        return Definition(tree["metadata"]["name"], scaled(tree, self._named))
+        name = str(tree["metadata"].get("name", ""))
+        try:
+            return Definition(name, scaled(tree, self._named))
+        except Exception as error:  # noqa: BLE001 (one object ends no gate)
+            self._unreadable(name, error)
+            return Definition(name, None)
 
     async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
@@ -146,11 +159,13 @@ def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
     if not found or not _is_established(status):
         return None
     version, names = next((each for each in found if each["storage"]), found[0]), spec["names"]
+    named = (spec["group"], version["name"], names["plural"], names["kind"])
+    group, served_as, plural, name = (text(each, "spec") for each in named)
     return ScaledKind(
-        Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
+        Resource(group, served_as, plural, name, spec["scope"] == "Namespaced"),
         _keys(_scale(version).get("specReplicasPath") or ""),
         _keys(_scale(version).get("labelSelectorPath") or ""),
-        tuple((each["name"], _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
+        tuple((text(each["name"], "spec"), _keys(_scale(each).get("specReplicasPath") or "")) for each in found),
     )
 
 

@@ -7,6 +7,7 @@ and its type. What an expression may cost is known from its checked tree before 
 from __future__ import annotations
 
 import re
+import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -16,6 +17,23 @@ from extauthz.core.quota.policies import MAX_ITEMS, MAX_TEXT, Compile, Expressio
 
 FUNCTION: Final = 10
 """Units of a function that has a name: conversions read a text, ``getHours`` asks for a time zone."""
+
+_OPERATORS: Final = frozenset(
+    "_&&_ _||_ !_ _?_:_ _==_ _!=_ _<_ _<=_ _>_ _>=_ _+_ _-_ _*_ _/_ _%_ -_ @in _[_] @not_strictly_false".split()  # noqa: SIM905
+)
+_OF_TIMES: Final = frozenset(
+    "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds "  # noqa: SIM905
+    "getMilliseconds".split()
+)
+"""Functions that take a time zone. CEL opens it as a file, below the directory of time zones or by its whole path: one
+that is written out by an expression's author could be a pipe, and one of an object's annotation could be any."""
+
+ALLOWED: Final = frozenset(
+    "bool bytes contains double duration dyn endsWith int size startsWith string timestamp type uint".split()  # noqa: SIM905
+)
+"""All other functions that an expression may call: what each does, and costs, was looked at."""
+
+_OFFSET: Final = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 
 JOIN: Final = 64
 """Units of joining texts or lists, for each node of what is joined: it is copied, and kept until others have been
@@ -85,8 +103,11 @@ class _Costs:
     def _call(self, call: _Node) -> int:
         """Units of a call, without its arguments."""
         name, args = call.function, [*([call.target] if call.HasField("target") else []), *call.args]
-        if name == "matches":
-            raise ExpressionError("matches is not allowed; use startsWith, endsWith, contains or in")
+        if name in _OF_TIMES:
+            _check_zone(call.args)
+        elif name not in _OPERATORS and name not in ALLOWED:
+            instead = "; use startsWith, endsWith, contains or in" if name == "matches" else ""
+            raise ExpressionError(f"{name} is not allowed{instead}")
         size = sum(map(self._nodes, args))
         if name == "contains":
             return size * self._comparisons(args[-1])
@@ -119,6 +140,22 @@ class _Costs:
         if node.HasField("ident_expr") and node.ident_expr.name == self._variable:
             return self._each
         return 1 + sum(map(self._nodes, _below(node)))
+
+
+def _check_zone(args: Sequence[_Node]) -> None:
+    """A zone is written out, and known here. Without one it is UTC."""
+    for zone in args:
+        name = zone.const_expr.string_value
+        if not name:
+            raise ExpressionError("a time zone is written out, as in getHours('Europe/Berlin')")
+        if name not in _zones() and not _OFFSET.fullmatch(name):
+            raise ExpressionError(f"no time zone {name[:40]!r} is known here; write one as Europe/Berlin, or as +02:00")
+
+
+@lru_cache(1)
+def _zones() -> frozenset[str]:
+    """Those whose rules are installed."""
+    return frozenset(zoneinfo.available_timezones()) | {"UTC"}
 
 
 def _below(node: _Node) -> Iterator[_Node]:

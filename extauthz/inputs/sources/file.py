@@ -40,14 +40,10 @@ def parse(contents: Sequence[Content]) -> Quotas:
     Raises:
         FilesError: with everything that is wrong with all of them.
     """
-    problems: list[FileProblem] = []
+    found, problems = objects(contents)
     quotas: list[tuple[WorkspaceQuota, Placed]] = []
-    for each in contents:
-        try:
-            for placed in objects(each):
-                _read(placed, quotas, problems)
-        except FilesError as error:
-            problems += error.problems
+    for placed in found:
+        _read(placed, quotas, problems)
     if problems:
         raise FilesError(problems)
     try:

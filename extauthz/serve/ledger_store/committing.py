@@ -17,6 +17,7 @@ from traceback import format_exception
 from extauthz.core.decision import sentences
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict, WorkloadRef, Write
+from extauthz.serve.ledger_store import payload
 from extauthz.serve.ledger_store.payload import TooLargeError, decode
 from extauthz.serve.ledger_store.replica import Progress, Replica
 from extauthz.serve.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
@@ -322,7 +323,7 @@ class Committer:
             return self._answer(waiter, decision)
         if self.replica.holds and decision.evidence.grows:
             return self._take_back(waiter, "hold", HELD)
-        if self.replica.is_full(decision.pending_write):
+        if waiter.lowers is None and self.replica.is_full(decision.pending_write):
             why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
             return self._take_back(waiter, "ledger-full", why)
         return True
@@ -349,16 +350,14 @@ class Committer:
     async def _write(self, batch: list[_Waiter]) -> float:
         base, times_gone = self.replica.base, self.replica.times_gone
         begun_s = self._clock()
+        grows = any(waiter.lowers is None for waiter in batch)
         try:
-            text, writes = self.replica.next_text()
+            text, writes = self.replica.next_text(payload.GROWTH_TEXT_BYTES if grows else payload.MAX_TEXT_BYTES)
             begun_s = self._clock()
             stored = await self._store.put(text, writes, base)
         except TooLargeError as error:
             self._wrote("too-large", 0)
-            self._undo(*batch)
-            for waiter in batch:
-                self._take_back(waiter, "ledger-full", f"has no room in the ledger: {error}")
-            return self._failed([], str(error))
+            return self._too_large(batch, str(error))
         except Conflict:
             self._wrote("conflict", 0)
             return await self._look_again(base, batch, "other gates were first")
@@ -371,6 +370,18 @@ class Committer:
         if times_gone != self.replica.times_gone:  # maybe it is that write which has gone
             return await self._look_again(base, batch, "the ledger was deleted")
         self._written(stored, batch, begun_s)
+        return 0.0
+
+    def _too_large(self, batch: list[_Waiter], trouble: str) -> float:
+        """Growth is refused. Less is written without it."""
+        self._undo(*batch)
+        less = [waiter for waiter in batch if waiter.lowers is not None]
+        for waiter in batch:
+            if waiter.lowers is None:
+                self._take_back(waiter, "ledger-full", f"has no room in the ledger: {trouble}")
+        if len(less) == len(batch):
+            return self._failed(less, trouble)
+        self._put_back(less, trouble)
         return 0.0
 
     def _written(self, stored: Stored, batch: list[_Waiter], begun_s: float | None = None) -> None:

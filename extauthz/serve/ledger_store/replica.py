@@ -20,6 +20,7 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.pending_writes import RecordError
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.ledger_store.payload import (
+    MAX_TEXT_BYTES,
     Line,
     OtherFormatError,
     Payload,
@@ -301,10 +302,10 @@ class Replica:
         waits = self._lines or self.payload.holds
         return bool(waits) and self._clock() - self._seen_s > self._window_s / AGES
 
-    def next_text(self) -> tuple[str, int]:
+    def next_text(self, most: int = MAX_TEXT_BYTES) -> tuple[str, int]:
         """The object with all pending writes that are in memory, and how many these are. Raises TooLargeError."""
         payload = self._next()
-        self._text, self._written = encode(payload), payload
+        self._text, self._written = encode(payload, most), payload
         return self._text, len(payload.pending_writes)
 
     def _next(self) -> Payload:

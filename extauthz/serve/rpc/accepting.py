@@ -2,8 +2,8 @@
 
 asyncio's own servers accept without a bound, and tell of a connection only after its TLS handshake. So this accepts
 itself. Each connection either *waits* for its client (for a handshake, a head, a body, or the next request), or is at
-work for it. Waiting ends at a time. Where there is no room for one more, the one that has waited longest leaves: of the
-same peer, if that has its share, else of the peer that has most. So nobody is kept out by connections that do nothing,
+work for it. Waiting ends at a time. Where there is no room for one more, one that waits leaves: of the same peer, if
+that has its share, else of the peer that has most (``places``). So nobody is kept out by connections that do nothing,
 neither a probe of ``/healthz`` nor an API server.
 """
 
@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Self, TypeAlias, cast
+
+from extauthz.serve.rpc.places import Place, Places
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted, as asyncio has it."""
@@ -76,8 +78,9 @@ class Listener:
         self.make = make
         self.bounds = bounds.within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self.context = context
-        self._peers: dict[str, _Peer] = {}
-        self._count = 0
+        is_unix = any(one.family == socket.AF_UNIX for one in sockets)  # where all have the same address
+        self._places = Places(self.bounds.connections, None if is_unix else self.bounds.each)
+        self._connections: set[Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -93,35 +96,22 @@ class Listener:
             if one.fileno() >= 0:
                 asyncio.get_running_loop().remove_reader(one)
                 one.close()
-        for peer in list(self._peers.values()):
-            for connection in list(peer.waiting):
-                if connection.is_opening:
-                    connection.give_up()
+        for connection in list(self._connections):
+            if connection.is_opening:
+                connection.give_up()
 
     def left(self, connection: Accepted) -> None:
         """It holds nothing any more. Told twice, it is the same."""
-        peer = self._peers.get(connection.peer)
-        if peer is None or connection not in peer.all:
-            return
-        peer.all.discard(connection)
-        peer.waiting.pop(connection, None)
-        self._count -= 1
-        if not peer.all:
-            del self._peers[connection.peer]
+        self._connections.discard(connection)
+        self._places.leave(connection)
 
     def waits(self, connection: Accepted) -> bool:
         """It is the last that began to wait. False: it has left."""
-        peer = self._peers.get(connection.peer)
-        if peer is None or connection not in peer.all:
-            return False
-        peer.waiting[connection] = None
-        return True
+        return self._places.waits(connection)
 
     def works(self, connection: Accepted) -> None:
         """It does not wait."""
-        peer = self._peers.get(connection.peer)
-        if peer is not None:
-            peer.waiting.pop(connection, None)
+        self._places.works(connection)
 
     def _listen(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
@@ -141,53 +131,22 @@ class Listener:
             self._take(accepted, address[0] if isinstance(address, tuple) else "")
 
     def _take(self, accepted: socket.socket, address: str) -> None:
-        if not self._has_room(address):
+        connection = Accepted(self, address, accepted)
+        if not self._places.enter(connection):
             accepted.close()
             return
         accepted.setblocking(False)
-        connection = Accepted(self, address, accepted)
-        self._peers.setdefault(address, _Peer()).all.add(connection)
-        self._count += 1
-        self.waits(connection)
+        self._connections.add(connection)
         task = asyncio.create_task(connection.open())
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    def _has_room(self, address: str) -> bool:
-        """Whether one more can be taken; if need be, another one leaves."""
-        mine = self._peers.get(address) or _Peer()
-        most = self.bounds.each if address else self.bounds.connections
-        if len(mine.all) >= most:
-            return mine.evict()
-        if self._count < self.bounds.connections:
-            return True
-        having = [peer for peer in self._peers.values() if peer.waiting]
-        largest = max(having, key=lambda peer: len(peer.all), default=mine)
-        return len(largest.all) >= len(mine.all) and largest.evict()
 
-
-class _Peer:
-    """The connections of one address."""
-
-    def __init__(self) -> None:
-        self.all: set[Accepted] = set()
-        self.waiting: dict[Accepted, None] = {}
-        """In the order in which they began to wait."""
-
-    def evict(self) -> bool:
-        """Whether one was there that waits, and left."""
-        longest = next(iter(self.waiting), None)
-        if longest is None:
-            return False
-        longest.give_up()
-        return True
-
-
-class Accepted(asyncio.Protocol):
+class Accepted(asyncio.Protocol, Place):
     """One connection: the handler of its protocol, and a clock."""
 
     def __init__(self, listener: Listener, peer: str, accepted: socket.socket) -> None:
-        self.peer = peer
+        Place.__init__(self, peer)
         self._listener = listener
         self._socket = accepted
         self._inner: asyncio.Protocol | None = None
@@ -282,9 +241,9 @@ class Accepted(asyncio.Protocol):
             self._end_in(self._listener.bounds.head_s)
         self._inner.data_received(data)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         assert self._inner is not None
-        self._inner.eof_received()
+        return self._inner.eof_received()
 
     def pause_writing(self) -> None:
         assert self._inner is not None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, TypeAlias
 
 from extauthz.serve.rpc import frames
@@ -128,6 +129,9 @@ WINDOW: Final = 4 << 20
 MESSAGE_BYTES: Final = 64
 """What Python keeps of a message that waits, beside its bytes: else many of one byte held six times their bound."""
 
+STREAM_BYTES: Final = 1_024
+"""What Python keeps of a call, beside its head and its messages."""
+
 CUT: Final = 1_024
 """Of so many streams that were ended from here it is known that the client may not have heard of it yet."""
 
@@ -154,7 +158,9 @@ class Connection:
         self._events: list[Event] = []
         self._out = [self._greeting()]
         self._rest = b""
-        """The beginning of a frame, or of the preface."""
+        """What has come and is not read: the beginning of a frame, or of the preface, or all that was too much."""
+        self.has_more = False
+        """Frames have come that were not read, as it was enough."""
         self._only: Kind | None = Kind.SETTINGS
         """What the next frame must be (RFC 9113 §3.4, §6.10): at first SETTINGS, within a header block CONTINUATION."""
         self._head: tuple[int, int, bytearray] = 0, 0, bytearray()
@@ -168,6 +174,14 @@ class Connection:
         """The highest number that the client has used."""
         self._unread = 0
         """Bytes kept of all streams' messages."""
+        self._heads = 0
+        """The same of their heads."""
+        self._unsent = 0
+        """The same of their answers, which wait for the client."""
+        self._asked = 0
+        """How many calls are whole, and not answered."""
+        self._due_s: float | None = None
+        """No deadline of a call under way is earlier."""
         self._owed = 0
         """Bytes of DATA that were read, of which the client has not been told yet."""
         self._room = WINDOW
@@ -202,9 +216,17 @@ class Connection:
         return self._over or (self._final is not None and not self._streams)
 
     @property
-    def is_idle(self) -> bool:
-        """No call is under way."""
-        return not self._streams
+    def awaits_client(self) -> bool:
+        """No call is under way: none is whole and not answered. One that never becomes whole, or whose answer the
+        client does not take, is nobody's work."""
+        return not self._asked
+
+    @property
+    def held_bytes(self) -> int:
+        """What is kept for the client, whatever it is."""
+        return (
+            self._unread + self._heads + self._unsent + self._decoder.known_bytes + len(self._rest) + len(self._head[2])
+        )
 
     def is_open(self, stream: int) -> bool:
         """Whether an answer to the call would still be sent."""
@@ -216,10 +238,8 @@ class Connection:
 
     @property
     def deadline_s(self) -> float | None:
-        """When ``expire`` is due for one of the calls under way."""
-        if not self._streams:
-            return None
-        return min((one.deadline_s for one in self._streams.values() if one.deadline_s is not None), default=None)
+        """When ``expire`` is due, at the latest."""
+        return self._due_s if self._streams else None
 
     def pending_bytes(self) -> bytes:
         """What is to be written now."""
@@ -228,12 +248,14 @@ class Connection:
         return out
 
     def expire(self, now_s: float) -> list[Event]:
-        """End the calls whose deadline has passed with DEADLINE_EXCEEDED."""
+        """End the calls whose deadline has passed with DEADLINE_EXCEEDED: their client's, or that of their message."""
         for one in list(self._streams.values()):
             if one.deadline_s is not None and one.deadline_s <= now_s:
                 self._events.append(Gone(one.number))
                 one.unsent.clear()
                 self.finish(one.number, Code.DEADLINE_EXCEEDED)
+        left = (one.deadline_s for one in self._streams.values() if one.deadline_s is not None)
+        self._due_s = min(left, default=None)
         return self._told()
 
     # What the caller answers.
@@ -249,6 +271,7 @@ class Connection:
             self.finish(stream)
             return
         self._window -= size
+        self._answered(one)
         self._out += (
             _ANSWER.pack(
                 _ANSWER_HEAD, stream, _HEAD_BLOCK, size >> 8, size & 0xFF, Kind.DATA, 0, stream, 0, len(message)
@@ -272,11 +295,17 @@ class Connection:
         one = self._streams.get(stream)
         if one is None:
             return
+        self._answered(one)
         if not one.started:
             self._refuse(one, trailers_only(code, text))
             return
         one.end = block(trailers(code, text))
         self._push(one)
+
+    def _answered(self, one: Stream) -> None:
+        if one.is_asked:
+            one.is_asked = False
+            self._asked -= 1
 
     def taken(self, stream: int, message: bytes) -> None:
         """This message has been read by the call's handler, and as much may come anew."""
@@ -299,17 +328,19 @@ class Connection:
 
     # What the client says.
 
-    def feed(self, data: bytes, now_s: float) -> list[Event]:
+    def feed(self, data: bytes, now_s: float, is_enough: Callable[[int], bool] = lambda told: False) -> list[Event]:
         """Read what has come.
 
         Args:
             data: as it was received; frames may be cut anywhere.
             now_s: on a clock that does not go back, the same as for ``expire``.
+            is_enough: asked after each frame, with how many events there are. Then the rest waits (``has_more``), and
+                is read when this is called again.
         """
         self._now_s = now_s
         if not self._over:
             try:
-                self._read(self._rest + data if self._rest else data)
+                self._read(self._rest + data if self._rest else data, is_enough)
             except BadConnectionError as fault:
                 self._die(fault)
         return self._told()
@@ -318,8 +349,9 @@ class Connection:
         events, self._events = self._events, []
         return events
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, data: bytes, is_enough: Callable[[int], bool]) -> None:
         at, end = 0, len(data)
+        self.has_more = False
         if not self.greeted:
             if data[: len(PREFACE)] != PREFACE[:end]:
                 raise BadConnectionError(Error.PROTOCOL_ERROR, "this is not HTTP/2")
@@ -337,6 +369,9 @@ class Connection:
                 at = start - HEAD_BYTES
                 break
             self._frame(kind, flags, stream & frames.STREAM, data[start:at])
+            if is_enough(len(self._events)):
+                self.has_more = at < end
+                break
         self._rest = data[at:]
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
@@ -432,9 +467,10 @@ class Connection:
         if head.is_malformed:
             raise BadStreamError(stream, Error.PROTOCOL_ERROR)
         method = self._methods.get(head.path) if head.refusal is None else None
-        deadline_s = None if head.timeout_s is None else self._now_s + head.timeout_s
-        one = Stream(stream, head, method, self._first_window, self._stream_window, deadline_s)
+        one = Stream(stream, head, method, self._first_window, self._stream_window)
+        self._limit(one)
         self._streams[stream] = one
+        self._heads += head.size + STREAM_BYTES
         if flags & END_STREAM:
             one.has_ended = True
         if method is None:
@@ -446,6 +482,15 @@ class Connection:
             self._events.append(Opened(stream, method, head))
         if flags & END_STREAM:
             self._end(one)
+
+    def _limit(self, one: Stream) -> None:
+        """How long a new call may take."""
+        if one.head.timeout_s is not None:
+            one.deadline_s = one.clients_deadline_s = self._now_s + one.head.timeout_s
+        if one.method is None or type(one.method) is Unary:
+            one.deadline_s = min(self._now_s + self._bounds.whole_s, one.deadline_s or inf)
+        if one.deadline_s is not None:
+            self._due_s = min(one.deadline_s, self._due_s or inf) if self._streams else one.deadline_s
 
     # Messages.
 
@@ -539,6 +584,9 @@ class Connection:
         else:
             self._events.append(Asked(one.number, one.method, one.message, one.head.timeout_s))
             one.message = None
+            one.deadline_s = one.clients_deadline_s
+            one.is_asked = True
+            self._asked += 1
             self._keep(one, 0)
 
     # The other frames.
@@ -569,7 +617,8 @@ class Connection:
         self._only = None
         self._idle()
         if not flags & ACK:
-            for name, value in struct.iter_unpack(">HI", payload):
+            # Each changes every stream, and one frame may name one 2,730 times: the last counts (RFC 9113 §6.5.3).
+            for name, value in dict(struct.iter_unpack(">HI", payload)).items():
                 self._set(name, value)
             self._out.append(frame(Kind.SETTINGS, ACK, 0))
             self._push_all()
@@ -651,6 +700,7 @@ class Connection:
             size = min(len(one.unsent), FRAME_BYTES, one.window, self._window)
             if size <= 0:
                 self._waiting[one.number] = one
+                self._count_unsent(one)
                 return
             is_end = one.end == b"" and size == len(one.unsent)
             self._out.append(frame(Kind.DATA, END_STREAM if is_end else 0, one.number, bytes(one.unsent[:size])))
@@ -658,11 +708,16 @@ class Connection:
             one.window -= size
             self._window -= size
         self._waiting.pop(one.number, None)
+        self._count_unsent(one)
         if one.end is None:
             return
         if one.end:
             self._out.append(frame(Kind.HEADERS, END_HEADERS | END_STREAM, one.number, one.end))
         self._close(one)
+
+    def _count_unsent(self, one: Stream) -> None:
+        self._unsent += len(one.unsent) - one.counted
+        one.counted = len(one.unsent)
 
     def _push_all(self) -> None:
         for one in list(self._waiting.values()):
@@ -715,6 +770,9 @@ class Connection:
         del self._streams[one.number]
         if one.kept:
             self._keep(one, 0)
+        self._answered(one)
+        self._heads -= one.head.size + STREAM_BYTES
+        self._unsent -= one.counted
         self._waiting.pop(one.number, None)
 
     def _mark_cut(self, stream: int) -> None:
@@ -725,7 +783,7 @@ class Connection:
     def _die(self, fault: BadConnectionError) -> None:
         """Nothing more is read, and nothing under way is answered."""
         self._over = True
-        self._rest = b""
+        self._rest, self.has_more = b"", False
         self._events += [Gone(number) for number in self._streams]
         for one in list(self._streams.values()):
             self._drop(one)

@@ -153,6 +153,10 @@ class Bounds:
     is RESOURCE_EXHAUSTED. Eight of the longest messages; a window alone would stop all calls for ever instead, where
     parts of many come in turn."""
 
+    whole_s: float = 10.0
+    """For the one message of a call to come whole, from its head: else DEADLINE_EXCEEDED. Envoy sends a check at
+    once."""
+
     header_bytes: int = 16 << 10
     """A header block, with all its CONTINUATION frames, and what it decodes to, each field with 32 bytes more (RFC 7541
     §4.1). gRPC's hard limit is 16 KiB too (``grpc.absolute_max_metadata_size``). Without a bound: CVE-2024-27316

@@ -148,6 +148,8 @@ class Head:
     refusal: Refusal | None = None
     is_malformed: bool = False
     """RFC 9113 §8.1.1."""
+    size: int = 0
+    """What it decodes to, bytes, each field with 32 more (RFC 7541 §4.1)."""
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -161,6 +163,10 @@ class Head:
 
 
 MALFORMED: Final = Head(is_malformed=True)
+
+
+_RESIZED_THRICE: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}").match
+"""A block begins so. RFC 7541 §4.2 has two resizes at most before it, and a block of 16,384 takes 28 ms."""
 
 
 class _Table(HeaderTable):
@@ -189,6 +195,7 @@ class Decoder:
         self._hpack = hpack.Decoder(max_header_list_size=most_bytes)
         self._table = self._hpack.header_table = _Table()
         self._known: dict[bytes, Head] = {}
+        self.known_bytes = 0
 
     def head(self, encoded: bytes) -> Head:
         """That of a request. Raises BadConnectionError as ``fields`` does."""
@@ -199,6 +206,7 @@ class Decoder:
         found = read(self.fields(encoded))
         if self._table.additions == before and len(encoded) <= self.KNOWN_BYTES and len(self._known) < self.KNOWN:
             self._known[encoded] = found
+            self.known_bytes += len(encoded) + found.size
         return found
 
     def fields(self, encoded: bytes) -> Fields:
@@ -208,6 +216,8 @@ class Decoder:
             BadConnectionError: the table is no longer the same at both ends, or would be too costly to keep so.
         """
         before = self._table.additions
+        if _RESIZED_THRICE(encoded):
+            raise BadConnectionError(Error.COMPRESSION_ERROR, "a header block resizes the table more than twice")
         try:
             decoded = tuple((bytes(name), bytes(value)) for name, value in self._hpack.decode(encoded, raw=True))
         except hpack.OversizedHeaderListError:
@@ -217,6 +227,7 @@ class Decoder:
         resized = encoded[:1] and encoded[0] & 0xE0 == 0x20  # §6.3: only at the start of a block
         if resized or self._table.additions != before:
             self._known.clear()
+            self.known_bytes = 0
         return decoded
 
 
@@ -252,7 +263,8 @@ def read(fields: Fields) -> Head:
     content_length = int(length) if length is not None else None
     timeout_s, refusal = _judged(pseudo[b":method"], given)
     path = pseudo.get(b":path", b"").decode("latin-1")
-    return Head(path, fields, timeout_s, content_length, refusal)
+    size = sum(len(name) + len(value) + 32 for name, value in fields)
+    return Head(path, fields, timeout_s, content_length, refusal, size=size)
 
 
 def well_formed_trailers(fields: Fields) -> bool:

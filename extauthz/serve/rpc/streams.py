@@ -55,10 +55,13 @@ class Stream:
     __slots__ = (
         "_parts",
         "_sent_bytes",
+        "clients_deadline_s",
+        "counted",
         "deadline_s",
         "end",
         "has_ended",
         "head",
+        "is_asked",
         "kept",
         "message",
         "messages",
@@ -71,14 +74,17 @@ class Stream:
         "window",
     )
 
-    def __init__(
-        self, number: int, head: Head, method: Method | None, window: int, room: int, deadline_s: float | None
-    ) -> None:
+    def __init__(self, number: int, head: Head, method: Method | None, window: int, room: int) -> None:
         self.number = number
         self.head = head
         self.method = method
         """``None``: it will be refused."""
-        self.deadline_s = deadline_s
+        self.deadline_s: float | None = None
+        """When it ends, if it does not before: until its one message is whole, at the latest after a time for that."""
+        self.clients_deadline_s: float | None = None
+        """When its client has no use for the answer any more."""
+        self.is_asked = False
+        """Its one message is with its handler, and not answered."""
         self.has_ended = False
         """The client has sent everything."""
         self._parts = bytearray()
@@ -101,6 +107,8 @@ class Stream:
         """The head of the answer is sent."""
         self.unsent = bytearray()
         """Waits for the client's window."""
+        self.counted = 0
+        """Bytes of that, as the connection counts them."""
         self.end: bytes | None = None
         """The header block that ends the answer, once nothing of it is unsent. ``b""``: the last DATA ends it."""
 

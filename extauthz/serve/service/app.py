@@ -39,7 +39,6 @@ from extauthz.serve.service.aside import AsideProcess
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
 from extauthz.serve.service.certificates import SelfSigned
 from extauthz.serve.service.collector import spare_the_collector
-from extauthz.serve.service.handover import HandoverFile
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
@@ -64,7 +63,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
     Raises:
         FilesError: quotas or state cannot be used.
         ListenError: an address cannot be listened on.
-        SettingsError: the handover file cannot be written, or it cannot be told where the cluster is.
+        SettingsError: it cannot be told where the cluster is.
     """
     log = Log(stream, settings.log_level, settings.log_format)
     bridge = Bridge(log)
@@ -84,12 +83,9 @@ class App:
         self._settings = settings
         self._log = log
         self._metrics = Metrics(self._levels)
-        handover = HandoverFile(settings.handover) if settings.handover is not None else None
         self._aside = AsideProcess(log.event)
         self._files = files(settings)
-        around = Surroundings(
-            log, self._metrics, time.monotonic, new_id, handover, record=self._files, name=socket.gethostname()
-        )
+        around = Surroundings(log, self._metrics, time.monotonic, new_id, record=self._files, name=socket.gethostname())
         self._gate = Assembly(settings, around)
         known = self._gate.gate.customs
         self._answers = Answers(

@@ -18,14 +18,11 @@ from typing import Self, TypeAlias
 from extauthz.core.intake.admission import Review, kept
 from extauthz.core.model import Unreadable
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
-from extauthz.serve.servers.bodies import FullError, Turns
+from extauthz.serve.rpc.places import FullError, Turns
 from extauthz.serve.service.aside_process import LENGTH
 
-MOST_EACH = 8
-"""Bodies of one peer that wait or are read at a time: some 25 MB, and most often less than a second."""
-
 MOST = 32
-"""The same of all peers. They take turns, so who sends many waits behind who sends one."""
+"""Bodies that wait: some 2 s of reading at most. Peers take turns, so who sends many waits behind who sends one."""
 
 LONGEST_S = 1.5
 """Less than the webhook's timeout of 2 s. The budget of a body is about a tenth of a second."""
@@ -58,7 +55,7 @@ class AsideProcess:
         self._tell = tell
         self._command = command
         self._longest_s = longest_s
-        self._turns = Turns(MOST - 1, MOST_EACH - 1)
+        self._turns = Turns(MOST)
         self._process: Process | None = None
         self._reading: asyncio.Task[Found] | None = None
 
@@ -74,27 +71,27 @@ class AsideProcess:
         await self._end()
 
     async def review(self, body: bytes, shapes: Shapes = NO_SHAPES, source: Hashable = None) -> Found:
-        """When it is this source's turn; refused at once where too many wait."""
+        """When it is this source's turn; refused where too many wait, and most of them are this source's."""
         try:
             await self._turns.enter(source)
         except FullError:
-            why = f"{MOST_EACH} bodies of one peer, or {MOST} in all, that take long are being read"
+            why = f"{MOST} bodies that take long wait to be read, and none has sent more of them"
             return Unreadable("too-many-bodies", f"{why}; try again in a second")
         # If its caller leaves, it is read to its end all the same: what the process says next is of this body.
-        self._reading = asyncio.create_task(self._read(pickle.dumps(dict(shapes)), body))
+        self._reading = asyncio.create_task(self._read(shapes, body))
         self._reading.add_done_callback(lambda _: self._turns.leave())
         return await asyncio.shield(self._reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, shapes: bytes, body: bytes) -> Found:
+    async def _read(self, shapes: Shapes, body: bytes) -> Found:
         if self._process is None or self._has_ended():  # while nobody looked
             await self._end()
             await self._start()
         try:
             async with asyncio.timeout(self._longest_s):
-                return await self._exchange(shapes, body)
+                return await self._exchange(pickle.dumps(dict(shapes)), body)
         except TimeoutError:
             why = f"took more than {self._longest_s:g} s"
         except (OSError, EOFError):

@@ -19,6 +19,7 @@ from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Wor
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import MARGIN_S
+from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.policies.plugins import Host
 from extauthz.inputs.settlement.answers import Settlement
@@ -26,12 +27,13 @@ from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.serve.servers.access_log import AccessLogs
 from extauthz.serve.service import sources
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
-from extauthz.serve.service.handover import Handover, Holding, Recounting
+from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Look, Stale
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.recording import Recording, recorder
+from extauthz.serve.service.recounting import Recounting
 from extauthz.serve.service.settings import Settings, policy
 from extauthz.serve.service.sources import notes as notes_of_policies
 from extauthz.serve.service.sources import policies
@@ -48,6 +50,9 @@ CLOCK_TOLD_S = 2.0
 
 TICK_S = 1.0
 """How late a pending write may end. The landing window is much longer."""
+
+MAX_UNREADABLE = 1_024
+"""Workloads that are told to be unreadable before the first may be told again."""
 
 CHECKED_FOR_S = 10.0
 """How long a look at the inputs counts. Only a process that was suspended exceeds it."""
@@ -66,7 +71,6 @@ class Surroundings:
     clock: Clock
     ids: Callable[[], str]
     """Makes the id of each decision."""
-    handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """The store of a shared ledger. ``None``: the objects behind the connection."""
     policies: Sequence[Enlisted] = ()
@@ -88,6 +92,9 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
+        self._unreadable: dict[WorkloadRef, str] = {}
+        """Workloads whose cost cannot be worked out, and why."""
+        self.gate.ledger.usage.on_unreadable = self._tell_unreadable
         self.gate.enlist(policies(settings, around.log, around.metrics, around.clock, around.policies))
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
@@ -114,7 +121,7 @@ class Assembly:
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
-        self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+        self._holding = Holding(settings, self.gate, around.log, around.clock)
         self.recording: Recording | None = None
         """``None``: nothing is recorded."""
         if around.record is not None:
@@ -123,8 +130,7 @@ class Assembly:
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
     ) -> None:
-        """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
-        fails, all of it ends.
+        """Read all inputs and ``serve``. If a part that runs for ever fails, all of it ends.
 
         Args:
             connection: to the cluster, if quotas or state come from there.
@@ -133,7 +139,6 @@ class Assembly:
 
         Raises:
             FilesError: quotas or state cannot be used.
-            SettingsError: the handover cannot be taken.
             Exception: what ``serve`` raises.
         """
         async with AsyncExitStack() as stack:
@@ -155,7 +160,7 @@ class Assembly:
                 running += [group.create_task(each) for each in running_policies(self.gate.policies, host)]
                 try:
                     if await _known(inputs, stop):
-                        self._holding.take_over()
+                        self._holding.begin()
                         if self.recording is not None:
                             await self.recording.begin()
                             running.append(group.create_task(self.recording.run()))
@@ -164,7 +169,6 @@ class Assembly:
                             await serve(self._worded(deciding))
                         finally:
                             self.observers.drain()
-                        self._holding.hand_over()
                         if self.notifying is not None:
                             await self.notifying.leave()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
@@ -245,6 +249,18 @@ class Assembly:
             self._log.event(("warning", "error")[is_now - 1], "clock-off", why=self._off(), seconds=round(off_s, 1))
         if was and not is_now:
             self._log.event("info", "clock-right")
+
+    def _tell_unreadable(self, ref: WorkloadRef, error: Exception) -> None:
+        """Once of each, until it raises something else. Objects that are remembered are bounded."""
+        why = cut(repr(error), MAX_SENTENCE)
+        if self._unreadable.get(ref) == why:
+            return
+        if len(self._unreadable) >= MAX_UNREADABLE:
+            self._unreadable.clear()
+        self._unreadable[ref] = why
+        self._around.metrics.unreadable(ref.group_resource)
+        name = f"{ref.namespace}/{ref.name}"
+        self._log.event("error", "unreadable-object", resource=ref.group_resource, name=name, why=why)
 
     def _off(self) -> str:
         way = "ahead of" if self._clock_off_s > 0 else "behind"

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from extauthz.inputs.files import options
+from extauthz.inputs.files import text
 from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
 from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
 from extauthz.tell.notify import receivers
@@ -64,13 +63,11 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _read(path: Path, origin: str) -> dict[str, Any]:
     try:
-        tree = options.load(path.read_bytes())
+        tree = text.document(path.read_bytes())
     except OSError as error:
         raise ConfigFileError(f"{origin}: {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigFileError(f"{path}: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ConfigFileError(f"{path}: it is nested too deep; settings need no more than three levels") from None
+    except text.TextError as error:
+        raise ConfigFileError(f"{path}:{error.line}: {error.detail}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):

@@ -19,7 +19,7 @@ EXAMPLE: Final = (
 _MOST_FEWER: Final = 1000
 _PATH: Final = re.compile(r"(\.[A-Za-z_][-\w]*(\[\*\])?)+")
 _RESOURCE: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-_FIELDS: Final = ("template", "count", "least", "unless", "instead", "minus", "through")
+_FIELDS: Final = ("template", "count", "least", "most", "unless", "instead", "minus", "through")
 
 
 def declared(scaled_templates: str, pod_groups: str) -> dict[str, Where]:
@@ -34,13 +34,11 @@ def parse(text: str) -> dict[str, Groups]:
     Raises:
         ValueError: with the field that is wrong, and an example of what is right.
     """
-    import yaml
-
-    from extauthz.inputs.files import options
+    from extauthz.inputs.files.text import TextError, document
 
     try:
-        tree = options.load(text.encode())
-    except (yaml.YAMLError, RecursionError):
+        tree = document(text.encode())
+    except TextError:
         raise ValueError(f"{text[:40]!r} is no YAML or JSON; {EXAMPLE}") from None
     if not isinstance(tree, dict | None):
         raise ValueError(f"{text[:40]!r} is no mapping of custom resources; {EXAMPLE}")
@@ -75,13 +73,15 @@ def _group(given: object, at: str) -> Group:
     template = _path(given["template"], f"{at}.template")
     if template[-1] == EACH:
         raise ValueError(f"{at}.template: ends in a list; name the template in it: {given['template']}.template")
-    least, instead = (_one(given, key, template, at) for key in ("least", "instead"))
+    least, most, instead = (_one(given, key, template, at) for key in ("least", "most", "instead"))
     counts, unless = (_beside(given, key, template, at) for key in ("count", "unless"))
     if least and not counts:
         raise ValueError(f"{at}.least: needs a count that may be less, or missing")
+    if most and not counts:
+        raise ValueError(f"{at}.most: needs a count that may be more")
     if given.get("through", "pods") != "pods":
         raise ValueError(f"{at}.through: must be pods: StatefulSets that pods of the object own make the group")
-    return Group(template, instead, counts, least, _minus(given.get("minus", 0), f"{at}.minus"), unless)
+    return Group(template, instead, counts, least, most, _minus(given.get("minus", 0), f"{at}.minus"), unless)
 
 
 def _one(given: Mapping[str, Any], key: str, template: Path, at: str) -> Path:

@@ -344,22 +344,17 @@ class Settings:
     max_intents: int = setting(
         _POLICY.max_intents, ge=1, description="Pending writes at once in all. It bounds memory."
     )
-    ledger: Literal["memory", "kubernetes"] = setting(
-        "memory",
-        description="Where pending writes are kept. `memory`: in the gate, for a single gate. `kubernetes`: in one "
-        "WorkspaceLedger object of the cluster, for any number of gates. Needs `quotas: kubernetes`, "
-        "`state: kubernetes`, and no `handover`.",
-    )
-    handover: Path | None = setting(
+    ledger: Literal["memory", "kubernetes"] | None = setting(
         None,
-        description="File in which a clean stop leaves pending writes for the next start. With it set, a start after "
-        "a crash grants no growth for one landing window.",
+        description="Where pending writes are kept. `kubernetes`: in one WorkspaceLedger object of the cluster, for "
+        "any number of gates; the default with `quotas: kubernetes` and `state: kubernetes`, and only with both. "
+        "`memory`: in a single gate, for files, demos and tests.",
     )
     on_unclean_start: OnUnknown = setting(
         "deny",
-        description="Growth during the recovery hold, which begins at a start that does not know which writes an "
-        "earlier run allowed: after a crash, and at each start on a cluster with `ledger: memory` and no `handover`. "
-        "`allow` is right at a first installation. Else earlier writes may land on top of what is granted now.",
+        description="Growth during the recovery hold, which begins where nobody knows which writes were allowed "
+        "before: with a new ledger object, and at each start on a cluster with `ledger: memory`. `allow` is right at "
+        "a first installation. Else earlier writes may land on top of what is granted now.",
     )
     recount_every_s: float = setting(
         600.0,
@@ -408,8 +403,6 @@ class Settings:
                 "ledger kubernetes needs quotas kubernetes: with quotas from files or a service, no gate knows who has "
                 "the newer ones; put them into the cluster, or run one gate with ledger memory"
             )
-        if self.ledger == KUBERNETES and self.handover is not None:
-            raise ValueError("ledger kubernetes needs no handover; leave it out")
 
     def _tls_pairs(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -458,6 +451,11 @@ class Settings:
         plain = [url for url in (self.quotas, self.max_scale) if isinstance(url, str) and url.startswith("http:")]
         if given and plain:
             raise ValueError("credentials go over https only; write https:// or leave source-token-file and -cert out")
+
+    @property
+    def shares_ledger(self) -> bool:
+        """Whether pending writes are kept in the cluster, for any number of gates."""
+        return (self.ledger or (KUBERNETES if self.quotas == self.state == KUBERNETES else "memory")) == KUBERNETES
 
     @property
     def live(self) -> bool:

@@ -159,7 +159,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     if into.notifying is not None and ceilings is not None:
         into.notifying.notices.ceilings = ceilings
     quotas = _quotas(settings, into, connection, watchdog, events, partial(_ahead, settings, ceilings))
-    if settings.ledger != KUBERNETES:
+    if not settings.shares_ledger:
         return Inputs(quotas, state, None)
     assert connection is not None
     assert isinstance(state, LiveStateInput)

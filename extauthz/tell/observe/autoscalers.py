@@ -4,6 +4,7 @@ page by page, with the most replicas that each may ask for."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from cachetools import TTLCache
@@ -172,18 +173,24 @@ class Autoscalers:
                 raise
             self._absent[kind] = True
             return [], ""
-        return list(_read(kind, tree)), str(at(tree, "metadata", "continue") or "")
+        return list(_readable(kind, tree)), str(at(tree, "metadata", "continue") or "")
 
 
-def _read(kind: Resource, tree: Tree) -> Iterator[Autoscaler]:
+def _readable(kind: Resource, tree: Tree) -> Iterator[Autoscaler]:
+    """Those of a list. Of one that cannot be read, nobody knows what it scales, so it is left out."""
     for item in tree["items"] or ():  # Go writes an empty list as null where nobody took care
-        metadata, target = item["metadata"], (item.get("spec") or {}).get("scaleTargetRef") or {}
-        subject = Subject(kind.api_version, kind.kind, metadata["namespace"], metadata["name"], metadata["uid"])
-        group = str(target.get("apiVersion", "")).rpartition("/")[0]
-        owners = {str(one.get("kind")) for one in metadata.get("ownerReferences") or () if one.get("controller")}
-        is_made = not owners.isdisjoint(one.kind for one in KINDS)
-        named = (group, str(target.get("kind", "")), str(target.get("name", "")))
-        yield Autoscaler(subject, named, _most(kind.kind, item), is_made)
+        with suppress(Exception):
+            yield _read(kind, item)
+
+
+def _read(kind: Resource, item: Tree) -> Autoscaler:
+    metadata, target = item["metadata"], (item.get("spec") or {}).get("scaleTargetRef") or {}
+    subject = Subject(kind.api_version, kind.kind, metadata["namespace"], metadata["name"], metadata["uid"])
+    group = str(target.get("apiVersion", "")).rpartition("/")[0]
+    owners = {str(one.get("kind")) for one in metadata.get("ownerReferences") or () if one.get("controller")}
+    is_made = not owners.isdisjoint(one.kind for one in KINDS)
+    named = (group, str(target.get("kind", "")), str(target.get("name", "")))
+    return Autoscaler(subject, named, _most(kind.kind, item), is_made)
 
 
 def _most(kind: str, item: Tree) -> int | None:

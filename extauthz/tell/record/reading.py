@@ -17,10 +17,20 @@ import orjson
 
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, WorkloadRef
-from extauthz.tell.record.files import SUFFIX
+from extauthz.tell.record.files import FILE, MEMBER, SUFFIX
 from extauthz.tell.record.scribe import SCHEMA
 
 Fields: TypeAlias = Mapping[str, Any]
+
+
+PIECE: Final = 16 * 1024
+"""What is unpacked before it is counted. It has 16 MiB at most."""
+
+MOST_IN_MEMBER: Final = 64 * MEMBER
+"""Bytes of lines. A gate writes ``MEMBER``, and what one more line has."""
+
+MOST_IN_FILE: Final = 8 * FILE
+"""A gate writes ``FILE``, and the state that it begins with: some 700 bytes of each workload."""
 
 
 class RecordError(ValueError):
@@ -241,25 +251,44 @@ class _Reader:
 
     def _members(self) -> Iterator[bytes]:
         data = self._path.read_bytes()
-        at, lost_at = 0, None
+        view = memoryview(data)
+        at, lost_at, whole = 0, None, 0
         while at < len(data):
-            packer = zlib.decompressobj(31)
-            try:
-                text = packer.decompress(data[at:])
-            except zlib.error:
-                text = b""
-            if packer.eof:
+            text, end = self._unpacked(view, at)
+            whole += len(text)
+            if whole > MOST_IN_FILE:
+                raise self._too_large(at, MOST_IN_FILE)
+            if end is not None:
                 if lost_at is not None:
                     self._miss(text)
                     lost_at = None
                 yield text
-                at = len(data) - len(packer.unused_data)
+                at = end
                 continue
             lost_at = at if lost_at is None else lost_at
             after = data.find(b"\x1f\x8b\x08", at + 1)
             at = after if after > 0 else len(data)
         if lost_at is not None:
             self.torn = f"{self._path}: its end is torn at byte {lost_at:,}: what came after is missing"
+
+    def _unpacked(self, data: memoryview, at: int) -> tuple[bytes, int | None]:
+        """The member that begins there, and where it ends; ``None``: it does not, or is none."""
+        packer, parts, size = zlib.decompressobj(31), [], 0
+        begin = at
+        try:
+            while at < len(data) and not packer.eof:
+                parts.append(packer.decompress(data[at : at + PIECE]))
+                size += len(parts[-1])
+                at = min(at + PIECE, len(data))
+                if size > MOST_IN_MEMBER:
+                    raise self._too_large(begin, MOST_IN_MEMBER)
+        except zlib.error:
+            return b"", None
+        return b"".join(parts), at - len(packer.unused_data) if packer.eof else None
+
+    def _too_large(self, at: int, most: int) -> RecordError:
+        what = f"it unpacks to more than {most >> 20} MiB at byte {at:,}"
+        return RecordError(f"{self._path}: {what}; no gate writes such a file, remove it")
 
     def _miss(self, text: bytes) -> None:
         """A member in the middle is missing: until the next one nobody knows what happened."""

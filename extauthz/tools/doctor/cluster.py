@@ -22,7 +22,7 @@ from .trust import Identity
 Tree: TypeAlias = Any
 
 NAMES = ("server version", "definitions", "rights")
-OLDEST = (1, 34)
+OLDEST = (1, 30)
 """docs/install.md."""
 
 APPLY = "kubectl apply -k deploy, of this version of extauthz"

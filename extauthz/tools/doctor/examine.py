@@ -118,6 +118,8 @@ class Options:
     admin: str | None = None
     config_dump: Path | None = None
     kubeconfig: Path | None = None
+    in_pod: bool = False
+    """Look at the cluster with the account of the pod that this runs in."""
     url: str | None = None
     ca: Path | None = None
     token_file: Path | None = None
@@ -156,12 +158,13 @@ async def examine(options: Options) -> list[Row]:
     Raises:
         NoDumpError: ``config_dump`` is no config dump.
         OSError: a file cannot be read.
-        NoClusterError: ``kubeconfig`` is of no use.
+        NoClusterError: ``kubeconfig``, or the pod's account, is of no use.
     """
     token = _token(options.token_file) if options.token_file else None
     async with AsyncExitStack() as stack:
         admin = await _admin(stack, options)
-        api = await stack.enter_async_context(connect(options.kubeconfig)) if options.kubeconfig else None
+        looks = options.kubeconfig or options.in_pod
+        api = await stack.enter_async_context(connect(options.kubeconfig)) if looks else None
         client_path = ClientPath(options.url, options.ca, token) if options.url else None
         return await Examination(options, admin, api, client_path, token).rows()
 

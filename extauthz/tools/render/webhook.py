@@ -250,9 +250,10 @@ _MORE = "object.?spec.?{0}.orValue(0) > oldObject.?spec.?{0}.orValue(0)"
 
 JOB_MAY_GROW = (
     f"request.resource.group == 'batch' && ({_MORE.format('parallelism')} || {_MORE.format('completions')}"
+    f" || {_MORE.format('backoffLimit')}"
     " || !object.?spec.?suspend.orValue(false) && oldObject.?spec.?suspend.orValue(false))"
 )
-"""More pods at once, or a Job that was suspended and starts."""
+"""More pods at once or in all, or a Job that was suspended and starts."""
 
 
 def may_grow(labels: tuple[str, ...] | None) -> str:

@@ -11,7 +11,6 @@ from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Verdict, Write
 from extauthz.core.policies import UNRESERVE, Fate, Policies
 from extauthz.serve.service.deciding import Clamping, Deciding
-from extauthz.serve.service.handover import Holding
 from tests.simulate.planted.planting import COUNTS, bug, replaced
 
 
@@ -94,18 +93,6 @@ def forgotten_after_a_crash():
     return replaced(ClusterState, hold=lambda self, until_s: None)
 
 
-@bug("never over", faults="again,late", steps=60, words=("deploy",), often={"restart": 1.0, **COUNTS}, pace=(0.2,))
-def held_once():
-    """A clean stop amid a recovery hold leaves what is known since the start, and the next start takes that for all."""
-    original = Holding.hand_over
-
-    def hand_over(self):
-        self._until_s = None
-        original(self)
-
-    return replaced(Holding, hand_over=hand_over)
-
-
 @bug("a count is lowered, to more than there is", entrances="webhook")
 def lowered_below_what_is_there():
     """The mutating webhook lowers a count to nothing: a hidden scale-down."""
@@ -140,12 +127,6 @@ def lowered_is_decided():
         return decided(self, reading, decision_id, now_s, **more)
 
     return replaced(Gate, clamp=clamp, decide=decide)
-
-
-@bug("never over", faults="handover,late", words=("deploy",), often=COUNTS)
-def nothing_handed_over():
-    """A clean stop hands over nothing, and the next life trusts that."""
-    return replaced(Gate, export_pending_writes=lambda self, now_s: [])
 
 
 @bug("on Envoy a write is a count", entrances="both")

@@ -280,3 +280,54 @@ def test_a_late_list_brings_no_pod_back(fed, ended, owned):
     assert fed.cpus() == 0
     fed.tell("pods", a_pod("3", "13"))
     assert fed.cpus() == 3
+
+
+def test_whatever_reading_an_object_raises_it_is_unreadable_and_the_gate_goes_on(fed):
+    for plural in ("deployments", "limitranges", "statefulsets"):
+        feed = fed.feed(plural)
+        tree = {"metadata": {"name": ["odd"], "namespace": "team-a", "resourceVersion": 3}, "spec": 5, "data": 5}
+        if plural == "statefulsets":
+            tree |= {"status": []}
+        feed.changed("ADDED", feed.convert(tree | {"apiVersion": "apps/v1", "kind": feed._resource.kind}))
+    assert len(fed.invalid) == 3
+    fed.tell("deployments", workload("api", 2))
+    assert fed.cpus() == 2
+
+
+@pytest.mark.parametrize("as_list", [True, False], ids=["list", "event"])
+def test_whatever_taking_an_object_raises_it_is_unreadable_and_all_others_count(fed, monkeypatch, as_list):
+    """A defect of ours that one object brings out is no reason to stop."""
+    moved, observations = fed.gate.ledger.observations._move, fed.gate.ledger.observations
+
+    def raising(entry, observed, between=()):
+        if observed is not None and observed.replicas == 7:
+            raise LookupError("seven")
+        moved(entry, observed, between)
+
+    monkeypatch.setattr(observations, "_move", raising)
+    if as_list:
+        fed.list("deployments", workload("web", 3), workload("odd", 7), workload("api", 2))
+    else:
+        for name, count in (("web", 3), ("odd", 7), ("api", 2)):
+            fed.tell("deployments", workload(name, count))
+    (trouble,) = fed.invalid
+    assert trouble.startswith("deployments.apps team-a/odd: ")
+    assert "seven" in trouble
+    assert (fed.cpus(), fed.is_unknown()) == (5, True)
+    assert not fed.gate.ledger.drift()
+
+
+def test_a_workload_whose_cost_cannot_be_worked_out_is_told_and_its_cost_unknown(fed, monkeypatch):
+    fed.tell("deployments", workload("web", 3))
+
+    def costs(*_):
+        raise OverflowError("too many")
+
+    monkeypatch.setattr(fed.gate.ledger.pod_costs, "per_pod", costs)
+    with pytest.raises(OverflowError):
+        fed.gate.ledger.usage.count_anew()
+    told = []
+    fed.gate.ledger.usage.on_unreadable = lambda ref, error: told.append((ref.name, str(error)))
+    fed.gate.ledger.usage.count_anew()
+    assert set(told) == {("web", "too many")}
+    assert fed.is_unknown()

@@ -65,9 +65,9 @@ def state(tmp_path: Path, *objects: Any) -> Snapshot:
     return load(tmp_path, SHOP, *objects).state
 
 
-def pods(snapshot: Snapshot) -> int:
+def pods(snapshot: Snapshot, key: str = "pods") -> int:
     """How many a quota over everything has in use."""
-    made = gate([quota("all", {"pods": "99"}, namespaces={})])
+    made = gate([quota("all", {key: "99"}, namespaces={})])
     made.load_state(replace(snapshot, namespaces={"shop": {}}), 0.0)
     return next(iter(made.usage())).used // 10**9
 
@@ -81,7 +81,7 @@ def test_namespaces_and_workloads_become_the_snapshot(tmp_path, dump):
     assert found.state.namespaces == {"shop": {"workspace": "acme"}}
     (web, web_seen), (db, db_seen) = found.state.workloads
     assert web == WorkloadRef("apps", "deployments", "shop", "web")
-    assert (web_seen.replicas, web_seen.max_surge, web_seen.selector) == (3, "25%", "app=web")
+    assert (web_seen.replicas, web_seen.selector) == (3, "app=web")
     assert db == WorkloadRef("apps", "statefulsets", "shop", "db")
     assert (db_seen.uid, db_seen.resource_version, db_seen.labels) == ("u1", "7", "tier=data")
     assert web_seen.template is db_seen.template, "equal templates are shared"
@@ -167,8 +167,10 @@ def test_a_pod_of_its_own_is_a_workload_of_one(tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_does_not_count(tmp_path, phase):
-    assert state(tmp_path, pod("done", phase)).workloads == ()
+def test_of_a_pod_that_has_ended_the_object_alone_counts(tmp_path, phase):
+    ended = [pod(f"done-{number}", phase) for number in range(6)]
+    snapshot = state(tmp_path, *ended, pod("a"))
+    assert (pods(snapshot), pods(snapshot, "count/pods")) == (1, 7)
 
 
 def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
@@ -219,6 +221,10 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return obj("batch/v1", "Job", "sum", "shop", spec=spec, status=status or {}, metadata={"uid": "u9"})
 
 
+def indexed(count: int) -> dict[str, Any]:
+    return {"completionMode": "Indexed", "parallelism": count, "completions": count, "backoffLimitPerIndex": 0}
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "replicas"),
     [
@@ -230,6 +236,22 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         pytest.param({"parallelism": 4, "completions": 6}, {"succeeded": 7}, 0, id="none-left"),
         pytest.param({"parallelism": 4, "suspend": True}, {"active": 4}, 0, id="suspended"),
         pytest.param({}, {"conditions": [{"type": "Complete", "status": "False"}]}, 1, id="not-yet-complete"),
+        pytest.param({}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, 0, id="about-to-fail"),
+        pytest.param({}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, 0, id="about-to-complete"),
+        pytest.param({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, 0, id="another-controller-s"),
+        pytest.param({"managedBy": "kubernetes.io/job-controller"}, {}, 1, id="its-own-controller-s"),
+        pytest.param(indexed(10), {"succeeded": 6, "completedIndexes": "3-8", "failedIndexes": "0-2"}, 1, id="failed"),
+        pytest.param(
+            indexed(10) | {"backoffLimitPerIndex": None},
+            {"completedIndexes": "3-8", "failedIndexes": "0-2"},
+            4,
+            id="failed-without-a-limit-by-index",
+        ),
+        pytest.param(indexed(5), {"succeeded": 5, "completedIndexes": "5-9"}, 5, id="elastic-and-shrunk"),
+        pytest.param(indexed(6), {"completedIndexes": "1,4-9,20"}, 3, id="some-of-those-it-has-left"),
+        pytest.param(indexed(6), {"completedIndexes": "0-3", "failedIndexes": "2-4"}, 1, id="each-index-once"),
+        pytest.param(indexed(6), {"completedIndexes": "0,x,5-", "failedIndexes": ""}, 5, id="what-is-no-index"),
+        pytest.param(indexed(6), {"succeeded": 6}, 6, id="only-indexes-count-of-an-indexed-one"),
     ],
 )
 def test_a_job_counts_as_many_pods_as_may_run_at_once(tmp_path, spec, status, replicas):
@@ -359,7 +381,7 @@ def test_an_object_that_is_listed_twice_is_refused(tmp_path, thing):
 
 def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
     text = json.dumps(listed(SHOP, broken(replicas=-1), broken("StatefulSet", replicas="x")), indent=1)
-    (tmp_path / "s.json").write_text(text[: text.rindex("]")] + ",")
+    (tmp_path / "s.json").write_text(text + '\n{"a": ')
     with pytest.raises(FilesError) as caught:
         state_file.load(tmp_path / "s.json")
     assert [problem.field for problem in caught.value.problems] == ["spec.replicas", "spec.replicas", ""]

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from extauthz.core.decision.gate import Gate, HandoverError
+from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, snapshot, workload
+from tests.unit.asking import adopt, told
 
 NANO = 10**9
 GPU = "requests.nvidia.com/gpu"
@@ -337,49 +338,30 @@ def test_a_count_that_may_land_on_a_pending_template_is_weighed_with_it():
     assert ask(scale("web", 1)).verdict is Verdict.ALLOW
 
 
-def test_pending_writes_are_handed_over_with_what_is_left_of_w():
+def test_another_gate_adopts_pending_writes_with_what_is_left_of_their_landing_windows():
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 3))
     ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
     ask(put_scale("web", 2, "1"))
     ask(create(workload("new", 0)))
-    records = json.loads(json.dumps(ask.gate.export_pending_writes(30.0)))
+    records = told(ask.gate, 30.0)
     heir = asker(workload("web", 1), workload("api", 1))
-    heir.gate.import_pending_writes(records, 1000.0)
-    assert heir.gate.export_pending_writes(1000.0) == records
+    adopt(heir.gate, records, 1000.0)
+    assert told(heir.gate, 1000.0) == records
     assert list(heir.gate.usage()) == list(ask.gate.usage())
     assert heir.gate.ledger.pending.consistent_read(1059.0) == 0
     assert heir.gate.ledger.pending.consistent_read(1060.0) == 4
 
 
-def test_after_a_handover_growth_and_changes_go_on():
+def test_beside_adopted_writes_growth_and_changes_go_on():
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 3))
     ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
     heir = Asker(asker(workload("web", 1), workload("api", 1)).gate, "heir-")
-    heir.gate.import_pending_writes(ask.gate.export_pending_writes(30.0), 1000.0)
+    adopt(heir.gate, told(ask.gate, 30.0), 1000.0)
     assert heir(scale("web", 3)).verdict is Verdict.ALLOW
-    assert heir(scale("api", 2)).reason == "exceeded-quota", "what was handed over holds its room"
+    assert heir(scale("api", 2)).reason == "exceeded-quota", "what was adopted holds its room"
     assert heir(patch(path("web"), {"metadata": {"labels": {"x": "z"}}})).verdict is Verdict.ALLOW
-
-
-def test_a_pending_write_that_is_handed_over_twice_is_an_error():
-    ask = asker(workload("web", 1))
-    ask(scale("web", 3))
-    with pytest.raises(HandoverError, match="another pending write d1"):
-        asker(workload("web", 1)).gate.import_pending_writes(ask.gate.export_pending_writes(0.0) * 2, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("workload", "x"), ("replicas", "3"), ("left_s", None), ("state", "odd"), ("templates", 1), ("precondition", [])],
-)
-def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
-    ask = asker(workload("web", 1))
-    ask(scale("web", 3))
-    record = ask.gate.export_pending_writes(0.0)[0]
-    with pytest.raises(HandoverError, match="pending write 0"):
-        asker(workload("web", 1)).gate.import_pending_writes([record | {field: value}], 0.0)
 
 
 def test_a_key_that_grows_and_has_no_cost_a_pod_does_not_bound_the_replicas():
@@ -546,22 +528,22 @@ def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
     assert (ask.gate.ledger.pending.of_tree("acme"), ask.gate.ledger.pending.of_tree("other")) == (0, 0)
 
 
-def test_sources_are_counted_on_after_a_handover():
+def test_writes_of_a_source_that_another_gate_allowed_count_too():
     ask = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
     left = ask(from_source(scale("web", 2), "10.0.0.9"))
     heir = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
-    heir.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 5.0)
+    adopt(heir.gate, told(ask.gate, 0.0), 5.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).reason == "too-many-intents-of-source"
     heir.gate.ledger.pending.settle(left.pending_write, Event.REFUSED, 6.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
 
 
-def test_an_answered_write_that_was_handed_over_waits_for_a_read_by_its_heir():
+def test_an_answered_write_waits_for_a_read_by_a_gate_that_adopts_it():
     ask = asker(workload("web", 1))
     left = ask(scale("web", 2))
     ask.gate.ledger.pending.settle(left.pending_write, Event.ANSWERED_OK, 1.0)
     heir = asker(workload("web", 1))
-    heir.gate.import_pending_writes(ask.gate.export_pending_writes(2.0), 1000.0)
+    adopt(heir.gate, told(ask.gate, 2.0), 1000.0)
     (ref,) = heir.gate.ledger.pending.due(1000.0)
     assert heir.gate.ledger.pending.read(ref, 1000.0) == 0
     assert heir.gate.ledger.pending.read(ref, 1000.5) == 1

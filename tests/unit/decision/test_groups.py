@@ -10,6 +10,7 @@ import pytest
 from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import Review, read
+from extauthz.core.kinds import PODS
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.workloads import observe
@@ -342,6 +343,8 @@ def test_jobs_of_a_jobset_that_has_ended_count_no_more():
     world = World({"requests.cpu": "6"})
     world.see(jobset(2, 3))
     world.see(jobset(2, 3, version="8") | {"status": {"terminalState": "Completed"}})
+    assert world.used() == 6, "its pods may be there: their watch has not come as far"
+    world.gate.reached(PODS, "8")
     assert world.used() == 0
 
 

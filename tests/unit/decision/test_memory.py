@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, MAX_IDENTICAL, Gate, held_by
+from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, MAX_IDENTICAL, Gate
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event, PendingWrite
+from extauthz.core.ledger.pending_writes import RECORD_BYTES, held_by
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,
@@ -24,6 +25,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, quota, scale, snapshot, workload
+from tests.unit.asking import adopt, told
 
 TENANTS = [f"t{n}" for n in range(11)]
 
@@ -97,9 +99,28 @@ def test_what_no_quota_covers_is_bounded_and_never_refused():
     ask = asker()
     found = [ask.gate.decide(reading("free", "elsewhere", template(30_000)), f"free-{at}", 0.0) for at in range(8)]
     assert {one.verdict for one in found} == {Verdict.ALLOW}
-    assert [one.todo is COMMIT for one in found] == [True] * 4 + [False] * 4
-    assert MAX_BYTES_UNCOVERED - 30_000 < held(ask.gate) <= MAX_BYTES_UNCOVERED
+    assert [one.todo is COMMIT for one in found] == [True] * 2 + [False] * 6
+    assert MAX_BYTES_UNCOVERED // 2 - 30_000 < held(ask.gate) <= MAX_BYTES_UNCOVERED // 2
     assert change(ask, "t0").todo is COMMIT
+
+
+def test_counts_that_no_quota_covers_are_bounded_together_and_never_refused():
+    """Any client may send them, for names that need not exist."""
+    ask = asker()
+    found = [ask(scale(f"none-{number}", 2, namespace="elsewhere")) for number in range(1000)]
+    assert {one.verdict for one in found} == {Verdict.ALLOW}
+    assert 300 < ask.gate.ledger.pending_writes < 500
+    assert held(ask.gate) <= MAX_BYTES_UNCOVERED // 2
+    ask.gate.ledger.pending.consistent_read(ask.now_s + 200.0)
+    assert held(ask.gate) == 0
+
+
+def test_what_another_gate_has_allowed_holds_as_much():
+    ask, other = asker(), asker()
+    change(ask, "t0")
+    ask(scale("free", 2, namespace="elsewhere"))
+    adopt(other.gate, told(ask.gate))
+    assert held(other.gate) == held(ask.gate) > 3_000_000
 
 
 def test_what_has_ended_holds_nothing():
@@ -122,15 +143,12 @@ def test_a_question_holds_nothing():
 # What is counted.
 
 
-def pending_write(**more: object) -> PendingWrite:
-    return PendingWrite("d1", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=1.0, **more)  # type: ignore[arg-type]
-
-
-def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_nothing():
-    made = pending_write()
-    assert held_by(made) == 0
+def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_its_record_where_no_quota_covers_it():
+    made = PendingWrite("d1", 1, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=1.0, source="10.0.0.9")
+    ref, nodes = WorkloadRef("apps", "deployments", "shop", "web"), asker().gate.ledger.coverage.tree.nodes
+    assert (held_by(ref, made, nodes), held_by(ref, made, ())) == (0, RECORD_BYTES + 30)
     made.templates, made.labels = (Template(b"12345"), Template(b"123")), ("a=1", "b=22")
-    assert held_by(made) == 15
+    assert held_by(ref, made, nodes) == 15
 
 
 def test_a_create_holds_its_template():
@@ -143,8 +161,6 @@ def test_a_create_holds_its_template():
 def test_a_count_alone_holds_nothing():
     ask = Asker(gate([quota("acme", {"pods": "9"})], workload("web", 1)))
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
-    (entry,) = ask.gate.ledger.workloads
-    assert [one.held_bytes for one in entry.live_pending_writes()] == [0]
     assert ask.gate.ledger.pending.bytes_held == 0
 
 

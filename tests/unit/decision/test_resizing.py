@@ -32,6 +32,7 @@ from extauthz.core.policies import Enlisted, GrowthPolicy, NotYet, Policies, Ref
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import object_readers
 from extauthz.testing import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
+from tests.unit.asking import adopt, told
 
 Tree = Any
 CPU = 10**9
@@ -420,12 +421,11 @@ def test_what_costs_nobody_knows_what_is_not_decided():
     assert (decision.verdict, decision.reason, decision.ref) == (Verdict.UNAVAILABLE, "bad-quantity", REF)
 
 
-def test_an_earlier_life_hands_it_over():
+def test_another_gate_adopts_it():
     ask = Resizer(gate(*PODS_OF_WEB))
     ask(pod("4"), pod("1"))
-    records = json.loads(json.dumps(ask.gate.export_pending_writes(0.0)))
     later = gate(*PODS_OF_WEB)
-    later.import_pending_writes(records, 0.0)
+    adopt(later, told(ask.gate))
     assert charged(later) == 5
     again = Resizer(later)
     again.see(pod("4", "6"))

@@ -62,13 +62,12 @@ def test_a_deployment_is_kept_with_all_that_counts():
     assert ref == WorkloadRef("apps", "deployments", "shop", "web")
     assert seen == Observed(
         replicas=3,
-        template=intern(pruned({"containers": [CONTAINER]})),
+        template=intern(pruned({"containers": [CONTAINER]}) | {"maxSurge": 2}),
         labels="app=web,tier=b",
         uid="u-1",
         resource_version="7",
         owner=OwnerRef("acme.dev", "App", "shop", "u-0"),
         selector="app=web",
-        max_surge=2,
     )
 
 
@@ -90,17 +89,24 @@ def test_the_kind_names_the_resource_whatever_the_version(api_version, kind, exp
 @pytest.mark.parametrize(
     ("kind", "strategy", "expected"),
     [
-        pytest.param("Deployment", None, "25%", id="defaulted"),
-        pytest.param("Deployment", {"type": "RollingUpdate"}, "25%", id="defaulted-in-a-strategy"),
+        pytest.param("Deployment", None, None, id="defaulted"),
+        pytest.param("Deployment", {"type": "RollingUpdate"}, None, id="defaulted-in-a-strategy"),
         pytest.param("Deployment", {"rollingUpdate": {"maxSurge": "50%"}}, "50%", id="percentage"),
         pytest.param("Deployment", {"rollingUpdate": {"maxSurge": 0}}, 0, id="none-at-all"),
-        pytest.param("Deployment", {"type": "Recreate"}, None, id="recreate"),
-        pytest.param("ReplicaSet", None, None, id="no-deployment"),
+        pytest.param("Deployment", {"type": "Recreate"}, 0, id="recreate"),
+        pytest.param("StatefulSet", {"rollingUpdate": {"maxSurge": "50%"}}, None, id="no-deployment"),
     ],
 )
-def test_the_surge_is_defaulted_and_none_where_there_is_none(kind, strategy, expected):
+def test_a_deployment_s_template_has_its_surge_unless_it_is_the_default(kind, strategy, expected):
     _, seen = observe(obj(kind, strategy=strategy))
-    assert seen.max_surge == expected
+    assert seen.template is not None
+    assert json.loads(seen.template.text).get("maxSurge") == expected
+    resource = {"group": "apps", "version": "v1", "resource": f"{kind.lower()}s"}
+    shown = read(json.dumps(admission(obj(kind, strategy=strategy), resource=resource)).encode())
+    assert isinstance(shown, Review)
+    assert isinstance(shown.question.reading, Write)
+    assert shown.question.reading.object is not None
+    assert shown.question.reading.object.template is seen.template, "the webhook is shown the same"
 
 
 @pytest.mark.parametrize(
@@ -485,7 +491,6 @@ def test_a_new_one_counts_as_many_pods_as_may_run_at_once(made, pods):
         (job(parallelism=2), job(parallelism=5), 5),
         (job(parallelism=5, suspend=True), job(parallelism=5), 5),
         (job({"succeeded": 6}, parallelism=2, completions=8), job({"succeeded": 6}, parallelism=5, completions=8), 2),
-        (job({"succeeded": 6}, parallelism=5, completions=8), job({"succeeded": 6}, parallelism=5, completions=9), 3),
         (job(parallelism=5), job(parallelism=5, suspend=True), 0),
     ],
 )

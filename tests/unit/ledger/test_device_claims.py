@@ -15,7 +15,7 @@ from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.objects.workloads import pod_template, prune
 from extauthz.inputs.cluster import object_readers
-from extauthz.testing import Asker, admission, gate, owned_by, pod, quota, snapshot, workload
+from extauthz.testing import Asker, admission, gate, owned_by, pod, quota, scale, snapshot, workload
 
 GPU = "gpu.deviceclass.resource.k8s.io/devices"
 NAME, IMPLICIT = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
@@ -44,7 +44,7 @@ def template(*requests: dict[str, Any]) -> dict[str, Any]:
 def cost(*requests: dict[str, Any], **terms: Any) -> dict[str, int]:
     """In devices."""
     tree = devices.claim(claim(*requests))
-    found = per_pod(_tree(tree), terms=DeviceTerms(**terms))
+    found = per_pod(_tree(tree), terms=DeviceTerms(**{"extended": {"gpu": "", "tpu": ""}} | terms))
     return {key: amount // ONE for key, amount in found.items()}
 
 
@@ -66,6 +66,7 @@ def _tree(template: Any) -> Any:
         ([], {}),
         ([exactly(1), {"name": "of-the-future"}], {GPU: 1, UNKNOWN_DEVICES: 1}),
         ([exactly(7, allocationMode="Some")], {UNKNOWN_DEVICES: 1}),
+        ([exactly(2, "npu")], {"npu.deviceclass.resource.k8s.io/devices": 2, UNKNOWN_DEVICES: 1}),
     ],
 )
 def test_a_claim_costs_the_most_that_its_requests_may_take(requests, costs):
@@ -132,7 +133,9 @@ def used(asked: Any, key: str = GPU) -> int:
 
 
 def a_gate(*objects: dict[str, Any]) -> Any:
-    return gate([quota("acme", {GPU: "99", NAME: "99"})], *objects)
+    made = gate([quota("acme", {GPU: "99", NAME: "99"})], *objects)
+    made.observe_device_class("gpu", "")
+    return made
 
 
 def takes(count: int) -> dict[str, Any]:
@@ -148,11 +151,22 @@ def test_what_pods_take_follows_their_template_and_its_class():
     asked.observe_device_class("gpu", "example.com/gpu")
     asked.observe_device_class("gpu", "example.com/gpu")
     assert used(asked, NAME) == 6
-    asked.observe_device_class("gpu", "")
+    asked.observe_device_class("gpu", None)
     asked.observe_claim_templates(TEAM, takes(1))
     assert (used(asked), used(asked, NAME)) == (2, 0)
     asked.observe_claim_templates(TEAM, {})
     assert used(asked) == 0
+
+
+def test_devices_of_a_class_that_was_not_seen_are_unknown():
+    """The class may stand for an extended resource that a quota limits."""
+    asked = Asker(gate([quota("acme", {NAME: "99"})], claiming()))
+    asked.gate.observe_claim_templates(TEAM, takes(3))
+    refused = asked(scale("train", 4))
+    assert refused.reason == "unknown-footprint"
+    assert refused.sentence.endswith('does not know what devices its pods take: ResourceClaimTemplate "gpus"')
+    asked.gate.observe_device_class("gpu", "example.com/gpu")
+    assert (asked(scale("train", 4)).reason, used(asked.gate, NAME)) == ("fits", 6)
 
 
 def test_a_state_brings_templates_and_classes_and_takes_them_away():

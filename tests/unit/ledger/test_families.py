@@ -543,7 +543,7 @@ def test_claims_that_a_stateful_set_is_granted_hide_none_of_what_its_pods_claim(
 
 def rollout(replicas: int, selector: str | None = "app=web", cpu: str = "1") -> tuple[WorkloadRef, Observed]:
     observed = workloads.observe(workload("shop", replicas, {"cpu": cpu}))[1]
-    observed.selector, observed.max_surge = selector, None
+    observed.selector = selector
     return WorkloadRef("example.com", "rollouts", "team-a", "shop"), observed
 
 

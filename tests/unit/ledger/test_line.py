@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from unittest.mock import ANY
 
@@ -550,43 +549,33 @@ def place(tree: str):
     return Place(tree, ("b",), {tree: {GPU: NANO}}, False, 2, 0)
 
 
-# The next start, and other gates.
+# Other gates.
 
 
-def test_a_line_is_handed_over():
-    house = full()
+def test_another_gate_takes_a_line_with_the_times_of_all():
+    house, other = full(), full()
     house.wants("c", 9)
     house.passes(10)
     house.wants("b", 5)
-    record = json.loads(json.dumps(house.gate.ledger.turns.dump(10.0)))
-    heir = full()
-    heir.gate.ledger.turns.load(record, 500.0)
-    heir.ask.now_s = 500.0
-    heir.passes(0)
-    assert [(one.ref.name, one.waits_s) for one in heir.shown()] == [("b", 0.0), ("c", 10.0)]
+    told(house, other)
+    other.passes(10)
+    assert [(one.ref.name, one.waits_s) for one in other.shown()] == [("b", 0.0), ("c", 10.0)]
 
 
 def test_a_line_that_comes_before_the_quotas_waits_for_them():
-    house = full()
+    house, other = full(), gate([])
     house.wants("b", 5)
-    record = house.gate.ledger.turns.dump(0.0)
-    heir = gate([])
-    heir.ledger.turns.load(record, 0.0)
-    heir.load_quotas(house.gate.ledger.coverage.tree, 0.0)
-    assert [one.ref.name for one in heir.ledger.turns.waiting("root", 0.0)] == ["b"]
+    other.ledger.turns.taken(house.gate.ledger.turns.texts(), 0.0)
+    other.load_quotas(house.gate.ledger.coverage.tree, 0.0)
+    assert [one.ref.name for one in other.ledger.turns.waiting("root", 0.0)] == ["b"]
 
 
 @pytest.mark.parametrize(
-    "record",
-    [
-        None, [], {}, {"places": {}, "at_ms": None}, {"places": [], "at_ms": 1}, {"places": {"x": "[]"}, "at_ms": 1},
-        {"places": {"root/apps/deployments/b/b": "[1]"}, "at_ms": 1},
-        {"places": {"root/apps/deployments/b/b": "nothing"}, "at_ms": 1},
-    ],
-)  # fmt: skip
-def test_what_no_gate_wrote_is_refused(record: object):
-    with pytest.raises(ValueError):  # noqa: PT011
-        full().gate.ledger.turns.load(record, 0.0)
+    "places", [{"x": "[]"}, {"root/apps/deployments/b/b": "[1]"}, {"root/apps/deployments/b/b": "nothing"}]
+)
+def test_a_line_that_no_gate_wrote_is_refused(places: dict[str, str]):
+    with pytest.raises(ValueError, match="not as gates write it"):
+        full().gate.ledger.turns.taken(places, 0.0)
 
 
 def told(one: House, other: House) -> None:

@@ -269,6 +269,10 @@ def test_a_runtime_class_and_the_default_storage_class_count_all_anew():
     ]
     fast = "fast.storageclass.storage.k8s.io/requests.storage"
     ask = Asker(gate([quota("acme", {"requests.cpu": "10", fast: "20"})], db))
+    refused = ask(scale("db", 3, resource="statefulsets"))
+    assert (refused.reason, books(ask)) == ("unknown-footprint", (2, 0)), "its RuntimeClass was not seen"
+    assert refused.sentence.endswith("what one of its pods costs: it has not seen their RuntimeClass")
+    ask.gate.observe_runtime_class("kata", {})
     ask(scale("db", 3, resource="statefulsets"))
     assert books(ask) == (2, 1)
     ask.gate.observe_runtime_class("kata", {"cpu": CPU})

@@ -203,7 +203,7 @@ class Histories:
 def _read(tree: Tree) -> Observed | None:
     if tree["kind"] == "Rollout":  # a custom resource whose template is where a Deployment has it
         _, seen = object_readers.COUNTED["apps", "Deployment"](tree | {"apiVersion": "apps/v1", "kind": "Deployment"})
-        seen.max_surge = seen.acted_on = None
+        seen.acted_on = None
         return seen
     api, kind = tree["apiVersion"].rpartition("/")[0], tree["kind"]
     read = object_readers.revision if kind == "ControllerRevision" else object_readers.COUNTED[api, kind]

@@ -117,7 +117,7 @@ OWNER = OwnerRef("apps", "Deployment", "web", "u1")
 PENDING = PendingWrite(
     id="d1",
     replicas=3,
-    templates=(Template(b'{"template":{}}'),),
+    templates=(Template(b'{"template":{"spec":{"containers":[]}}}'),),
     labels=("a=1", "b=2"),
     creates=True,
     precondition=Precondition("7", "u0"),

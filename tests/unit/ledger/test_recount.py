@@ -15,6 +15,7 @@ from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, quota, scale, workload
+from tests.unit.asking import adopt, told
 
 CPU = 10**9
 QUOTAS = (
@@ -145,10 +146,9 @@ def test_what_pends_on_a_workload_is_charged_through_an_owner_that_is_loaded_aft
     granted = ask(
         create(workload("web-1", 3, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"}))
     )
-    (record,) = ask.gate.export_pending_writes(0.0)
     loading = Asker(gate([quota("acme", {"requests.cpu": "10"})]))
     loading.gate.load()
-    loading.gate.import_pending_writes([record], 0.0)
+    adopt(loading.gate, told(ask.gate))
     loading.gate.observe(*observe(workload("web", 3)))
     loading.gate.state_synced(True)
     assert granted.verdict is Verdict.ALLOW

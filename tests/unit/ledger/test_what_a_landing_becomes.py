@@ -141,13 +141,32 @@ def test_it_costs_no_more_where_the_old_replica_set_is_seen():
 
 
 @pytest.mark.parametrize(("kind", "most"), [("Deployment", 10), ("StatefulSet", 20)])
-def test_from_none_only_a_stateful_set_may_make_pods_of_what_is_left(kind, most):
-    """Below a partition they are of the old revision."""
-    assert World(most - 1, replicas=0, cpu="4", kind=kind).write(5, "2").verdict is Verdict.DENY
-    world = World(most, replicas=0, cpu="4", kind=kind)
+def test_from_none_a_count_needs_room_for_the_template_before_and_after(kind, most):
+    """The plain bound, until it has landed. Below a partition a StatefulSet's pods are of the old revision."""
+    assert World(19, replicas=0, cpu="4", kind=kind).write(5, "2").verdict is Verdict.DENY
+    world = World(20, replicas=0, cpu="4", kind=kind)
     assert world.write(5, "2").verdict is Verdict.ALLOW
+    assert world.charged == 20
     world.lands(5, "2")
     assert world.charged == most
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_template_first_and_the_count_afterwards_needs_no_more_than_both_have(kind):
+    """What counting.md says to do where a count and a template together find no room."""
+    world = World(10, replicas=0, cpu="4", kind=kind)
+    world.all_watches_are_there()
+    assert world.write(0, "2").verdict is Verdict.ALLOW
+    world.lands(0, "2", seen=2)
+    world.all_watches_are_there()
+    assert world.write(5, "2", generation=3).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fewer_and_larger_pods_are_no_growth(kind):
+    world = World(8, replicas=4, cpu="2", kind=kind)
+    assert world.write(2, "4").verdict is Verdict.ALLOW
+    assert world.charged == 8
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -281,35 +300,26 @@ def admitted(world: World, replicas: int, cpu: str, *, on: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dearer_on", "more_on", "charged"),
-    [(0, 1, 10 * 4), (1, 0, 10), (0, 0, 10)],
-    ids=["more may find the dearer pod", "the dearer pod finds more", "one of both"],
+    ("dearer_on", "more_on"), [(0, 1), (1, 0), (0, 0)], ids=["dearer first", "more first", "one of both"]
 )
-@pytest.mark.parametrize("is_dearer_first", [True, False])
-def test_an_object_finds_what_one_on_an_earlier_version_may_have_left(
-    dearer_on: int, more_on: int, charged: int, is_dearer_first: bool
+@pytest.mark.parametrize("is_dearer_asked_first", [True, False])
+def test_objects_that_pend_are_weighed_as_the_highest_count_of_the_dearest(
+    dearer_on: int, more_on: int, is_dearer_asked_first: bool
 ):
+    """Whichever may be stored before the other: the plain bound."""
     world = World(100, replicas=1, cpu="1")
     both = [(1, "4", dearer_on), (10, "500m", more_on)]
-    for replicas, cpu, on in both if is_dearer_first else reversed(both):
+    for replicas, cpu, on in both if is_dearer_asked_first else reversed(both):
         admitted(world, replicas, cpu, on=on)
-    assert world.charged == charged
+    assert world.charged == 10 * 4
 
 
-def test_what_is_made_anew_does_not_find_what_is_changed_before():
-    world = World(100, replicas=1, cpu="1")
-    admitted(world, 1, "4", on=0)
-    made = workload("web", 10, {"cpu": "500m"}, uid="another")
-    assert world.ask(made, made, operation="CREATE", oldObject=None).pending_write
-    assert world.charged == 10
-
-
-def test_of_two_creates_one_is_stored():
+def test_two_creates_of_one_name_are_not_two_workloads():
     world = World(100, replicas=1, cpu="1")
     for number, (replicas, cpu) in enumerate([(1, "4"), (10, "500m")]):
         made = workload("new", replicas, {"cpu": cpu}, uid=f"uid-{number}")
         assert world.ask(made, made, operation="CREATE", oldObject=None).pending_write
-    assert world.charged == 1 + 5
+    assert world.charged == 1 + 10 * 4
 
 
 def test_a_template_that_its_replica_set_shows_first_meets_the_next_count_too():

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake import admission as intake
 from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import (
     Asker,
+    admission,
     create,
     gate,
     owned_by,
@@ -29,7 +31,7 @@ from extauthz.testing import (
     snapshot,
     workload,
 )
-from tests.unit.asking import books
+from tests.unit.asking import adopt, books, told
 
 
 def see(made: Gate, obj: dict[str, Any]) -> None:
@@ -160,6 +162,22 @@ def test_a_deployment_is_charged_with_its_surge_as_reserved(made: dict, reserved
     assert books(asker(made, policy=Policy())) == (replicas, 0), "unless the setting says so it is free"
 
 
+@pytest.mark.parametrize(
+    ("surge", "strategy", "fits"),
+    [("25%", "RollingUpdate", 8), ("100%", "RollingUpdate", 5), (0, "RollingUpdate", 10), (None, "Recreate", 10)],
+)
+def test_a_create_carries_its_own_surge_and_so_does_a_change_of_it(surge: object, strategy: str, fits: int):
+    assert asker()(create(web(fits, surge, strategy))).verdict is Verdict.ALLOW
+    denied = asker()(create(web(fits + 1, surge, strategy)))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, fits)
+    for count in (fits, 10):
+        there = web(count, 0)
+        shown = intake.read(json.dumps(admission(web(count, surge, strategy), there)).encode())
+        assert isinstance(shown, intake.Review)
+        verdict = asker(there).gate.decide(shown.question.reading, "d1", 0.0).verdict
+        assert verdict is (Verdict.ALLOW if count <= fits else Verdict.DENY)
+
+
 def test_a_deployment_that_is_recreated_is_charged_with_all_of_its_count_and_nothing_beside():
     ask = asker(web(4, None, "Recreate"))
     assert (ask(scale("web", 6)).verdict, books(ask)) == (Verdict.ALLOW, (4, 2))
@@ -246,10 +264,6 @@ CASES = [
 ]
 
 
-def handed(asked: Asker) -> list[Any]:
-    return json.loads(json.dumps(asked.gate.export_pending_writes(0.0)))
-
-
 def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
     ask = Asker(gate(quotas, *SEEN))
     assert ask(create(made)).verdict is Verdict.ALLOW
@@ -257,20 +271,20 @@ def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_an_object_that_is_created_counts_in_the_same_quotas_at_the_next_start(quotas: list[Any], made: dict[str, Any]):
+def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(quotas: list[Any], made: dict[str, Any]):
     first = allowed(quotas, made)
     heir = gate(quotas, *SEEN)
-    heir.import_pending_writes(handed(first), 0.0)
+    adopt(heir, told(first.gate))
     assert list(heir.usage()) == list(first.gate.usage())
     assert heir.ledger.drift() == {}
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_so_it_does_if_the_cluster_is_listed_after_the_handover_was_read(quotas: list[Any], made: dict[str, Any]):
+def test_so_it_does_at_a_gate_that_lists_the_cluster_afterwards(quotas: list[Any], made: dict[str, Any]):
     first = allowed(quotas, made)
     heir = Gate()
     heir.load_quotas(QuotaTree.build(quotas), 0.0)
-    heir.import_pending_writes(handed(first), 0.0)
+    adopt(heir, told(first.gate))
     heir.load_state(snapshot(*SEEN), 0.0)
     assert list(heir.usage()) == list(first.gate.usage())
     assert heir.ledger.drift() == {}
@@ -279,7 +293,7 @@ def test_so_it_does_if_the_cluster_is_listed_after_the_handover_was_read(quotas:
 @pytest.mark.parametrize(("quotas", "made"), CASES)
 def test_and_nothing_rises_when_it_lands(quotas: list[Any], made: dict[str, Any]):
     heir = Asker(gate(quotas, *SEEN), "e")
-    heir.gate.import_pending_writes(handed(allowed(quotas, made)), 0.0)
+    adopt(heir.gate, told(allowed(quotas, made).gate))
     before = [row.used + row.reserved for row in heir.gate.usage()]
     heir.gate.observe(*observe(made))
     assert [row.used + row.reserved for row in heir.gate.usage()] == before
@@ -287,7 +301,7 @@ def test_and_nothing_rises_when_it_lands(quotas: list[Any], made: dict[str, Any]
 
 def test_another_grant_finds_no_room_that_the_created_object_takes():
     heir = Asker(gate(BY_LABELS, *SEEN), "e")
-    heir.gate.import_pending_writes(handed(allowed(BY_LABELS, MANY)), 0.0)
+    adopt(heir.gate, told(allowed(BY_LABELS, MANY).gate))
     assert heir(scale("other", 8)).reason == "exceeded-quota"
     assert heir(scale("other", 7)).verdict is Verdict.ALLOW
 
@@ -302,21 +316,21 @@ def test_the_order_in_which_writes_on_a_deleted_object_are_taken_over_does_not_m
     assert first(more).verdict is Verdict.ALLOW
     first.gate.observe(ref, None, version="9")
     assert first(create(made)).verdict is Verdict.ALLOW
-    for records in (handed(first), handed(first)[::-1]):
+    for records in (told(first.gate), told(first.gate)[::-1]):
         heir = gate(quotas, *SEEN)
-        heir.import_pending_writes(records, 0.0)
+        adopt(heir, records)
         assert list(heir.usage()) == list(first.gate.usage())
         assert heir.ledger.drift() == {}
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
 def test_nor_does_it_for_a_whole_object_that_may_land_on_what_is_made(quotas: list[Any], made: dict[str, Any]):
-    (created,) = handed(allowed(quotas, made))
+    (created,) = told(allowed(quotas, made).gate)
     whole = {**created, "id": "d0", "replicas": 2, "creates": False, "owner": None}
     found = []
     for records in ([created, whole], [whole, created]):
         heir = gate(quotas, *SEEN)
-        heir.import_pending_writes(records, 0.0)
+        adopt(heir, records)
         assert heir.ledger.drift() == {}
         found.append(list(heir.usage()))
     assert found[0] == found[1]
@@ -328,11 +342,11 @@ def test_a_gate_that_has_seen_the_deleted_object_keeps_what_it_was():
     first, second = (Asker(gate(ALL, *SEEN, dear), prefix) for prefix in "ab")
     ref, _ = observe(dear)
     assert first(scale("api", 5)).verdict is Verdict.ALLOW
-    second.gate.import_pending_writes(handed(first), 0.0)
+    adopt(second.gate, told(first.gate))
     for one in (first, second):
         one.gate.observe(ref, None, version="9")
     assert first(create(cheap)).verdict is Verdict.ALLOW
-    second.gate.import_pending_writes(handed(first)[1:], 0.0)
+    adopt(second.gate, told(first.gate)[1:])
     assert list(second.gate.usage()) == list(first.gate.usage())
     assert second.gate.ledger.drift() == {}
 

@@ -95,10 +95,12 @@ async def members(
     store: LedgerStore | None = None,
     window_s: float = W,
     released: bool = True,
+    **known: Any,
 ) -> AsyncIterator[list[Member]]:
-    """Gates that have listed everything. ``released``: the ledger is old, so that nothing is held."""
+    """Gates that have listed everything. ``released``: the ledger is old, so that nothing is held. ``known``: what a
+    gate takes besides."""
     store = store if store is not None else MemoryStore()
-    made = [Member(make_gate(quotas, *objects), store, window_s) for _ in range(number)]
+    made = [Member(make_gate(quotas, *objects, **known), store, window_s) for _ in range(number)]
     tasks = [asyncio.create_task(one.committer.run()) for one in made]
     try:
         for one in made:

@@ -392,7 +392,7 @@ async def test_what_a_look_shows_to_be_gone_is_growth():
 
 async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
     async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
-        monkeypatch.setattr("extauthz.serve.ledger_store.payload.MAX_TEXT_BYTES", 100)
+        monkeypatch.setattr("extauthz.serve.ledger_store.payload.GROWTH_TEXT_BYTES", 100)
         refused = await first.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
         assert not first.reserved

@@ -7,6 +7,7 @@ import base64
 import json
 import zlib
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -225,6 +226,35 @@ async def test_one_tenants_large_templates_leave_room_for_its_neighbours():
         assert {one.reason for one in answers if one.verdict is not Verdict.ALLOW} == {"ledger-full"}
         assert (await second.ask(scale("lion", 5))).verdict is Verdict.ALLOW
         assert not any(one.id in first.agreed for one in answers if one.verdict is not Verdict.ALLOW)
+
+
+async def test_counts_that_no_quota_covers_leave_room_for_everybody_else():
+    """For 4,000 names that need not exist: half of them filled the object."""
+    mine = [quota("acme", {"pods": "10"}, namespaces={"workspace": "acme"})]
+    known = {"team-a": {"workspace": "acme"}, "elsewhere": {}}
+    async with members(2, mine, workload("web", 2), namespaces=known) as (first, second):
+        for number in range(4000):
+            name = Random(number).randbytes(100).hex()
+            passed = await first.ask(scale(name, 2, namespace="elsewhere"))
+            assert passed.verdict is Verdict.ALLOW
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+        answers = [await gate.ask(scale("web", count)) for gate in (first, second) for count in (3, 1)]
+        assert [one.verdict for one in answers] == [Verdict.ALLOW] * 4
+        await until(lambda: first.agreed == {one.id for _, one in first.gate.ledger.pending} == second.agreed)
+
+
+async def test_less_needs_no_room_in_the_object(monkeypatch: pytest.MonkeyPatch):
+    """Neither of its tenant nor of all, decided with growth or alone."""
+    monkeypatch.setattr(replica, "MAX_TENANT_BYTES", 10)
+    async with members(1, TEN, workload("web", 3), API) as (gate,):
+        assert (await gate.ask(scale("api", 2))).reason == "ledger-full"
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+        monkeypatch.undo()
+        monkeypatch.setattr(payload, "GROWTH_TEXT_BYTES", 10)
+        grows, lowers = await asyncio.gather(gate.ask(scale("api", 2)), gate.ask(scale("web", 1)))
+        assert (grows.reason, lowers.verdict) == ("ledger-full", Verdict.ALLOW)
+        assert {lowers.id} < gate.agreed
 
 
 async def test_a_template_stands_once_however_many_writes_name_it():

@@ -204,7 +204,7 @@ async def test_of_two_that_have_no_room_in_the_object_none_is_left(monkeypatch: 
     async with members(1, TEN, workload("web", 1), store=store) as (gate,):
         await fifteen(gate)
         assert store._object is not None
-        monkeypatch.setattr(payload, "MAX_TEXT_BYTES", len(store._object.payload))
+        monkeypatch.setattr(payload, "GROWTH_TEXT_BYTES", len(store._object.payload))
         answers = await asyncio.gather(gate.ask(TO_NINE), gate.ask(TO_NINE))
         assert [one.reason for one in answers] == ["ledger-full"] * 2
         assert gate.gate.ledger.pending_writes == MAX_IDENTICAL - 1

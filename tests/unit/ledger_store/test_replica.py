@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import zlib
 
@@ -188,6 +189,56 @@ def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
     bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
     with pytest.raises(payload.PayloadError, match="far too long"):
         decode(base64.b64encode(bomb).decode())
+
+
+CPU = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"templates": ["no JSON"]},
+        {"templates": ['"a text"']},
+        {"templates": ["[" * 100_000]},
+        {"templates": ["{}"]},
+        {"templates": ['{"resize":{"a":"b"}}']},
+        {"templates": ['{"resize":{"pods":1e999}}']},
+        {"templates": ['{"devices":5}']},
+        {"templates": ['{"devices":{"gpu":"x"}}']},
+        {"templates": ['{"groups":[5]}']},
+        {"templates": [json.dumps({"groups": [{"template": {"spec": CPU}, "count": "3"}]})]},
+        {"templates": [json.dumps({"template": {"spec": CPU}, "ordinals": {"start": "3"}})]},
+        {"templates": [json.dumps({"template": {"spec": CPU}, "volumeClaimTemplates": [{"metadata": 5}]})]},
+        {"templates": [5]},
+        {"labels": ["no pair"]},
+        {"replicas": 10**4000},
+        {"replicas": -1},
+        {"replicas": True},
+        {"renewed": "1"},
+        {"state": "?"},
+        {"workload": ["apps"]},
+        {"until_ms": 10**4000},
+    ],
+    ids=lambda member: str(member)[:40],
+)
+def test_an_object_with_a_record_that_no_gate_wrote_is_told_and_replaced(member: dict[str, object]):
+    """Whatever the record has: it ends no gate, and takes no room away."""
+    first, second = Seat("a"), Seat("b")
+    pending = first.ask(scale("web", 2))
+    told = decode(first.write(1).payload)
+    record = json.loads(told.pending_writes[pending]) | {
+        key: [f"t{at}" for at in range(len(value))] if key in payload.KEPT_ONCE else value
+        for key, value in member.items()
+    }
+    texts = {f"t{at}": text for key in payload.KEPT_ONCE for at, text in enumerate(member.get(key, ()))}
+    bad = payload.encode(dataclasses.replace(told, texts=texts, pending_writes={pending: json.dumps(record)}))
+    kept = second.ask(scale("api", 2))
+    second.replica.take(Stored(bad, "2", "u"))
+    assert [event for _, event in second.told] == ["ledger-unreadable"]
+    assert second.ledger.pending.follows(kept)
+    assert not second.ledger.pending.follows(pending)
+    assert second.replica.wants_write()
+    assert [*decode(second.write(3).payload).pending_writes] == [kept]
 
 
 @pytest.mark.parametrize("uid", ["u", "another"], ids=["written-over", "made-anew"])

@@ -107,7 +107,7 @@ async def test_one_that_is_too_large_is_told_too(monkeypatch: pytest.MonkeyPatch
     async with members(1, TEN, WEB, store=store) as (gate,):
         gate.writes.clear()
         assert store._object is not None
-        monkeypatch.setattr(payload, "MAX_TEXT_BYTES", len(store._object.payload) + 20)
+        monkeypatch.setattr(payload, "GROWTH_TEXT_BYTES", len(store._object.payload) + 20)
         refused = await gate.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
         assert (gate.writes, gate.reserved) == ([("too-large", 0)], {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from datetime import UTC, datetime
 from typing import Any
@@ -49,6 +50,38 @@ def test_what_is_wrong_is_told_with_its_place(expression: str, said: str) -> Non
     with pytest.raises(ExpressionError) as failed:
         compiled(expression)
     assert str(failed.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("now.getHours('/proc/self/fd/1') < 25", "no time zone '/proc/self/fd/1' is known here"),
+        ("now.getHours('../../../dev/stdin') < 25", "no time zone '../../../dev/stdin' is known here"),
+        ("now.getDayOfWeek(workload.annotations['policy.extauthz.dev/tz']) < 25", "a time zone is written out"),
+        ("now.getMinutes('U' + 'TC') < 25", "a time zone is written out"),
+        ("now.getMinutes('') < 25", "a time zone is written out"),
+        ("workload.name.matches('a*') || true", "matches is not allowed; use startsWith"),
+    ],
+)
+def test_what_nobody_has_looked_at_is_refused_where_it_is_read(expression: str, said: str) -> None:
+    """Nothing of it is evaluated: a zone would be opened as a file."""
+    with pytest.raises(ExpressionError, match=re.escape(said)):
+        compiled(expression)
+
+
+@pytest.mark.parametrize("zone", ["", "'UTC'", "'Europe/Berlin'", "'+02:00'"])
+def test_a_zone_that_is_known_may_be_named(zone: str) -> None:
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    assert run(f"now.getHours({zone}) in [12, 14]", now=noon) is True
+
+
+def test_every_function_is_one_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that a later release of the package adds is none."""
+    assert compiled("duration('1h') < duration('2h')")
+    monkeypatch.setattr(cel, "ALLOWED", cel.ALLOWED - {"duration"})
+    compiled.cache_clear()
+    with pytest.raises(ExpressionError, match="duration is not allowed"):
+        compiled("duration('1h') < duration('2h')")
 
 
 def test_a_nest_is_refused_and_breaks_nothing() -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision, Operation, Requester, Verdict, WorkloadRef, Write
 from extauthz.tell.record import files as record_files
+from extauthz.tell.record import reading
 from extauthz.tell.record import recorder as recorders
 from extauthz.tell.record.files import Files
 from extauthz.tell.record.reading import Ask, Gap, Load, Record, RecordError, Start
@@ -327,6 +329,35 @@ def test_a_bad_line_is_told_with_its_place(gate: Recorded, tmp_path: Path, spoil
         list(Record(tmp_path).events())
     assert told in str(found.value)
     assert str(path) in str(found.value)
+
+
+LATER = b'{"k":"later","t":1}\n'
+
+
+@pytest.mark.parametrize(
+    ("sizes_mib", "told"),
+    [
+        pytest.param([256], "it unpacks to more than 16 MiB", id="one member"),
+        pytest.param([4] * 9, "it unpacks to more than 32 MiB", id="many members"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_much_is_refused_by_name(
+    gate: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes_mib: list[int], told: str
+):
+    """4 MB that unpacked to 4 GiB ended ``replay`` with a MemoryError."""
+    monkeypatch.setattr(reading, "MOST_IN_FILE", 32 << 20)
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    members = {size: gzip.compress(LATER * ((size << 20) // len(LATER)), 1) for size in sizes_mib}
+    with path.open("ab") as file:
+        file.writelines(members[size] for size in sizes_mib)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordError, match=told):
+            list(Record(tmp_path).events())
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_kinds_and_fields_of_a_later_release_are_passed_over(gate: Recorded, tmp_path: Path):

@@ -211,6 +211,19 @@ def test_values_land_where_they_belong():
 
 
 @pytest.mark.helm
+@pytest.mark.parametrize(("version", "name"), [("1.30.0", "PreferClose"), ("1.34.0", "PreferSameZone")])
+def test_the_gates_of_the_own_zone_are_preferred_by_the_name_that_the_version_knows(version: str, name: str):
+    objects = made(f"--kube-version={version}")
+    assert objects["Service/extauthz"]["spec"]["trafficDistribution"] == name
+
+
+@pytest.mark.helm
+def test_an_older_kubernetes_than_what_was_tried_is_refused():
+    with pytest.raises(RuntimeError, match="incompatible with Kubernetes"):
+        made("--kube-version=1.29.9")
+
+
+@pytest.mark.helm
 def test_what_can_be_left_out_is_left_out():
     values = ('service.trafficDistribution=""', "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false")
     objects = made(*setting(*values, "crds.install=false", "rbac.create=false"), "--no-hooks")
@@ -609,12 +622,22 @@ def test_the_test_of_a_release_is_the_doctor_with_an_account_of_its_own():
     assert {tree["metadata"]["name"] for tree in hooks.values()} == {"extauthz-doctor"}
     pod = hooks["Pod/extauthz-doctor"]["spec"]
     command = shlex.join([*pod["containers"][0]["command"], *pod["containers"][0]["args"]])
-    assert command.startswith("extauthz doctor --kubeconfig=")
+    assert command == "extauthz doctor --gate-account=extauthz-system/extauthz"
     assert pod["serviceAccountName"] == "extauthz-doctor"
+    assert "volumes" not in pod, "its account says where the API server is: no DNS is asked"
     verbs = {verb for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "create"}
     (creates,) = [rule for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] if "create" in rule["verbs"]]
     assert creates["resources"] == ["subjectaccessreviews"]
+
+
+@pytest.mark.helm
+def test_every_container_of_the_gates_image_is_pulled_as_the_values_say():
+    objects = made(*setting('image.pullPolicy="Never"'))
+    specs = [tree["spec"].get("template", tree).get("spec", {}) for tree in objects.values() if "spec" in tree]
+    containers = [each for spec in specs for each in spec.get("containers", ())]
+    assert [each["name"] for each in containers if each.get("imagePullPolicy") == "Never"] == ["gate", "doctor"]
+    assert len(containers) == 2
 
 
 @pytest.mark.helm

@@ -92,7 +92,7 @@ def test_a_flag_wins_over_the_file(capsys, tmp_path: Path, what: str, text: str,
         ("tls: {values: x}", "tls.values: no such option"),
         ("tls: [days]", "tls: must be a mapping of options"),
         ("- tls", "must hold a mapping; write for example `tls: {…}`"),
-        ("tls: {", "line 1, column 7"),
+        ("tls: {", ":1: not YAML: did not find"),
     ],
 )
 def test_what_is_wrong_is_told_by_file_key_and_cure(capsys, tmp_path: Path, text: str, complaint: str):
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_told_by_file_key_and_cure(capsys, tmp_path: Path, text
     assert main(["render", "tls", "--values", str(path)]) == 65
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith(f"extauthz: {path}: ")
+    assert told.err.startswith(f"extauthz: {path}:")
     assert complaint in told.err
 
 
@@ -159,7 +159,7 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys):
     values = tmp_path / "values.yaml"
     values.write_text("envoy:\n  profile: scale\n  profile: writes\n")
     assert main(["render", "envoy", "--values", str(values)]) == 65
-    assert "profile is given more than once; keep one" in capsys.readouterr().err
+    assert ":3: 'profile' is given more than once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

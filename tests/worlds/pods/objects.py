@@ -41,6 +41,8 @@ JOB = Kind("batch/v1", "Job", "jobs")
 CLAIM = Kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
 CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
 
+DEVICE_CLASSES = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
+
 DEVICE_CLASS = "gpu.example.com"
 OWN, SHARED = "own", "shared"
 """The claims of devices that each pod of a workload ``web-dra-2`` names: one that is made for it from the template of
@@ -217,6 +219,11 @@ def pod_alone(app: Key, name: str, cpu: str, owner: str) -> Tree:
 def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Tree:
     own = {**metadata, "generation": 1}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def device_class() -> Tree:
+    """The only one that there is."""
+    return {"apiVersion": DEVICE_CLASSES.api, "kind": DEVICE_CLASSES.kind, "metadata": {"name": DEVICE_CLASS}}
 
 
 def claim_template(namespace: str, devices: int) -> Tree:

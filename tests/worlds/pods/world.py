@@ -22,7 +22,7 @@ from tests.worlds.clients import NO_FLAGS, W_S
 from tests.worlds.connection import Link, Odds
 from tests.worlds.judge import Key, Promise
 from tests.worlds.loop import VirtualLoop, seeded
-from tests.worlds.member import Handover, Member, Wiring, settings
+from tests.worlds.member import Member, Wiring, settings
 from tests.worlds.objects import MERGE_PATCH, container, definition, milli, namespace, quota
 from tests.worlds.plan import Step
 from tests.worlds.pods import objects
@@ -108,7 +108,6 @@ class World:
         self.peace = False
         self.members: list[Member | None] = [None] * plan.gates
         self.links = [Link(self.random(f"link {one}"), self._odds()) for one in range(plan.gates)]
-        self._handovers = [self._handover() for _ in range(plan.gates)]
         self._lives, self._ids, self._uids = count(1), count(1), count(1)
         self._wiring = Wiring(
             self.loop,
@@ -133,9 +132,6 @@ class World:
         random = self.random("stuck")
         return {random.choice(CPUS)} if self.plan.faults and random.random() < 1 / 3 else set()
 
-    def _handover(self) -> Handover | None:
-        return Handover(self.loop.time, lambda for_s: None) if self.plan.ledger == "memory" else None
-
     def tell(self, line: str) -> None:
         """Add to the trace."""
         self.trace.append(f"{self.loop.time():9.4f} {line}")
@@ -156,8 +152,9 @@ class World:
         """Start a gate; one with a ``link`` of its own is one more."""
         name = f"gate{number}.{next(self._lives)}"
         if link is not None:
-            return Member(name, self._wiring, link, self._handover())
-        member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
+            return Member(name, self._wiring, link)
+        is_first = self.members[number] is None
+        member = self.members[number] = Member(name, self._wiring, self.links[number], is_first=is_first)
         return member
 
     def over(self) -> bool:
@@ -630,6 +627,7 @@ def furnish(world: World) -> None:
     hard = _amounts(world.plan.hard)
     if world.plan.hard.devices:
         hard[DEVICES] = str(world.plan.hard.devices)
+        world.server.request("POST", objects.DEVICE_CLASSES.collection, {}, objects.device_class())
         for name in ("shop", "lab"):
             world.server.request("POST", CLAIM_TEMPLATE.path(name), {}, objects.claim_template(name, 1))
             world.server.request("POST", CLAIM.path(name), {}, objects.shared_claim(name))

@@ -22,6 +22,7 @@ from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
 from extauthz.inputs.kube.reviews import Person, Target, may, person_of
+from extauthz.serve.rpc.places import FullError, Turns
 from extauthz.serve.servers.api.rights import ALL, Kind, Problem, Rights
 
 KEPT_S: Final = 30.0
@@ -34,10 +35,10 @@ AT_ONCE: Final = 8
 """Reviews of each sort that are under way."""
 
 MOST_STRANGERS: Final = 64
-"""Tokens that wait to be judged. Others are told to come again."""
+"""Tokens that wait to be judged. Addresses take turns; whose has most of them is told to come again."""
 
 MOST_RIGHTS: Final = 4_000
-"""Rights that wait to be judged."""
+"""Rights that wait to be judged. The same by persons."""
 
 MOST_KEPT: Final = 10_000
 """Answers that are kept, of each sort."""
@@ -72,25 +73,29 @@ class Judgements(Generic[Found]):
         self._good: TTLCache[Hashable, Found] = TTLCache(most, kept_s, clock)
         self._bad: TTLCache[Hashable, Found] = TTLCache(most, REFUSED_KEPT_S, clock)
         self._under_way: dict[Hashable, asyncio.Task[Found]] = {}
-        self._waiting = waiting
-        self._turn = asyncio.Semaphore(at_once)
+        self._turns = Turns(waiting, at_once)
 
-    async def get(self, key: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
-        """The answer for ``key``. Raises Problem where too many wait, and what ``ask`` raises."""
+    async def get(self, key: Hashable, peer: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
+        """The answer for ``key``. Raises Problem where too many wait and most are this peer's, and what ``ask``
+        raises."""
         for kept in (self._good, self._bad):
             if key in kept:
                 return kept[key]
         task = self._under_way.get(key)
         if task is None:
-            if len(self._under_way) >= self._waiting:
-                raise Problem(503, "too many others are being judged; try again in a few seconds")
-            task = self._under_way[key] = asyncio.create_task(self._asked(key, ask))
+            task = self._under_way[key] = asyncio.create_task(self._asked(key, peer, ask))
             task.add_done_callback(lambda done: self._done(key, done))
         return await asyncio.shield(task)  # whoever leaves must not take it from the others
 
-    async def _asked(self, key: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
-        async with self._turn:
+    async def _asked(self, key: Hashable, peer: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
+        try:
+            await self._turns.enter(peer)
+        except FullError:
+            raise Problem(503, "too many wait to be judged; try again in a few seconds") from None
+        try:
             found = await ask()
+        finally:
+            self._turns.leave()
         (self._good if found else self._bad)[key] = found
         return found
 
@@ -194,10 +199,12 @@ class People:
         if not given.lower().startswith(BEARER) or not token or not token.isascii():
             return None
         key = hashlib.blake2b(token.encode(), key=self._secret, digest_size=32).digest()
-        return await self._persons.get(key, lambda: self._sure(person_of(self._calls, token, self._audience)))
+        return await self._persons.get(
+            key, request.remote, lambda: self._sure(person_of(self._calls, token, self._audience))
+        )
 
     async def _judged(self, person: Person, target: Target) -> bool:
-        return await self._rights.get((person, target), lambda: self._sure(may(self._calls, person, target)))
+        return await self._rights.get((person, target), person, lambda: self._sure(may(self._calls, person, target)))
 
     async def _sure(self, asking: Awaitable[Any]) -> Any:  # noqa: ANN401 (whatever was asked)
         """The answer. Raises Problem while the API server gives none."""

@@ -35,7 +35,7 @@ MOST_AT_ONCE: Final = 4
 """Lists that are under way."""
 
 MOST_WAITING: Final = 16
-"""Those and others that wait for their turn."""
+"""Others that wait for their turn."""
 
 MOST_KEPT: Final = 16
 """Lists that are kept."""
@@ -108,7 +108,7 @@ class Cluster:
         lists = self._lists()
         assert lists is not None, "who asks has looked whether it is there"
         key = (what, namespace, selector)
-        return await self._kept.get(key, lambda: _read(lists, what, namespace, selector, cut))
+        return await self._kept.get(key, namespace, lambda: _read(lists, what, namespace, selector, cut))
 
 
 async def _read(lists: Lists, what: Resource, namespace: str, selector: str, cut: Callable[[Tree], Tree]) -> Listed:

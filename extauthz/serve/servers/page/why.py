@@ -109,14 +109,14 @@ class Why:
             note = "This gate reads its state from files, and files tell it of no HorizontalPodAutoscaler."
             return Told(note), ([], "This gate reads its state from files, and they have no events.")
         no_hpas, no_events = [await _barred(asked, what, ref.namespace) for what in (HPA, EVENT)]
-        told = Told(no_hpas) if no_hpas else await self._told(ref, now_s)
+        told = Told(no_hpas) if no_hpas else await self._told(ref, asked.rights.name, now_s)
         if no_events:
             return told, ([], no_events)
         return told, await self._events(ref, [one.name for one in told.found], now_s)
 
-    async def _told(self, ref: WorkloadRef, now_s: float) -> Told:
+    async def _told(self, ref: WorkloadRef, person: str | None, now_s: float) -> Told:
         try:
-            return await self._kept.get(ref, lambda: self._looked(ref, now_s))
+            return await self._kept.get(ref, person, lambda: self._looked(ref, now_s))
         except Problem:
             return Told(BUSY)
 

@@ -1,8 +1,7 @@
-"""``extauthz why``: what a reason code means, who can cure it, and how."""
+"""``extauthz explain REASON``: what a reason code means, who can cure it, and how."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import sys
 
@@ -11,16 +10,16 @@ from extauthz.cli.report import wrapped
 from extauthz.tell.observe.reasons import BY_CODE, TABLE, UNREADABLE, Reason
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
-    if arguments.code is None:
+def run(code: str) -> int:
+    """Print it; without a code, the list."""
+    if not code:
         sys.stdout.write("".join(f"{one.code:<28}{one.meaning}\n" for one in TABLE if one is not UNREADABLE))
         return 0
-    found = BY_CODE.get(arguments.code)
+    found = BY_CODE.get(code)
     if found is None:
-        near = difflib.get_close_matches(arguments.code, BY_CODE, n=1)
+        near = difflib.get_close_matches(code, BY_CODE, n=1)
         cure = f"did you mean {near[0]}?" if near else f"if a gate has said it: {UNREADABLE.meaning} {UNREADABLE.cure}"
-        return exits.fail(exits.USAGE, ValueError(f"{arguments.code}: it is not in the list; {cure}"))
+        return exits.fail(exits.USAGE, ValueError(f"{code}: it is not in the list; {cure}"))
     sys.stdout.write(as_text(found))
     return 0
 

@@ -1,0 +1,59 @@
+"""One cluster for all tests here, and the gate installed in it as the README says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import cluster as clusters
+from tests.cluster.cluster import ROOT, Cluster
+from tests.cluster.place import Place
+from tests.cluster.typed import Person
+from tests.compose import prepare
+
+IMAGE = "registry.test/extauthz"
+"""Where the node has the gate's image, by the version of the chart and by another one."""
+TAGS = ("0.1.0", "0.1.1")
+TRANSCRIPT = "TRANSCRIPT"
+"""Names a file to which all that is typed is written."""
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Mark the test ``cluster``."""
+    prepare.own_images(clusters.IMAGE)
+    place = Place(tmp_path_factory.mktemp("cluster") / "one")
+    running = clusters.up(place)
+    try:
+        for tag in TAGS:
+            running.tag_image(f"{IMAGE}:{tag}")
+        yield running
+    finally:
+        clusters.down(place)
+
+
+@pytest.fixture(scope="session")
+def person(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    transcript = os.environ.get(TRANSCRIPT)
+    if transcript:
+        Path(transcript).write_text("")
+    return Person(cluster, tmp_path_factory.mktemp("person"), Path(transcript) if transcript else None)
+
+
+def install_command() -> str:
+    """The README's, with our registry in it."""
+    (command,) = re.findall(r"^(helm install .*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return str(command).replace("<yours>", IMAGE)
+
+
+@pytest.fixture(scope="session")
+def installed(person: Person) -> Person:
+    """The README's first command, and three gates that are ready."""
+    person.heading("Install")
+    person.types(install_command())
+    person.sees("kubectl -n extauthz-system rollout status deployment extauthz | tail -1", "successfully rolled out")
+    return person

@@ -1,0 +1,193 @@
+"""The first process of a cluster: starts its parts in namespaces of their own, and looks after them.
+
+``unshare`` starts it (``cluster.py``) as process 1 of a process, mount and network namespace. When it ends, however
+that comes, the kernel ends all others with it, and takes mounts and network away: pid_namespaces(7). So a cluster
+leaves nothing behind but its folder and its cgroups.
+
+An administrator outside comes in by a port of 127.0.0.1: the socket was opened out there, and what comes there is
+carried to the API server in here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.cluster.daemons import CONTAINERD, commands, files
+from tests.cluster.place import ADDRESS, NODE, Place
+from tests.controlplane.netns import environment
+from tests.controlplane.parts import find
+
+KERNEL = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1"}
+"""What a kubelet writes below /proc/sys where it finds another value (``setupKernelTunables``). It is the machine's."""
+READY_WITHIN_S = 120.0
+AGAIN_AFTER_S = 1.0
+COMMAND_WITHIN_S = 120.0
+
+
+def main(folder: Path, listener: int) -> None:
+    """Until it is killed.
+
+    Args:
+        listener: a listening socket's file descriptor.
+    """
+    place = Place(folder)
+    _be_alone(place)
+    _be_connected()
+    _write(place)
+    watched = Watched(place)
+    with socket.socket(fileno=listener) as outside:
+        threading.Thread(target=_carry, args=(outside,), daemon=True).start()
+        _start(place, watched)
+        place.ready.touch()
+        watched.forever()
+
+
+def _be_alone(place: Place) -> None:
+    """In cgroups that can be told from the machine's, and with folders that the parts think are the machine's."""
+    for group in place.cgroups():
+        _join(group)
+    _run("mount", "--make-rshared", "/")
+    _run("mount", "-t", "tmpfs", "tmpfs", "/run")
+    for name in ("/var/lib", "/var/log"):
+        below = place.folder / name.strip("/").replace("/", "-")
+        below.mkdir()
+        _run("mount", "--bind", str(below), name)
+    for name, value in KERNEL.items():
+        stand_in = place.folder / name.replace("/", "-")
+        stand_in.write_text(f"{value}\n")
+        _run("mount", "--bind", str(stand_in), f"/proc/sys/{name}")
+
+
+def _join(group: Path) -> None:
+    """The group is there, and this process in a leaf of it: only leaves hold processes (cgroups(7))."""
+    for folder in (group, group / "node"):
+        folder.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 has none to begin with
+            if (folder / name).is_file() and not (folder / name).read_text().strip():
+                (folder / name).write_text((folder.parent / name).read_text())
+    (group / "node" / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _be_connected() -> None:
+    """A network with the node in it, and nothing else."""
+    _run("ip", "link", "set", "lo", "up")
+    _run("ip", "link", "add", "node", "type", "bridge")  # a dummy device is not in every kernel
+    _run("ip", "address", "add", f"{ADDRESS}/24", "dev", "node")
+    _run("ip", "link", "set", "node", "up")
+    _run("ip", "route", "add", "default", "dev", "node")  # Services' addresses need a way, before they are translated
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _write(place: Place) -> None:
+    for name, text in files(place).items():
+        file = place.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    place.logs.mkdir(exist_ok=True)
+    config = f"--config={place.folder / 'kubeadm.json'}"
+    kubeadm = str(find("kubeadm"))
+    _run(kubeadm, "init", "phase", "certs", "all", config)
+    _run(kubeadm, "init", "phase", "kubeconfig", "all", config, f"--kubeconfig-dir={place.kubeconfigs}")
+
+
+class Watched:
+    """The parts. One that ends is started again, as on any node."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._commands = commands(place)
+        self._running: dict[int, str] = {}
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            with (self._place.logs / f"{name}.log").open("ab") as log:
+                child = subprocess.Popen(
+                    self._commands[name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
+                )
+            self._running[child.pid] = name
+            (self._place.logs / f"{name}.pid").write_text(str(child.pid))
+
+    def start_rest(self) -> None:
+        self.start(*(name for name in self._commands if name not in self._running.values()))
+
+    def forever(self) -> None:
+        """Process 1 also waits for processes that lost their parents."""
+        while True:
+            ended, _ = os.wait()
+            if name := self._running.pop(ended, None):
+                time.sleep(AGAIN_AFTER_S)
+                self.start(name)
+
+
+def _start(place: Place, watched: Watched) -> None:
+    kubectl = [str(find("kubectl")), f"--kubeconfig={place.admin}"]
+    watched.start("etcd", "kube-apiserver", "containerd")
+    ctr = [str(find("ctr")), f"--address={CONTAINERD}", "--namespace=k8s.io"]
+    _until(lambda: _says([*ctr, "version"]))
+    _run(*ctr, "images", "import", str(place.images))
+    _until(lambda: _says([*kubectl, "get", "--raw", "/readyz"]))
+    _until(lambda: _says([*kubectl, "apply", "-f", str(place.folder / "objects.json")]))
+    watched.start_rest()
+    _until(lambda: _says([*kubectl, "wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=1s"]))
+    _until(lambda: _says([*kubectl, "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"]))
+
+
+def _until(holds: Callable[[], str]) -> None:
+    """Until it says nothing; SystemExit with what it says if that takes too long."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while said := holds():
+        if time.monotonic() > deadline:
+            sys.exit(f"not ready after {READY_WITHIN_S:.0f} s: {said}")
+        time.sleep(0.2)
+
+
+def _says(command: Sequence[str]) -> str:
+    """What is wrong; empty if nothing is."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False, env=_environment()
+    )
+    return done.stderr.strip() or f"it ended with {done.returncode}" if done.returncode else ""
+
+
+def _run(*command: str) -> None:
+    if said := _says(command):
+        sys.exit(f"{' '.join(command)}: {said}")
+
+
+def _environment() -> dict[str, str]:
+    """containerd looks for its shim on PATH."""
+    paths = environment()
+    return {**paths, "PATH": f"{find('containerd').parent}:{paths['PATH']}"}
+
+
+def _carry(outside: socket.socket) -> None:
+    """Each connection to the API server, in threads that end with it."""
+    while True:
+        with contextlib.suppress(OSError):
+            here, _ = outside.accept()
+            there = socket.create_connection((ADDRESS, 6443))
+            for pair in ((here, there), (there, here)):
+                threading.Thread(target=_copy, args=pair, daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    for each in (source, target):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that of the terminal of `make cluster`
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,85 @@
+"""Who types: lines of a shell, and what they show, kept as a transcript."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.cluster import ROOT, Cluster
+from tests.controlplane.parts import find
+from tests.waiting import eventually
+
+WITHIN_S = 300.0
+LINE_WITHIN_S = 300.0
+
+
+class Person:
+    """Types in the root of the repository, with kubectl, helm and extauthz on PATH.
+
+    Args:
+        transcript: what is typed and shown goes to its end; ``None``: nowhere.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, transcript: Path | None = None) -> None:
+        self._cluster, self._folder, self._transcript = cluster, folder, transcript
+        (folder / "bin").mkdir(parents=True)
+        self._program("kubectl", f'exec {find("kubectl")} "$@"')
+        self._program("helm", f'exec {find("helm")} "$@"')
+        self._program("extauthz", f'exec {sys.executable} -m extauthz.cli "$@"')
+
+    def _program(self, name: str, script: str) -> None:
+        file = self._folder / "bin" / name
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+    def types(self, line: str) -> str:
+        """What is shown; a line that fails shows that."""
+        shown = self._run(line)
+        self._keep(line, shown)
+        return shown
+
+    def sees(self, line: str, *words: str, without: str = "") -> str:
+        """What a line shows once it shows all these words: only that is kept."""
+        last = ""
+
+        def holds() -> bool:
+            nonlocal last
+            last = self._run(line)
+            return all(word in last for word in words) and (not without or without not in last)
+
+        eventually(holds, lambda: f"{line}: {words} is not in {last}", within_s=WITHIN_S, every_s=0.5)
+        self._keep(line, last)
+        return last
+
+    def heading(self, text: str) -> None:
+        """Of what follows in the transcript."""
+        if self._transcript:
+            with self._transcript.open("a") as file:
+                file.write(f"\n## {text}\n\n")
+
+    def _keep(self, line: str, shown: str) -> None:
+        if self._transcript:
+            with self._transcript.open("a") as file:
+                file.write(f"    $ {line.rstrip()}\n".replace("\n", "\n    ").rstrip(" "))
+                file.write("".join(f"    {each}".rstrip() + "\n" for each in shown.splitlines()))
+
+    def _run(self, line: str) -> str:
+        environment = {
+            **os.environ,
+            "HOME": str(self._folder),
+            "KUBECONFIG": str(self._cluster.kubeconfig),
+            "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
+        }
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", f"exec 2>&1\n{line}"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=LINE_WITHIN_S,
+            check=False,
+        )
+        return done.stdout
