@@ -89,6 +89,10 @@ class _Files(ABC):
             self._seen = content
             self._tell("info", "tls-renewed", cert=str(self._files[0]))
 
+    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """Key and certificate chain, and the authorities of clients, as the files last had them when they were good."""
+        return [(self._seen.key, self._seen.cert)], self._seen.authorities
+
     def ends_s(self) -> dict[str, float]:
         """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
         ends_s = _ends_s(self._seen.cert)
