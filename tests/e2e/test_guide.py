@@ -75,7 +75,6 @@ class Node:
             "kubeconfig": self.plane.kubeconfig,
             "handover": left,
             "tls-cert": server.cert,
-            "tls-key": server.key,
             "tls-client-ca": authority.ca,
         }
         words = [f"--{name}={value}" for name, value in flags.items()]

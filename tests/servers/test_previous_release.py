@@ -37,7 +37,7 @@ def pending(gate: Live) -> bool:
 def test_the_handover_of_an_earlier_release_is_taken_over(release: Path, api, tmp_path: Path):
     handover = tmp_path / "handover"
     handover.write_bytes((release / "handover.json").read_bytes())
-    with Live(tmp_path, "--on-unclean-start=deny", f"--handover={handover}") as gate:
+    with Live(tmp_path, f"--handover={handover}", allow="") as gate:
         assert gate.events("taken-over")
         assert not gate.events("holding")
         assert within(WITHIN_S, lambda: pending(gate))

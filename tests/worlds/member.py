@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
 from extauthz.serve.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.serve.service.loading import load
+from extauthz.serve.service.numbers import Numbers
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
@@ -77,22 +78,25 @@ class Wiring:
 
 def settings(window_s: float, ledger: str, objects: str) -> Settings:
     """The numbers of all gates of a world."""
-    return load(
+    found = load(
         {
             "quotas": "kubernetes",
             "state": "kubernetes",
             "ledger": "memory" if ledger == "memory" else "kubernetes",
             "window_s": window_s,
             "objects": objects,
-            "stale_after_s": 6.0,
-            "recount_every_s": 10.0,
-            "max_intents_per_tree": PENDING_PER_TREE,
-            "write_status": False,
-            "write_events": False,
         },
         {},
         None,
     )
+    numbers = Numbers(
+        stale_after_s=6.0,
+        recount_every_s=10.0,
+        pending_writes_per_tree=PENDING_PER_TREE,
+        writes_status=False,
+        writes_events=False,
+    )
+    return replace(found, numbers=numbers)
 
 
 _reviewed: ContextVar[list[Decision] | None] = ContextVar("reviewed")

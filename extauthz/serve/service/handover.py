@@ -198,7 +198,7 @@ class Holding:
         unclean = self._taken_over(self._handover) if self._handover is not None else self._without_a_handover()
         if unclean is None:
             return
-        if self._settings.on_unclean_start == "allow":
+        if self._settings.on("unclean-start") == "allow":
             self._log.event("warning", "not-holding", why=unclean)
             return
         self._until_s = self._clock() + self._settings.window_s

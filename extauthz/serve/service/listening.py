@@ -25,6 +25,9 @@ API_BOUNDS = Bounds()
 HTTP_BOUNDS = Bounds(connections=200, each=100)
 """64 live pages, probes, scrapes, and people."""
 
+SOCKET_MODE: Final = 0o660
+"""Of a unix socket: only processes of the same group can connect, as Envoy in another container."""
+
 STOPS_S: Final = 1.0
 """How long a stop waits for answers to people."""
 
@@ -41,10 +44,6 @@ def grpc_server(methods: Methods, settings: Settings, tls: ssl.SSLContext | None
         ListenError: the address is taken or not ours.
     """
     found = dict(methods)
-    if settings.reflection:
-        from extauthz.serve.servers import reflection  # loads grpcio, which the gate has no other use for
-
-        found |= reflection.methods(SERVICES)
     sockets, address = _bind_grpc(settings)
     return Server(found, sockets, tls, RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)), address
 
@@ -54,7 +53,7 @@ def _bind_grpc(settings: Settings) -> tuple[list[socket.socket], Address]:
     try:
         if address.path is not None:
             sockets, port = [_bind_unix("--grpc", Path(address.path))], 0
-            _open_to_group(address, settings)
+            _open_to_group(address)
         else:
             sockets = _bind_tcp(address)
             port = sockets[0].getsockname()[1]
@@ -113,7 +112,7 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, ends_with_caller=True)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.numbers.grace_s, ends_with_caller=True)
     return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 
@@ -146,7 +145,7 @@ async def _bind(
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None
-    _open_to_group(address, settings)
+    _open_to_group(address)
     return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
 
 
@@ -170,6 +169,6 @@ def check_socket(flag: str, path: Path) -> None:
             raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
 
 
-def _open_to_group(address: Address, settings: Settings) -> None:
+def _open_to_group(address: Address) -> None:
     if address.path is not None:
-        Path(address.path).chmod(int(settings.socket_mode, 8))
+        Path(address.path).chmod(SOCKET_MODE)
