@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Client, Endpoint
