@@ -15,7 +15,7 @@ from extauthz.inputs.kube import session
 from extauthz.serve.service import certificates
 from extauthz.serve.service.loading import SERVICE_LINK, load, shown
 from extauthz.serve.service.numbers import Numbers
-from extauthz.serve.service.setting_types import Address, ConfigFileError, SettingsError, parse
+from extauthz.serve.service.setting_types import UNKNOWNS, Address, ConfigFileError, SettingsError, parse
 from extauthz.serve.service.settings import MATTER, Level, Settings, described, markdown, policy, variable, word
 from extauthz.tools.render.options import SidecarOptions
 
@@ -347,3 +347,18 @@ def test_an_admitted_object_is_stored_or_not_before_its_own_shorter_window():
     assert by_default_s >= API_SERVER_REQUEST_TIMEOUT_S + 5
     for given, window_s in (({}, by_default_s), ({"window_s": 200.0}, 200.0), ({"window_s": 20.0}, 20.0)):
         assert policy(load(given, {}, None)).for_admitted_s == window_s
+
+
+def test_what_passes_unknown_is_named_and_all_else_is_refused() -> None:
+    given = load({"allow_unknown": ["stale, unsynced", "unclean-start"]}, {}, None)
+    assert given.allow_unknown == ("stale", "unsynced", "unclean-start")
+    decided_by = policy(given)
+    allowed = {name for name, field in UNKNOWNS.items() if field and getattr(decided_by, field) == "allow"}
+    assert allowed == {"stale", "unsynced"}
+    assert (given.on("unclean-start"), given.on("unreadable")) == ("allow", "deny")
+    with pytest.raises(SettingsError, match="--allow-unknown: 'unsinced' is none of unreadable, unknown-workload"):
+        load({"allow_unknown": "unsinced"}, {}, None)
+
+
+def test_there_are_no_more_settings_than_a_person_can_read() -> None:
+    assert len(described()) <= 35
