@@ -64,7 +64,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
         ListenError: an address cannot be listened on.
         SettingsError: it cannot be told where the cluster is.
     """
-    log = Log(stream, settings.log_level, settings.log_format)
+    log = Log(stream, settings.log_level, "text" if stream.isatty() else "json")
     bridge = Bridge(log)
     logging.basicConfig(level=logging.WARNING, handlers=[bridge], force=True)
     more_descriptors()
@@ -189,7 +189,7 @@ class App:
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
         tls: certificates.WebhookCertificates | SelfSigned | None
-        if self._settings.webhook_self_signed:
+        if self._settings.makes_certificate:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
@@ -225,7 +225,7 @@ class App:
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         grpc_address = addresses["grpc"]
         if grpc_address is not None and not tls and not grpc_address.loopback:
-            cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
+            cure = "set tls-cert and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
     async def _leave(self, server: listening.GrpcServer | None, leave_webhook: Leave | None) -> None:
@@ -235,7 +235,7 @@ class App:
         self._health.leave()
         stopping: list[Awaitable[None]] = []
         if server is not None:
-            stopping.append(server.stop(self._settings.grace_s))
+            stopping.append(server.stop(self._settings.numbers.grace_s))
         if leave_webhook is not None:
             stopping.append(leave_webhook())
         await asyncio.gather(*stopping)
@@ -262,7 +262,7 @@ class App:
         )
 
     def _levels(self) -> Levels:
-        most = self._settings.metrics_max_quotas
+        most = self._settings.numbers.metrics_of_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
         return Levels(
             uses=list(islice(queries.quotas(), most)),

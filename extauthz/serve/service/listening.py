@@ -25,6 +25,9 @@ API_BOUNDS = Bounds()
 HTTP_BOUNDS = Bounds(connections=200, each=100)
 """64 live pages, probes, scrapes, and people."""
 
+SOCKET_MODE: Final = 0o660
+"""Of a unix socket: only processes of the same group can connect, as Envoy in another container."""
+
 STOPS_S: Final = 1.0
 """How long a stop waits for answers to people."""
 
@@ -60,10 +63,6 @@ def grpc_server(methods: Methods, settings: Settings, tls: Certificates | None) 
         ListenError: the address is taken or not ours.
     """
     found = dict(methods)
-    if settings.reflection:
-        from extauthz.serve.servers import reflection  # loads grpcio, which the gate has no other use for
-
-        found |= reflection.methods(SERVICES)
     bounds = RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)
     if settings.grpc_server == "grpcio":
         return _grpcio_server(found, settings, tls, bounds)
@@ -86,7 +85,7 @@ def _grpcio_server(
         )
     except RuntimeError:
         raise ListenError(f"--grpc {address}: cannot be listened on; {_CURE}") from None
-    _open_to_group(address, settings)
+    _open_to_group(address)
     return server, address if address.path is not None else address.with_port(server.port)
 
 
@@ -95,7 +94,7 @@ def _bind_grpc(settings: Settings) -> tuple[list[socket.socket], Address]:
     try:
         if address.path is not None:
             sockets, port = [_bind_unix("--grpc", Path(address.path))], 0
-            _open_to_group(address, settings)
+            _open_to_group(address)
         else:
             sockets = _bind_tcp(address)
             port = sockets[0].getsockname()[1]
@@ -154,7 +153,7 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, ends_with_caller=True)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.numbers.grace_s, ends_with_caller=True)
     return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 
@@ -187,7 +186,7 @@ async def _bind(
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None
-    _open_to_group(address, settings)
+    _open_to_group(address)
     return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
 
 
@@ -211,6 +210,6 @@ def check_socket(flag: str, path: Path) -> None:
             raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
 
 
-def _open_to_group(address: Address, settings: Settings) -> None:
+def _open_to_group(address: Address) -> None:
     if address.path is not None:
-        Path(address.path).chmod(int(settings.socket_mode, 8))
+        Path(address.path).chmod(SOCKET_MODE)
