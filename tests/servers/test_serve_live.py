@@ -325,7 +325,7 @@ def test_the_status_of_a_quota_is_written_back(api, tmp_path):
 
 
 def test_nothing_is_written_where_that_is_not_wanted(api, tmp_path):
-    with Live(tmp_path, "--no-write-status", "--no-write-events") as gate:
+    with Live(tmp_path, "--ledger=memory", "--no-write-status", "--no-write-events") as gate:
         assert not gate.allows(5)
         assert gate.check(9).denied_response is not None
         with pytest.raises(OutOfTimeError):

@@ -28,7 +28,7 @@ MAX_TEXT_BYTES = 512 * 1024
 """etcd takes 1.5 MiB. Every write of the object sends all of it."""
 
 GROWTH_TEXT_BYTES = 384 * 1024
-"""So long may growth make it. The rest is for what takes no room in quotas, which is not refused for want of it here."""
+"""So long may growth make it. The rest is for what takes no room in quotas, and is never refused for want of it."""
 
 MAX_LINES_BYTES = 16 * 1024 * 1024
 """How long an unpacked text may be. Else somebody who may write the object could exhaust a gate."""
