@@ -35,8 +35,8 @@ class PendingWrites:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
-        self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
-        """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
+        self._on_owners: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
+        """Those that may bring a workload into a family: the owner, and what pends on that as long."""
         self._leaves: dict[str, frozenset[str]] = {}
         """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
         self._bytes: Counter[str] = Counter()
@@ -102,11 +102,11 @@ class PendingWrites:
         if entry.observed is None:
             self._ownership.find_claims(entry)
 
-    def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
-        """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
+    def add_to_owner(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
+        """As long as ``pending_write`` is live, let pend on ``owner`` what it may bring there."""
         entry = self._workloads.get(owner.ref) or owner
         self._workloads.keep(entry)
-        self._followed_on[pending_write.id] = entry.ref, template
+        self._on_owners[pending_write.id] = entry.ref, template
         self._usage.change(entry.root, lambda: entry.add(template))
 
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
@@ -219,8 +219,8 @@ class PendingWrites:
 
         self._change(entry, remove)
         for ended in pending_writes:
-            if ended.id in self._followed_on:
-                self._leave(*self._followed_on.pop(ended.id))
+            if ended.id in self._on_owners:
+                self._leave(*self._on_owners.pop(ended.id))
 
     def _leave(self, owner: WorkloadRef, template: PendingWrite) -> None:
         entry = self._workloads.get(owner)
