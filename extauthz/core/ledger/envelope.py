@@ -47,7 +47,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         used = charge(products, _per_object(entry, costs, pending=False))
         pod = _pod_of_each_count(entry, observed, products[0], costs) if counts_alone else None
     envelope = used
-    if not counts_alone or pod_costs.charge_surge or entry.top_replicas() > used.replicas:
+    is_settled = counts_alone and observed is not None and entry.top_replicas() == observed.replicas
+    if not is_settled or pod_costs.charge_surge:
         envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     nodes, may_leave = _places(entry, coverage, used_in)
     return Position(used, used_in, envelope, nodes, costs.unknown, pod, may_leave)
