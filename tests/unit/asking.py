@@ -9,7 +9,7 @@ from typing import Any
 from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger import pending_writes
+from extauthz.core import records
 from extauthz.testing import Asker, quota
 
 CPU = "requests.cpu"
@@ -30,11 +30,11 @@ def books(ask: Asker, name: str = "acme", key: str = CPU) -> tuple[int, int]:
 
 def told(gate: Gate, now_s: float = 0.0) -> list[dict[str, Any]]:
     """What pends at a gate, as another gate is told of it, with the seconds that are left of each landing window."""
-    found = [{**pending_writes.dump(ref, one), "left_s": one.expires_s - now_s} for ref, one in gate.ledger.pending]
+    found = [{**records.dump(ref, one), "left_s": one.expires_s - now_s} for ref, one in gate.ledger.pending]
     return json.loads(json.dumps(found))
 
 
-def adopt(gate: Gate, records: Iterable[dict[str, Any]], now_s: float = 0.0) -> None:
+def adopt(gate: Gate, of_another: Iterable[dict[str, Any]], now_s: float = 0.0) -> None:
     """Another gate takes what it was told."""
-    for record in records:
-        gate.ledger.adopt(*pending_writes.load(record, now_s + record["left_s"], now_s))
+    for record in of_another:
+        gate.ledger.adopt(*records.load(record, now_s + record["left_s"], now_s))

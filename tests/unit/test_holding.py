@@ -22,7 +22,7 @@ FILES = {"quotas": "q.yaml", "state": "s.json"}
         pytest.param({**CLUSTER, "ledger": "kubernetes"}, True, False, id="a-shared-ledger-knows-what-was-allowed"),
         pytest.param({**CLUSTER, "ledger": "memory"}, False, True, id="memory-has-forgotten-it"),
         pytest.param({**CLUSTER, "quotas": "q.yaml"}, False, True, id="so-has-the-memory-beside-quotas-of-files"),
-        pytest.param({**CLUSTER, "ledger": "memory", "on_unclean_start": "allow"}, False, False, id="a-first-start"),
+        pytest.param({**CLUSTER, "ledger": "memory", "allow_unknown": "unclean-start"}, False, False, id="a-first-start"),
         pytest.param(FILES, False, False, id="a-state-file-is-trusted"),
     ],
 )
