@@ -274,7 +274,7 @@ def test_what_is_kept_is_refused_to_others(run):
 def test_it_is_granted_to_whom_it_is_kept_for(run):
     code, shown = run("check deploy/a -n a --replicas 4")
     assert (code, "kept" in shown) == (0, False)
-    code, shown = run("headroom deploy/a -n a")
+    code, shown = run("check deploy/a -n a")
     assert code == 0
     assert "a/a has 0 replicas and may have 4: 4 more, 4 of them within its guarantee." in shown
     assert shown.endswith(f"quota resource requested used reserved hard lab {GPU} 5 4 0 8")
@@ -315,10 +315,10 @@ def test_an_override_holds_between_its_times(run, now, code):
     assert run(NOW + now, "launch.yaml")[0] == code
 
 
-def test_top_and_headroom_look_at_that_time_too(run):
+def test_top_and_check_look_at_that_time_too(run):
     _, shown = run("top --now 2027-02-01T12:00:00Z", "launch.yaml")
     assert f"lab 2 {GPU} 4 0 0 12 0 a 1 {GPU} 0 0 0 8 0 b 1 {GPU} 4 0 0 10 0" in shown
-    code, shown = run("headroom deploy/b -n b --now 2027-02-01T12:00:00Z", "launch.yaml")
+    code, shown = run("check deploy/b -n b --now 2027-02-01T12:00:00Z", "launch.yaml")
     assert (code, "may have 10" in shown) == (0, True)
 
 
