@@ -12,7 +12,7 @@ from extauthz.core.quota import spec
 
 from .population import Population, uid
 
-UNBOUNDED = [f"--max-intents{of}=1000000" for of in ("", "-per-source", "-per-tree")]
+UNBOUNDED = {f"pending_writes_per_{of}": 1_000_000 for of in ("source", "tree")} | {"pending_writes": 1_000_000}
 """No machine is fast enough to be refused, although workloads carry the writes of minutes, as W is the default."""
 
 

@@ -68,7 +68,7 @@ def _connections(population: Population, stack: ExitStack) -> Connections:
     certificate = authority.issue("localhost")
     api = stack.enter_context(ApiServer(certificate, inputs.objects(population)))
     files = inputs.write(population, directory, "Clamp")  # which changes nothing for who asks ext_authz alone
-    gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", inputs.UNBOUNDED))
+    gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", **inputs.UNBOUNDED))
     base = SidecarOptions(
         cert_file=str(certificate.cert),
         key_file=str(certificate.key),

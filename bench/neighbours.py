@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from extauthz.demo.gate import SERVE
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import running_plane
@@ -30,7 +29,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     with running_plane() as plane, ExitStack() as stack:
         sharing.fill(plane, size)
         sharing.fill(plane, size, FLOOD)
-        gate = stack.enter_context(sharing.gate(plane, "neighbours", "kubernetes", SERVE))
+        gate = stack.enter_context(sharing.gate(plane, "neighbours", "kubernetes", sharing.SERVE))
         return asyncio.run(_figures(Client(gate), size, say))
 
 

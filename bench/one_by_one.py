@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from extauthz.cli import main
+from extauthz.demo import numbered
 from extauthz.serve.ledger_store.committing import Committer
 
 SERVE = [sys.executable, "-m", "bench.one_by_one", "serve"]
@@ -25,4 +25,4 @@ def write_one_by_one() -> None:
 
 if __name__ == "__main__":
     write_one_by_one()
-    sys.exit(main())
+    sys.exit(numbered.run(sys.argv[1:]))

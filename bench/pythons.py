@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from extauthz.demo.gate import SERVE, Gate
+from extauthz.demo import numbered
+from extauthz.demo.gate import Gate
 
 from . import check, inputs
 from .figures import median_ratio
@@ -49,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _server(stack: ExitStack, python: list[str], population: Population) -> check.Server:
     directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
     files = inputs.write(population, directory)
-    serve = [*python, *SERVE[1:]]
-    gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED, serve=serve))
+    serve = [*python, *numbered.command(["serve"], **inputs.UNBOUNDED)[1:]]
+    gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=serve))
     connection = stack.enter_context(Connection(gate.port, check.METHOD))
     return check.Server(gate.pid, connection, check.growing(check.checks(population)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -20,7 +21,8 @@ import grpc.aio
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.demo.gate import SERVE, Gate
+from extauthz.demo import numbered
+from extauthz.demo.gate import Gate
 from extauthz.serve.servers import access_log, ext_authz
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
@@ -122,16 +124,23 @@ def _deployment(number: int, namespace: str) -> Tree:
     }
 
 
+SERVE = [sys.executable, "-m", "extauthz.demo.numbered", "serve"]
+NUMBERS = {**inputs.UNBOUNDED, "writes_status": 0, "writes_events": 0}
+
+
 def gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:
     flags = [
         f"--kubeconfig={plane.kubeconfig}",
         f"--ledger={ledger}",
-        "--on-unclean-start=allow",
-        "--no-write-status",
-        "--no-write-events",
-        *inputs.UNBOUNDED,
+        "--allow-unknown=unclean-start",
     ]
-    return Gate("kubernetes", "kubernetes", plane.folder / f"{name}.log", flags, serve=serve)
+    return Gate(
+        "kubernetes",
+        "kubernetes",
+        plane.folder / f"{name}.log",
+        flags,
+        serve=[*serve[:-1], *numbered.spelled(NUMBERS), "serve"],
+    )
 
 
 class Client:

@@ -122,7 +122,7 @@ def ready(plane: Plane, size: Size, say: Callable[[str], None]) -> list[Figure]:
 
 def started(plane: Plane, name: str, serve: Sequence[str] = SERVE) -> Gate:
     """A gate there, ready at the begin of its context."""
-    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--allow-unknown=unclean-start"]
     log = plane.folder / f"{name}.log"
     return Gate("kubernetes", "kubernetes", log, flags, serve=serve, within_s=READY_WITHIN_S)
 

@@ -145,12 +145,12 @@ def _gate(name: str, plane: Plane, stack: ExitStack) -> Gate:
     kubeconfig = plane.folder / "gate.kubeconfig"  # a token, as in a pod: it is known again, a certificate is verified
     token = service_account(plane, GATES, "gate", "cluster-admin")
     write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})
-    flags = [f"--kubeconfig={kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+    flags = [f"--kubeconfig={kubeconfig}", "--ledger=kubernetes", "--allow-unknown=unclean-start"]
     if name == WEBHOOK:
         plane.api.create(service())
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
-        flags += [f"--webhook=127.0.0.1:{port}", f"--webhook-cert={pair[0]}", f"--webhook-key={pair[1]}"]
+        flags += [f"--webhook=127.0.0.1:{port}", f"--webhook-cert={pair[0]}"]
     gate = stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
     if name == WEBHOOK:
         plane.api.create(configuration(WebhookOptions(ca, SERVICE, GATES, port)))

@@ -16,8 +16,8 @@ from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
 from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.service import pod_groups
 from extauthz.serve.service.ids import new_id
-from extauthz.serve.service.pod_groups import declared
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import KUBERNETES, policy
 
@@ -45,7 +45,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
     made = Gate(policy(settings))
     made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    where = declared(settings.scaled_templates, settings.pod_groups)
+    where = pod_groups.parse(settings.pod_groups)
     made.ledger.usage.on_unreadable = unreadable
     made.load_state(state_file.load(arguments.state, where).state, 0.0)
     return made

@@ -169,22 +169,19 @@ def _unspecified_in(groups: Iterable[Tree], limit_ranges: Sequence[LimitRangeDef
 
 def per_claim(
     template: Tree, default_storage_class: str = "", terms: DeviceTerms = NO_TERMS
-) -> tuple[int, dict[str, dict[str, int]]]:
-    """A StatefulSet's first ordinal (else 0), and what each claim that is made for one pod costs.
+) -> dict[str, dict[str, int]]:
+    """What each claim that is made for one pod costs.
 
     By name of the claim template; where there is none, of the ephemeral volume or, as ``of_devices`` has it, of the
     claim of devices. Raises FootprintError.
     """
     tree = mapping(template, "")
     path = "template.spec"
-    spec = (
-        tree["finished"] if "finished" in tree else mapping(mapping(tree.get("template"), "template").get("spec"), path)
-    )
-    start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
+    spec = tree.get("finished") or mapping(mapping(tree.get("template"), "template").get("spec"), path)
     spec = {} if tree.get("volumeClaimTemplates") else spec
     found = {name: _claim(claim, at, default_storage_class) for claim, at, name in _claims(tree, spec, path)}
     extended = _extended(spec, path, terms)
-    return start, found | _device_claims(spec, path, terms) | ({of_devices(""): extended} if extended else {})
+    return found | _device_claims(spec, path, terms) | ({of_devices(""): extended} if extended else {})
 
 
 def of_devices(name: str) -> str:

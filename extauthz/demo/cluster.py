@@ -281,7 +281,7 @@ class World:
 
     def restart_gate(self) -> str:
         """A gate where Envoy looks for it, after it was killed; the address of its page."""
-        options = dict.fromkeys((*self.cluster.gate_flags, "--on-unclean-start=allow"))
+        options = dict.fromkeys((*self.cluster.gate_flags, "--allow-unknown=unclean-start"))
         grpc = f"127.0.0.1:{self.gate.port}"
         again = Gate(self._quotas, self.cluster.state, self._gate_log, tuple(options), grpc=grpc)
         self.gate = self._running.enter_context(again)

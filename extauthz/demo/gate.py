@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from extauthz.demo import numbered
 from extauthz.demo.processes import START_S, Child, page
 
 SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
@@ -26,6 +27,7 @@ class Gate:
         grpc: where it listens, or ``off``. A unix socket is the same after a restart.
         serve: the command, for a test that alters it.
         within_s: bounds each of its starts.
+        numbers: others than everybody's.
     """
 
     def __init__(
@@ -38,9 +40,10 @@ class Gate:
         grpc: str = "127.0.0.1:0",
         serve: Sequence[str] = SERVE,
         within_s: float = START_S,
+        **numbers: float,
     ) -> None:
         places = ["--quotas", str(quotas), "--state", str(state), "--grpc", grpc, "--http", "127.0.0.1:0"]
-        self._command = [*serve, *places, *options]
+        self._command = [*(numbered.command(["serve"], **numbers) if numbers else serve), *places, *options]
         self._log, self._within_s = log, within_s
         self._child: Child | None = None
         self.port = 0

@@ -179,15 +179,15 @@ def entrances(plane: Plane, objects: Mapping[str, Tree]) -> Iterator[Entrances]:
         }
     )
     (port,) = free_ports(1)
-    pair = [f"--webhook-cert={plane.folder / 'server.crt'}", f"--webhook-key={plane.folder / 'server.key'}"]
+    pair = [f"--webhook-cert={plane.folder / 'server.crt'}"]
     flags = [
         f"--kubeconfig={plane.kubeconfig}",
         f"--webhook=127.0.0.1:{port}",
         *pair,
         "--window-s=2",
-        "--on-unknown-footprint=allow",
+        "--allow-unknown=unknown-footprint",
     ]
-    with Gate("kubernetes", "kubernetes", plane.folder / "gate.log", [*flags, "--on-unclean-start=allow"]) as gate:
+    with Gate("kubernetes", "kubernetes", plane.folder / "gate.log", [*flags, "--allow-unknown=unclean-start"]) as gate:
         both = Entrances(plane, gate, hard)
         both.known(objects)
         plane.api.create(_configuration(plane, port))

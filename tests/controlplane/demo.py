@@ -32,7 +32,7 @@ class Real:
         self._folder.mkdir()
         self.ca = self._folder / "ca.crt"
         self.certificate = Pair(self._folder / "server.crt", self._folder / "server.key")
-        self.gate_flags = (f"--kubeconfig={self._folder / 'admin.kubeconfig'}", "--on-unclean-start=allow")
+        self.gate_flags = (f"--kubeconfig={self._folder / 'admin.kubeconfig'}", "--allow-unknown=unclean-start")
         self._stack = contextlib.ExitStack()
         self._plane: Plane | None = None
 

@@ -45,7 +45,7 @@ def certificates(mesh: Mesh, authority: Authority) -> Certificates:
 @pytest.fixture(scope="module")
 def gate(mesh: Mesh, certificates: Certificates) -> Iterator[Gate]:
     files = certificates.gates
-    flags = [f"--tls-cert={files['tls.crt']}", f"--tls-key={files['tls.key']}", f"--tls-client-ca={files['ca.crt']}"]
+    flags = [f"--tls-cert={files['tls.crt']}", f"--tls-client-ca={files['ca.crt']}"]
     with running_gate(mesh, ROOM, *flags) as gate:
         for writer in range(WRITERS):
             made = workload(f"web-{writer}", 1, {"cpu": "1m"})

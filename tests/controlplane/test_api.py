@@ -102,7 +102,7 @@ def api(plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFac
     token = service_account(plane, "default", "api-gate", "system:auth-delegator")
     write_kubeconfig(folder / "kubeconfig", plane.url, plane.ca, {"token": token})
     pair = authority.issue("gate")
-    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key))
+    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert))
     flags += ("--api-client-ca", str(authority.ca), "--kubeconfig", str(folder / "kubeconfig"))
     with Running(folder, *flags) as gate:
         yield Api(gate, authority, folder)
@@ -117,7 +117,7 @@ def for_audience(
     for name in ("quotas.yaml", "state.json"):
         (folder / name).write_bytes((made / name).read_bytes())
     pair = authority.issue("gate-for-audience")
-    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key))
+    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert))
     flags += ("--kubeconfig", str(made / "kubeconfig"), "--api-audience", AUDIENCE)
     with Running(folder, *flags) as gate:
         yield Api(gate, authority, folder)

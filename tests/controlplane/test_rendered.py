@@ -54,7 +54,7 @@ def kubectl(plane: Plane, request: pytest.FixtureRequest) -> Kubectl:
         "networkPolicy.clients={192.0.2.0/28,2001:db8::/32},imagePullSecrets[0].name=registry,image.pullPolicy=Always",
         "nodeSelector.disk=ssd,tolerations[0].operator=Exists,podLabels.team=platform,priorityClassName=system-node-critical",
         "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=kubernetes.io/hostname",
-        "settings.stale-after-s=60,resources.limits.cpu=2,podAnnotations.note=mine",
+        "settings.refusals=terse,resources.limits.cpu=2,podAnnotations.note=mine",
     ],
 )
 def test_the_api_server_takes_the_gate_with_every_field_known(kubectl: Kubectl, values: str):

@@ -34,10 +34,16 @@ async def gates(plane, relayed_kubeconfig, tmp_path) -> AsyncIterator[Mapping[st
     namespace(plane, SHOP)
     plane.api.create(deployment("web", 3, SHOP))
     (tmp_path / "quotas.json").write_text(json.dumps(quota()))
-    flags = [f"--kubeconfig={relayed_kubeconfig}", "--on-unclean-start=allow", f"--stale-after-s={STALE_AFTER_S}"]
+    flags = [f"--kubeconfig={relayed_kubeconfig}", "--allow-unknown=unclean-start"]
     with ExitStack() as running:
         made = {
-            growth: Gate(tmp_path / "quotas.json", "kubernetes", tmp_path / growth, [*flags, f"--on-stale={growth}"])
+            growth: Gate(
+                tmp_path / "quotas.json",
+                "kubernetes",
+                tmp_path / growth,
+                [*flags, *(["--allow-unknown=stale"] if growth == "allow" else [])],
+                stale_after_s=STALE_AFTER_S,
+            )
             for growth in ("deny", "allow")
         }
         for gate in made.values():

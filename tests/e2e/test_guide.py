@@ -71,7 +71,6 @@ class Node:
             "kubeconfig": self.plane.kubeconfig,
             "on-unclean-start": "allow",
             "tls-cert": server.cert,
-            "tls-key": server.key,
             "tls-client-ca": authority.ca,
         }
         words = [f"--{name}={value}" for name, value in flags.items()]

@@ -55,7 +55,7 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raced]:
     with (
         running_plane(JSON_AND_ALL_HISTORY, tmp_path_factory.mktemp("plane")) as plane,
         Watcher(plane.etcd_url, judge) as watcher,
-        Sites(plane, tmp_path_factory.mktemp("sites"), GATES, W_S, options=["--on-unclean-start=allow"]) as sites,
+        Sites(plane, tmp_path_factory.mktemp("sites"), GATES, W_S, options=["--allow-unknown=unclean-start"]) as sites,
     ):
         spec = {
             "namespaceSelector": {"matchLabels": {"team": TEAM}},

@@ -62,12 +62,20 @@ class Gates:
         write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})
         self._render = ["render", "webhook", "--url", f"https://127.0.0.1:{balancer.port}"]
         self.install()
-        options = [f"--kubeconfig={kubeconfig}", "--ledger=kubernetes", "--window-s=5", "--webhook-self-signed"]
-        options.append(f"--webhook-cert-lifetime-s={LIFETIME_S}")
+        options = [f"--kubeconfig={kubeconfig}", "--ledger=kubernetes", "--window-s=5"]
         self.gates = []
         for number, port in enumerate(self.ports):
             own = [*options, f"--webhook=127.0.0.1:{port}"]
-            self.gates.append(Gate("kubernetes", "kubernetes", folder / f"gate-{number}.log", own, grpc="off"))
+            self.gates.append(
+                Gate(
+                    "kubernetes",
+                    "kubernetes",
+                    folder / f"gate-{number}.log",
+                    own,
+                    grpc="off",
+                    certificate_lifetime_s=LIFETIME_S,
+                )
+            )
         for gate in self.gates:
             stack.enter_context(gate)
         eventually(lambda: not any(gate.holding for gate in self.gates))
@@ -211,7 +219,7 @@ def test_a_gate_without_the_right_is_not_ready_and_says_why(gates: Gates, tmp_pa
     token = service_account(plane, GATES_OWN, "without", "extauthz")
     write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})
     command = ["serve", "--quotas=kubernetes", "--state=kubernetes", "--grpc=off", "--webhook=127.0.0.1:0"]
-    command += [f"--kubeconfig={kubeconfig}", "--webhook-self-signed", f"--http=127.0.0.1:{free_ports(1)[0]}"]
+    command += [f"--kubeconfig={kubeconfig}", f"--http=127.0.0.1:{free_ports(1)[0]}"]
     log = tmp_path / "log"
     with log.open("wb") as out:
         child = subprocess.Popen([sys.executable, "-m", "extauthz.cli", *command], stderr=out)

@@ -52,7 +52,7 @@ class WebhookWorld(World):
         (self._port,) = free_ports(1)
         server = {name: plane.folder / f"server.{name}" for name in ("crt", "key")}
         address = f"--webhook=127.0.0.1:{self._port}"
-        tls = [f"--webhook-cert={server['crt']}", f"--webhook-key={server['key']}"]
+        tls = [f"--webhook-cert={server['crt']}"]
         super().__init__(plane, folder, [address, *tls, *settings])
 
     def __enter__(self) -> Self:

@@ -33,7 +33,7 @@ class Mutual(Real):
     def __init__(
         self, authority: Authority, directory: Path, gate: Volume, envoy: Volume, *more: str, **options: Any
     ) -> None:
-        flags = [f"--tls-cert={gate['tls.crt']}", f"--tls-key={gate['tls.key']}", f"--tls-client-ca={gate['ca.crt']}"]
+        flags = [f"--tls-cert={gate['tls.crt']}", f"--tls-client-ca={gate['ca.crt']}"]
         tls = GateTls(envoy["ca.crt"], "localhost", envoy["tls.crt"], envoy["tls.key"])
         place = f"127.0.0.1:{unused_port()}"
         super().__init__(authority, directory, *flags, *more, grpc=place, gate_tls=tls, **options)

@@ -101,7 +101,7 @@ class Zones:
         quotas.write_text(json.dumps(QUOTA))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
         state.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, workload()]}))
-        lenient = ("--on-unclean-start=allow", *flags)
+        lenient = ("--allow-unknown=unclean-start", *flags)
         return Gate(quotas, state, socket.with_suffix(".log"), lenient, grpc=f"unix:{socket}")
 
     def write(self) -> httpx.Response:
@@ -130,7 +130,7 @@ def zones(authority: Authority, tmp_path_factory: pytest.TempPathFactory, reques
             yield zones
         return
     gate, client = authority.issue("gate"), authority.issue("sidecar")
-    flags = ("--tls-cert", str(gate.cert), "--tls-key", str(gate.key), "--tls-client-ca", str(authority.ca))
+    flags = ("--tls-cert", str(gate.cert), "--tls-client-ca", str(authority.ca))
     tls = GateTls(str(authority.ca), "localhost", str(client.cert), str(client.key))
     with Zones(authority, folder, *flags, gate_tls=tls) as zones:
         yield zones

@@ -250,7 +250,7 @@ def test_an_answer_after_a_restart_of_the_gate_ends_the_pending_write_that_was_h
 
 def test_answers_reach_a_gate_that_asks_for_certificates(authority: Authority, tmp_path: Path):
     pair = authority.issue("gate")
-    flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(authority.ca))
+    flags = ("--tls-cert", str(pair.cert), "--tls-client-ca", str(authority.ca))
     client = authority.issue("sidecar")
     tls = GateTls(str(authority.ca), "localhost", str(client.cert), str(client.key))
     with Real(authority, tmp_path, *flags, grpc="127.0.0.1:0", gate_tls=tls) as real:

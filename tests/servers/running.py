@@ -22,6 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from h2.connection import H2Connection
 from hyperframe.frame import DataFrame, Frame, PingFrame
 
+from extauthz.demo.numbered import command
 from extauthz.demo.processes import Child
 from tests.waiting import eventually
 
@@ -69,7 +70,12 @@ class Running:
     """One gate in a process of its own, its inputs and its log in ``directory``. A context manager."""
 
     def __init__(
-        self, directory: Path, *flags: str, grpc_address: str = "127.0.0.1:0", descriptors: int | None = None
+        self,
+        directory: Path,
+        *flags: str,
+        grpc_address: str = "127.0.0.1:0",
+        descriptors: int | None = None,
+        **numbers: float,
     ) -> None:
         self.quotas = directory / "quotas.yaml"
         self.state = directory / "state.json"
@@ -78,14 +84,14 @@ class Running:
             self.quotas.write_text(QUOTAS % 4)
             self.state.write_text(json.dumps(STATE))
         self._flags = ("--quotas", str(self.quotas), "--state", str(self.state), "--grpc", grpc_address, *flags)
+        self._numbers = numbers
         self._limited = () if descriptors is None else (sys.executable, "-c", LIMITED, str(descriptors))
         self.grpc = self.http = ""
 
     def __enter__(self) -> Self:
         already = len(self.lines())
-        serve = (sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", *self._flags)
-        command = [*self._limited, *serve]
-        self.child = Child(command, self.log_file)
+        serve = command(["serve", "--http", "127.0.0.1:0", *self._flags], **self._numbers)
+        self.child = Child([*self._limited, *serve], self.log_file)
         serving = self.child.until(lambda: next(iter(self.events("serving", already)), None))
         self.grpc, self.http = serving.get("grpc", ""), serving["http"]
         return self

@@ -21,7 +21,7 @@ from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.serve.servers.api import answers as module
-from extauthz.serve.servers.api import openapi
+from extauthz.serve.servers.api import openapi, rights
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.questions import MOST_IN_BATCH
 from extauthz.serve.servers.api.rights import CONTENT_TYPE, ThisHost
@@ -442,10 +442,44 @@ async def test_before_all_is_known_nothing_is_answered():
         assert "/readyz says what is missing" in (await response.json())["detail"]
 
 
-async def test_only_who_connects_from_this_host_is_answered(monkeypatch: pytest.MonkeyPatch, api: Api):
-    peers = ("127.0.0.1", "::1", "10.0.0.7", "fe80::1%eth0", "127.0.0.6")
-    answered = [await _status_of(peer, monkeypatch, api) for peer in peers]
-    assert answered == [200, 200, 403, 403, 403], "127.0.0.6 is an Istio sidecar, which adds no header to plain TCP"
+@pytest.mark.parametrize(
+    ("peer", "to", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1", 200),
+        ("::1", "::1", 200),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", 200),
+        ("10.0.0.7", "10.0.0.1", 403),
+        ("fe80::1%eth0", "fe80::2", 403),
+        pytest.param("127.0.0.6", "10.0.0.1", 403, id="istio-sidecar"),
+        pytest.param("127.0.0.1", "10.0.0.1", 403, id="relay-of-what-came-to-the-pod"),
+        pytest.param("10.0.0.1", "127.0.0.1", 403, id="from-elsewhere"),
+    ],
+)
+async def test_only_a_socket_whose_both_ends_are_on_this_host_is_answered(
+    peer: str, to: str, status: int, monkeypatch: pytest.MonkeyPatch, api: Api
+):
+    """Whatever headers say, or leave out: a relay of plain TCP adds none."""
+    ends = {"peername": (peer, 4711), "sockname": (to, 9192)}
+    monkeypatch.setattr(rights, "_end", lambda request, which: ends[which])
+    assert (await api.raw("GET", f"/api/v1/quotas?below={escaped('acme')}"))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://evil"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "http://evil", "Sec-Fetch-Site": "same-origin"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "Cross-Site"}, 403),
+        ({"Origin": "http://127.0.0.1:9192", "Host": "127.0.0.1:9192", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+    ],
+    ids=str,
+)
+async def test_a_page_of_another_site_is_refused(headers: dict[str, str], status: int, api: Api):
+    assert (await api.raw("GET", "/api/v1/quotas", headers=headers))[0] == status
 
 
 @pytest.mark.parametrize(
@@ -472,11 +506,3 @@ async def test_what_a_proxy_or_a_browser_brings_from_elsewhere_is_refused(api: A
 @pytest.mark.parametrize("host", ["localhost:9192", "127.0.0.1", "[::1]:9192"])
 async def test_an_address_of_this_host_is_answered(api: Api, host: str):
     assert (await api.raw("GET", "/api/v1/quotas", headers={"Host": host}))[0] == 200
-
-
-async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
-    from extauthz.serve.servers.api import rights as module
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "_peer", lambda request: (peer, 4711))
-        return (await api.raw("GET", f"/api/v1/quotas?below={escaped('acme')}"))[0]

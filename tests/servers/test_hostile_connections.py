@@ -65,7 +65,7 @@ async def listening_with(folder: Path, bounds: Bounds) -> AsyncIterator[Connect]
     """The listener of ``--api``. Nothing is known behind it, so who is let in reads 503."""
     authority = Authority(folder)
     pair = authority.issue("gate")
-    settings = Settings(api="127.0.0.1:0", api_cert=pair.cert, api_key=pair.key)
+    settings = Settings(api="127.0.0.1:0", api_cert=pair.cert)
     tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
     assert tls is not None
     app = web.Application()

@@ -164,7 +164,7 @@ async def test_a_stop_amid_floods_loses_no_answer(tmp_path: Path):
     many = asyncio.Event()
     pieces = spelled_out(_heads_of_checks_given_up)
     writers: list[asyncio.StreamWriter] = []
-    with Running(tmp_path, "--grace-s", "2") as gate:
+    with Running(tmp_path, grace_s=2) as gate:
 
         async def client() -> None:
             async with asking(gate) as ask:

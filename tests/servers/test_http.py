@@ -143,12 +143,12 @@ def service() -> Iterator[Platform]:
 
 
 def flags(service: Platform) -> tuple[str, ...]:
-    return ("--quotas", f"{service.url}/quotas", "--quotas-every-s", "0.05")
+    return ("--quotas", f"{service.url}/quotas")
 
 
 def test_quotas_of_a_service_are_in_force_and_so_is_each_change(service: Platform, tmp_path: Path):
     service.token = ""
-    with Running(tmp_path, *flags(service)) as gate:
+    with Running(tmp_path, *flags(service), quotas_every_s=0.05) as gate:
         assert gate.allows(4)
         assert not gate.allows(5)
         service.quotas = {"workspaces": {"acme": {"pods": "6"}}}
@@ -166,7 +166,7 @@ def test_a_name_in_notify_that_is_no_receivers_is_logged(service: Platform, tmp_
         "kind": "WorkspaceQuotaList",
         "items": [{"metadata": {"name": "acme"}, "spec": spec}],
     }
-    with Running(tmp_path, *flags(service)) as gate:
+    with Running(tmp_path, *flags(service), quotas_every_s=0.05) as gate:
         assert not gate.allows(5), "the limits are in force"
         assert [line["problem"].split(" is no ")[0] for line in gate.events("odd")] == [
             "WorkspaceQuota \"acme\": spec.notify[0]: 'ops'"
@@ -175,7 +175,7 @@ def test_a_name_in_notify_that_is_no_receivers_is_logged(service: Platform, tmp_
 
 def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(service: Platform, tmp_path: Path):
     service.token = ""
-    with Running(tmp_path, *flags(service), "--stale-after-s", "0.5") as gate:
+    with Running(tmp_path, *flags(service), quotas_every_s=0.05, stale_after_s=0.5) as gate:
         assert gate.allows(4)
         service.status = 503
         assert within(10, lambda: not gate.allows(4))
@@ -197,7 +197,7 @@ def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Pl
 
     relenting = threading.Thread(target=relent)
     relenting.start()
-    with Running(tmp_path, *flags(service)) as gate:
+    with Running(tmp_path, *flags(service), quotas_every_s=0.05) as gate:
         assert service.token == "", "it serves only now"
         assert gate.events("source-failed")[0]["error"] == "it answered 401; look at its credentials"
     relenting.join(5)
@@ -206,7 +206,7 @@ def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Pl
 def test_a_workload_grows_no_further_than_the_service_says(service: Platform, tmp_path: Path):
     service.token = ""
     service.bounds["apps", "deployments", "shop", "web"] = 3
-    with Running(tmp_path, "--max-scale", f"{service.url}/max-scale", "--max-scale-ttl-s", "0.2") as gate:
+    with Running(tmp_path, "--max-scale", f"{service.url}/max-scale", max_scale_ttl_s=0.2) as gate:
         refused = gate.check(4)
         assert metadata(refused)["reason"] == "exceeded-max-scale"
         assert gate.allows(3)

@@ -17,7 +17,6 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from extauthz.demo.certs import Authority, Pair
 from tests.waiting import OutOfTimeError
@@ -137,7 +136,7 @@ def test_every_decision_made_reaches_its_asker_when_it_is_told_to_stop(gate: Run
 
 def test_a_check_under_way_is_answered_after_it_was_told_to_stop(tmp_path: Path) -> None:
     """The head of the request comes before the signal, its message after it."""
-    with Running(tmp_path, "--grace-s", "60") as gate, HalfACheck(gate.grpc) as half:
+    with Running(tmp_path, grace_s=60) as gate, HalfACheck(gate.grpc) as half:
         os.kill(gate.child.pid, signal.SIGTERM)
         assert within(5, lambda: gate.events("stopping"))
         assert within(5, lambda: is_gone(gate)), "a new connection is still taken"
@@ -147,15 +146,7 @@ def test_a_check_under_way_is_answered_after_it_was_told_to_stop(tmp_path: Path)
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    with Running(tmp_path, "--grace-s", "60", "--reflection") as gate, gate.channel() as channel:
-        for_ever = threading.Event()
-
-        def asking() -> Iterator[reflection_pb2.ServerReflectionRequest]:
-            yield reflection_pb2.ServerReflectionRequest(list_services="")
-            for_ever.wait()
-
-        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asking())
-        assert next(stream).list_services_response.service, "it is under way"
+    with Running(tmp_path, grace_s=60) as gate, HalfACheck(gate.grpc):
         os.kill(gate.child.pid, signal.SIGTERM)
         assert within(5, lambda: gate.events("stopping"))
         with pytest.raises(subprocess.TimeoutExpired):
@@ -163,8 +154,6 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         os.kill(gate.child.pid, signal.SIGTERM)
         assert ended(gate) == 128 + signal.SIGTERM
         assert gate.events("killed")
-        for_ever.set()
-        stream.cancel()
 
 
 def test_a_second_gate_on_the_same_port_is_refused_since_each_would_grant_what_is_there(gate: Running) -> None:
@@ -209,10 +198,10 @@ def test_w_ends_a_charge_unless_what_the_state_file_says_is_refused(tmp_path: Pa
 
 
 class TestUnixSocket:
-    def test_it_serves_there_with_the_mode_that_was_set(self, tmp_path: Path) -> None:
+    def test_it_serves_there_for_its_own_group(self, tmp_path: Path) -> None:
         path = tmp_path / "gate.sock"
-        with Running(tmp_path, "--socket-mode", "0600", grpc_address=f"unix:{path}") as gate:
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with Running(tmp_path, grpc_address=f"unix:{path}") as gate:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o660
             assert gate.allows(4)
 
     def test_the_sockets_of_a_killed_gate_are_taken_over(self, tmp_path: Path) -> None:
@@ -254,7 +243,7 @@ class TestTls:
 
     def test_it_speaks_tls_to_those_who_trust_its_authority(self, tmp_path: Path, authority: Authority) -> None:
         pair = authority.issue("gate")
-        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+        with Running(tmp_path, "--tls-cert", str(pair.cert)) as gate:
             assert gate.check(4, self.credentials(authority)).ok_response is not None
             with pytest.raises(grpc.RpcError):
                 gate.check(4, self.credentials(Authority(tmp_path, "another CA")))
@@ -264,7 +253,7 @@ class TestTls:
     def test_with_a_client_ca_only_its_clients_are_answered(self, tmp_path: Path, authority: Authority) -> None:
         pair, client = authority.issue("gate"), authority.issue("envoy")
         stranger = Authority(tmp_path, "another CA").issue("stranger")
-        flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(authority.ca))
+        flags = ("--tls-cert", str(pair.cert), "--tls-client-ca", str(authority.ca))
         with Running(tmp_path, *flags) as gate:
             assert gate.check(4, self.credentials(authority, client)).ok_response is not None
             for refused in (None, stranger):
@@ -273,7 +262,7 @@ class TestTls:
 
     def test_a_renewed_certificate_is_served_to_new_connections(self, tmp_path: Path, authority: Authority) -> None:
         pair = authority.issue("gate")
-        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+        with Running(tmp_path, "--tls-cert", str(pair.cert)) as gate:
             another = Authority(tmp_path, "another CA")
             renewed = another.issue("renewed")
             pair.cert.write_bytes(renewed.cert.read_bytes())
@@ -287,7 +276,7 @@ class TestTls:
         self, tmp_path: Path, authority: Authority
     ) -> None:
         pair, other = authority.issue("gate"), authority.issue("other")
-        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+        with Running(tmp_path, "--tls-cert", str(pair.cert)) as gate:
             good = pair.key.read_bytes()
             other.key.rename(pair.key)
             assert within(5, lambda: gate.events("tls-refused"))
@@ -297,7 +286,7 @@ class TestTls:
             assert within(5, lambda: len(gate.events("tls-refused")) == 2)
             assert gate.check(4, self.credentials(authority)).ok_response is not None
             for line in gate.events("tls-refused"):
-                assert line["problem"].startswith(f"--tls-cert {pair.cert}, --tls-key {pair.key}: not a certificate")
+                assert line["problem"].startswith(f"--tls-cert {pair.cert}, its key {pair.key}: not a certificate")
             assert gate.events("tls-renewed") == []
             renewed = authority.issue("gate")
             assert renewed.cert == pair.cert
@@ -311,7 +300,7 @@ class TestTls:
         another = Authority(tmp_path, "another CA")
         newcomer, trusted = another.issue("newcomer"), tmp_path / "trusted.crt"
         trusted.write_bytes(authority.ca.read_bytes())
-        flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(trusted))
+        flags = ("--tls-cert", str(pair.cert), "--tls-client-ca", str(trusted))
         with Running(tmp_path, *flags) as gate:
             with pytest.raises(grpc.RpcError):
                 gate.check(4, self.credentials(authority, newcomer))
@@ -321,13 +310,14 @@ class TestTls:
                 gate.check(4, self.credentials(authority, client))
 
     def test_a_key_of_another_certificate_is_told_at_the_start(self, tmp_path: Path, authority: Authority) -> None:
-        cert, key = authority.issue("one").cert, authority.issue("two").key
+        (cert, key), other = authority.issue("one"), authority.issue("two")
+        other.key.rename(key)
         (tmp_path / "q.yaml").write_text(QUOTAS % 4)
         (tmp_path / "s.json").write_text(json.dumps(STATE))
         files = ("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json")
-        code, error = start(*files, "--http", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+        code, error = start(*files, "--http", "127.0.0.1:0", "--tls-cert", cert)
         assert code == 69
-        assert error.startswith(f"extauthz: --tls-cert {cert}, --tls-key {key}: not a certificate and its key")
+        assert error.startswith(f"extauthz: --tls-cert {cert}, its key {key}: not a certificate and its key")
 
 
 def test_a_gate_that_leaves_objects_to_another_webhook_says_so(tmp_path: Path) -> None:
@@ -346,26 +336,6 @@ def test_a_gate_that_only_audits_allows_everything(tmp_path: Path) -> None:
         assert (told["verdict"], told["would"], told["reason"]) == ("allow", "deny", "exceeded-quota")
         assert 'extauthz_would_refuse_total{reason="exceeded-quota",verdict="deny"} 1.0' in gate.get("/metrics")[1]
         assert "only audits" in gate.get("/readyz")[1]
-
-
-def services(gate: Running) -> set[str]:
-    """Names that gRPC reflection tells."""
-    with gate.channel() as channel:
-        request = reflection_pb2.ServerReflectionRequest(list_services="")
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        (answer,) = stub.ServerReflectionInfo(iter([request]), timeout=5)
-        return {service.name for service in answer.list_services_response.service}
-
-
-def test_reflection_is_off_unless_asked_for(gate: Running) -> None:
-    with pytest.raises(grpc.RpcError) as error:
-        services(gate)
-    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-def test_reflection_names_the_services_where_it_was_asked_for(tmp_path: Path) -> None:
-    with Running(tmp_path, "--reflection") as gate:
-        assert services(gate) >= {AUTHORIZATION, "grpc.health.v1.Health"}
 
 
 def test_plain_tcp_beyond_loopback_is_warned_of(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Api:
 @pytest.fixture
 async def api(tmp_path: Path, authority: Authority, people: Authority) -> AsyncIterator[Api]:
     pair = authority.issue("gate")
-    settings = Settings(api="127.0.0.1:0", api_cert=pair.cert, api_key=pair.key, api_client_ca=people.ca)
+    settings = Settings(api="127.0.0.1:0", api_cert=pair.cert, api_client_ca=people.ca)
     tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
     assert tls is not None
     app, reviewer = web.Application(), Reviewer({"good": {"username": "olga"}})
@@ -99,13 +99,13 @@ async def test_renewed_authorities_hold_for_new_connections(api: Api, people: Au
         await asked(api, old)
 
 
-@pytest.mark.parametrize("left_out", range(3))
-def test_address_certificate_and_key_go_together(tmp_path: Path, authority: Authority, left_out: int):
+@pytest.mark.parametrize("left_out", range(2))
+def test_address_and_certificate_go_together(tmp_path: Path, authority: Authority, left_out: int):
     pair = authority.issue("gate")
-    given = ["--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key)]
+    given = ["--api", "127.0.0.1:0", "--api-cert", str(pair.cert)]
     del given[2 * left_out : 2 * left_out + 2]
     code, error = start("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", *given)
-    assert (code, "give all three or none" in error) == (64, True)
+    assert (code, "give both or neither" in error) == (64, True)
 
 
 def test_client_authorities_need_the_address(tmp_path: Path, authority: Authority):
@@ -124,6 +124,6 @@ def test_without_a_cluster_nobody_can_be_judged(tmp_path: Path, authority: Autho
     (tmp_path / "quotas.yaml").write_text(QUOTAS % 4)
     (tmp_path / "state.json").write_text(json.dumps(STATE))
     pair = authority.issue("gate")
-    given = ("--api", "127.0.0.1:0", "--api-cert", pair.cert, "--api-key", pair.key, "--http", "127.0.0.1:0")
+    given = ("--api", "127.0.0.1:0", "--api-cert", pair.cert, "--http", "127.0.0.1:0")
     code, error = start("--quotas", tmp_path / "quotas.yaml", "--state", tmp_path / "state.json", *given)
     assert (code, "--kubeconfig" in error) == (64, True)

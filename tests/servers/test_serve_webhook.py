@@ -32,7 +32,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def flags(pair: Pair, address: str = "127.0.0.1:0") -> tuple[str, ...]:
-    return ("--webhook", address, "--webhook-cert", str(pair.cert), "--webhook-key", str(pair.key))
+    return ("--webhook", address, "--webhook-cert", str(pair.cert))
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path, autho
         renewed = another.issue("renewed")
         pair.cert.write_bytes(renewed.cert.read_bytes())
         assert within(5, lambda: gate.events("tls-refused"))
-        assert gate.events("tls-refused")[0]["problem"].startswith(f"--webhook-cert {pair.cert}, --webhook-key")
+        assert gate.events("tls-refused")[0]["problem"].startswith(f"--webhook-cert {pair.cert}, its key")
         assert ask(gate, authority, scaled(3))["allowed"], "half written: the old pair"
         pair.key.write_bytes(renewed.key.read_bytes())
         assert within(5, lambda: gate.events("tls-renewed"))
@@ -147,7 +147,7 @@ def test_when_the_certificate_ends_is_a_metric(tmp_path: Path, authority: Author
         return float(line.rpartition(" ")[2])
 
     pair, other = authority.issue("gate", lifetime=timedelta(hours=1)), authority.issue("other")
-    tls = ("--tls-cert", str(other.cert), "--tls-key", str(other.key))
+    tls = ("--tls-cert", str(other.cert))
     with Running(tmp_path, *flags(pair), *tls) as gate:
         assert 3000 < left("webhook") <= 3600
         assert left("grpc") > 7200
@@ -190,7 +190,7 @@ class Under:
 
     async def open(self) -> None:
         pair = self._authority.issue("gate")
-        settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
+        settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert)
         tls = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
         assert tls is not None
         self.runner, address = await listening.bind_webhook(self.webhook.application(), settings, tls.context)
@@ -249,9 +249,7 @@ async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is
     authority: Authority, tmp_path: Path
 ) -> None:
     pair, servers, others = authority.issue("gate"), Authority(tmp_path, "API servers"), Authority(tmp_path, "others")
-    settings = Settings(
-        webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key, webhook_client_ca=servers.ca
-    )
+    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_client_ca=servers.ca)
     shown = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
     made = certificates.Handshakes(lambda level, event, **fields: None, servers.ca)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
@@ -278,7 +276,7 @@ async def test_beside_a_certificate_of_its_own_the_client_authorities_are_read_a
     made = certificates.Handshakes(lambda level, event, **fields: told.append(event), file)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
     webhook = Webhook(lambda _: Decision("d1", Verdict.ALLOW, "fits", "fits every quota"), _never)
-    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
+    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert)
     runner, address = await listening.bind_webhook(webhook.application(), settings, made.context)
     try:
         for content, good, bad in ((old, old, new), (new, new, old), (b"none", new, old), (b"", new, old)):
@@ -324,14 +322,6 @@ def test_after_a_stop_nobody_listens_and_the_gate_ends(tmp_path: Path, authority
             ask(gate, authority, scaled(3))
 
 
-@pytest.mark.parametrize("left_out", range(3))
-def test_address_certificate_and_key_go_together(tmp_path: Path, authority: Authority, left_out: int) -> None:
-    given = flags(authority.issue("gate"))
-    given = given[: 2 * left_out] + given[2 * left_out + 2 :]
-    code, error = start("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", *given)
-    assert (code, "give all three or none" in error) == (64, True)
-
-
 def test_a_key_of_another_certificate_and_an_address_that_is_taken_are_told(
     tmp_path: Path, authority: Authority
 ) -> None:
@@ -340,8 +330,11 @@ def test_a_key_of_another_certificate_and_an_address_that_is_taken_are_told(
     files = ("--quotas", tmp_path / "quotas.yaml", "--state", tmp_path / "state.json", "--grpc", "127.0.0.1:0")
     files += ("--http", "127.0.0.1:0")
     pair, other = authority.issue("gate"), authority.issue("other")
-    code, error = start(*files, *flags(Pair(pair.cert, other.key)))
-    assert (code, "--webhook-key" in error, "not a certificate and its key" in error) == (69, True, True)
+    right = pair.key.read_bytes()
+    pair.key.write_bytes(other.key.read_bytes())
+    code, error = start(*files, *flags(pair))
+    pair.key.write_bytes(right)
+    assert (code, "--webhook-cert" in error, "not a certificate and its key" in error) == (69, True, True)
     with Running(tmp_path, *flags(pair)) as gate:
         code, error = start(*files, *flags(pair, gate.events("serving")[0]["webhook"]))
         assert (code, error.startswith("extauthz: --webhook 127.0.0.1:")) == (69, True)

@@ -202,7 +202,7 @@ def test_the_body_can_come_by_standard_input(check: Check, monkeypatch: pytest.M
 
 
 def test_a_policy_can_be_tried_out(check: Check) -> None:
-    assert check("{", "--on-unreadable", "allow")[0] == 0
+    assert check("{", "--allow-unknown", "unreadable")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,11 @@ def test_a_policy_can_be_tried_out(check: Check) -> None:
     [
         pytest.param(["--header", "content-type"], "argument --header: 'content-type' is not NAME:VALUE", id="header"),
         pytest.param(["--output", "xml"], "argument -o/--output: invalid choice: 'xml'", id="output"),
-        pytest.param(["--on-unreadable", "maybe"], "--on-unreadable: Input should be 'deny' or 'allow'", id="setting"),
+        pytest.param(
+            ["--allow-unknown", "maybe"],
+            "--allow-unknown: 'maybe' is none of unreadable",
+            id="setting",
+        ),
     ],
 )
 def test_wrong_usage_is_no_decision(more, says, check: Check) -> None:

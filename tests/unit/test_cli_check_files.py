@@ -208,5 +208,5 @@ def test_a_template_elsewhere_is_found_by_the_setting_and_one_that_is_nowhere_is
     (with_rollouts.directory / "state.json").write_text(state)
     code, said = with_rollouts.asked("-f", file, *ROLLOUTS_TOO)
     assert (code, "does not know what one of its pods costs" in said) == (2, True), said
-    elsewhere = ("--scaled-templates", "rollouts.argoproj.io=.spec.pods")
+    elsewhere = ("--pod-groups", "{rollouts.argoproj.io: .spec.pods}")
     assert with_rollouts.asked("-f", file, *ROLLOUTS_TOO, *elsewhere)[1].endswith("new, 1: fits\n")

@@ -118,4 +118,4 @@ def test_who_asks_a_server_loads_no_gate_and_no_client_of_kubernetes(server: str
 
 
 def test_settings_are_checked_where_there_are_any(files: list[str]):
-    assert "pydantic" in loaded("check", "deploy/web", "-n", "shop", "--on-unsynced", "allow", *files)
+    assert "pydantic" in loaded("check", "deploy/web", "-n", "shop", "--allow-unknown", "unsynced", *files)

@@ -15,7 +15,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import groups
 from extauthz.core.objects.groups import Group, Groups
 from extauthz.serve.service.loading import load
-from extauthz.serve.service.pod_groups import declared, parse
+from extauthz.serve.service.pod_groups import parse
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.testing import pod
 from tests.support.custom import JOB_SETS, LEADER_WORKER_SETS, RAY, jobset, leader_worker_set, raycluster, worker
@@ -183,8 +183,8 @@ def test_it_is_a_mapping_in_the_file_and_a_text_elsewhere(tmp_path):
         load({"pod_groups": RAY}, {}, None),
         load({}, {"EXTAUTHZ_POD_GROUPS": RAY}, None),
     ):
-        assert declared("", settings.pod_groups) == {"rayclusters.ray.io": RAY_GROUPS}
-    assert declared("a.b=.spec.pod", "") == {"a.b": ("spec", "pod")}
+        assert parse(settings.pod_groups) == {"rayclusters.ray.io": RAY_GROUPS}
+    assert parse("{a.b: .spec.pod}") == {"a.b": ("spec", "pod")}
 
 
 def test_a_group_by_its_paths():
@@ -208,6 +208,8 @@ def test_a_group_by_its_paths():
         ("{rayclusters: [{template: .spec.t}]}", "'rayclusters' is no custom resource; write for example"),
         ("{1: []}", "'1' is no custom resource"),
         ("{deployments.apps: [{template: .spec.t}]}", "deployments.apps: is read without this setting; leave it out"),
+        ("{a.b: spec.pods}", "a.b: 'spec.pods' is no path; write for example"),
+        ("{a.b: '.spec.pods[*].t'}", "a.b: goes over a list; write for example"),
         ("{a.b: {}}", "a.b: must be a list of groups; write for example"),
         ("{a.b: []}", "a.b: must be a list of groups"),
         ("{a.b: [{count: .spec.n}]}", "a.b[0]: must have a template; write for example"),

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
+from extauthz.inputs.kube.clock import ClockCheck
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
-from extauthz.inputs.kube.lists import ClockCheck, reading
+from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import INITIAL_EVENTS_END
 from tests.worlds.loop import VirtualLoop
 from tests.worlds.server import ApiServer, Event, copied, split

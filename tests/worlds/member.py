@@ -19,6 +19,7 @@ from extauthz.serve.servers.ext_authz import Checks
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
 from extauthz.serve.service.loading import load
+from extauthz.serve.service.numbers import Numbers
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
@@ -75,22 +76,25 @@ class Wiring:
 
 def settings(window_s: float, ledger: str, objects: str) -> Settings:
     """The numbers of all gates of a world."""
-    return load(
+    found = load(
         {
             "quotas": "kubernetes",
             "state": "kubernetes",
             "ledger": "memory" if ledger == "memory" else "kubernetes",
             "window_s": window_s,
             "objects": objects,
-            "stale_after_s": 6.0,
-            "recount_every_s": 10.0,
-            "max_intents_per_tree": PENDING_PER_TREE,
-            "write_status": False,
-            "write_events": False,
         },
         {},
         None,
     )
+    numbers = Numbers(
+        stale_after_s=6.0,
+        recount_every_s=10.0,
+        pending_writes_per_tree=PENDING_PER_TREE,
+        writes_status=False,
+        writes_events=False,
+    )
+    return replace(found, numbers=numbers)
 
 
 _reviewed: ContextVar[list[Decision] | None] = ContextVar("reviewed")
@@ -191,7 +195,7 @@ class Member:
         )
         settings = wiring.settings
         if is_first and settings.ledger == "memory":
-            settings = replace(settings, on_unclean_start="allow")
+            settings = replace(settings, allow_unknown=("unclean-start",))
         self.assembly = Assembly(settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
         self._clock = wiring.loop.time

@@ -50,6 +50,8 @@ def publishing(dist: Path, notes: Path, environment: Mapping[str, str]) -> list[
         image = f"{registry}/extauthz:{version()}"
         commands += [
             ["helm", "push", str(dist / f"extauthz-{version()}.tgz"), f"oci://{registry}/charts"],
+            # Another job has built it: only the file is here.
+            *(["docker", "load", "--input", file] for file in files if file.endswith(".image.tar.gz")),
             ["docker", "tag", f"extauthz:{version()}", image],
             ["docker", "push", image],
         ]

@@ -79,16 +79,12 @@ args:
 {{- end }}
 {{- if .Values.grpc.enabled }}
   - --tls-cert=/etc/extauthz/tls/tls.crt
-  - --tls-key=/etc/extauthz/tls/tls.key
   - --tls-client-ca=/etc/extauthz/tls/ca.crt
 {{- end }}
 {{- if .Values.webhook.enabled }}
   - --webhook=:9443
-{{- if eq (include "extauthz.selfSigned" .) "true" }}
-  - --webhook-self-signed
-{{- else }}
+{{- if ne (include "extauthz.selfSigned" .) "true" }}
   - --webhook-cert=/etc/extauthz/tls/tls.crt
-  - --webhook-key=/etc/extauthz/tls/tls.key
 {{- end }}
 {{- if .Values.webhook.clientCASecret }}
   - --webhook-client-ca=/etc/extauthz/webhook-clients/ca.crt
@@ -97,7 +93,6 @@ args:
 {{- if .Values.api.enabled }}
   - --api=:9444
   - --api-cert=/etc/extauthz/tls/tls.crt
-  - --api-key=/etc/extauthz/tls/tls.key
 {{- if .Values.api.clientCASecret }}
   - --api-client-ca=/etc/extauthz/api/ca.crt
 {{- end }}
@@ -111,7 +106,7 @@ args:
   - --notify-keys=/etc/extauthz/notices
 {{- end }}
 {{- if .privateCA }}
-  - --notify-ca=/etc/extauthz/notices/ca.crt
+  - --ca=/etc/extauthz/notices/ca.crt
 {{- end }}
 {{- if ne .source "/extauthz" }}
   - {{ printf "--notify-source=%s" .source | quote }}
@@ -122,7 +117,6 @@ args:
 {{- if .enabled }}
   - --record=/var/lib/extauthz/record
   - --record-max-bytes={{ .maxBytes }}
-  - --record-max-days={{ .maxDays }}
 {{- end }}
 {{- end }}
 {{- else }}

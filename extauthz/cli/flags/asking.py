@@ -17,9 +17,9 @@ PLACE: Final = "extauthz-system/extauthz"
 """Namespace and Service of a gate, as the chart is installed by default."""
 
 SETTINGS = (
-    "on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unknown_policy",
-    "on_unsynced", "scaled_templates", "pod_groups",
-)  # fmt: skip
+    "allow_unknown",
+    "pod_groups",
+)
 
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 

@@ -215,7 +215,7 @@ def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--ca",
         metavar="FILE",
         help="PEM of the authority of the webhook's certificate. Default: none; cert-manager or "
-        "`serve --webhook-self-signed` writes it.",
+        "a gate without `--webhook-cert` writes it.",
     )
     add("--service", type=service, metavar="NAME.NAMESPACE[:PORT]", help="Default: extauthz.extauthz-system:443.")
     add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from extauthz.serve.service.setting_types import File, Folder, Listen, Url
+from extauthz.serve.service.setting_types import CertFile, File, Folder, Listen, Url
 from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Described, Settings, described, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
@@ -61,7 +61,7 @@ def _metavar(info: Described) -> str:
         if info.annotation is kind:
             return shown
     kinds = get_args(info.annotation)
-    if {Path, File, Folder} & {*kinds}:
+    if {Path, File, CertFile, Folder} & {*kinds}:
         words = [choice for kind in kinds for choice in get_args(kind) if isinstance(choice, str)]
         return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
     if Url in kinds:
@@ -91,8 +91,8 @@ examples:
   extauthz serve --quotas kubernetes --state kubernetes
   extauthz serve --quotas quotas/ --state kubernetes --kubeconfig ~/.kube/config
   extauthz serve --quotas quotas/ --state state.yaml
-  extauthz serve --config gate.yaml --webhook :9443 --webhook-cert tls.crt --webhook-key tls.key
-  extauthz serve --config gate.yaml --webhook :9443 --webhook-self-signed --grpc off
+  extauthz serve --config gate.yaml --webhook :9443 --webhook-cert tls.crt
+  extauthz serve --config gate.yaml --webhook :9443 --grpc off
   extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock --log-format text
   EXTAUTHZ_LOG_LEVEL=warning extauthz serve --config gate.yaml --print-settings
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences, turns
-from extauthz.core.decision.cluster_state import Bound, Freshness
+from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes

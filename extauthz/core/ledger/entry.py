@@ -333,6 +333,7 @@ class Entry:
         "head",
         "left",
         "observed",
+        "outside",
         "pending_writes",
         "pods",
         "ref",
@@ -354,6 +355,8 @@ class Entry:
         """Workloads and revisions that it covers, and pods that may come."""
         self.pods: dict[WorkloadRef, Entry] | None = None
         """Groups of pods that it covers."""
+        self.outside = 0
+        """Pods of a StatefulSet whose ordinals are none of its range: it makes others beside them."""
         self.claims: Claims | None = None
         """Volume claims that are named after it."""
         self.head: Entry | None = None
@@ -439,6 +442,7 @@ class Entry:
             "left",
             "pending_writes",
             "observed",
+            "outside",
             "pods",
             "adoptable",
         ):

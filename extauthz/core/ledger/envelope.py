@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES
+from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31
@@ -47,7 +47,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         used = charge(products, _per_object(entry, costs, pending=False))
         pod = _pod_of_each_count(entry, observed, products[0], costs) if counts_alone else None
     envelope = used
-    if not counts_alone or pod_costs.charge_surge or entry.top_replicas() > used.replicas:
+    is_settled = counts_alone and observed is not None and entry.top_replicas() == observed.replicas
+    if not is_settled or pod_costs.charge_surge:
         envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     nodes, may_leave = _places(entry, coverage, used_in)
     return Position(used, used_in, envelope, nodes, costs.unknown, pod, may_leave)
@@ -70,7 +71,9 @@ def _only_its_count_may_change(entry: Entry) -> bool:
 
 def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bool:
     """Whether its family has no more pods than it asks for, each at the cost of its template."""
-    if entry.claims or entry.left or entry.adoptable or pod_costs.charge_surge or entry.ref[:2] == JOBS:
+    if entry.claims or entry.left or entry.adoptable or entry.outside:
+        return False  # something is added to the product
+    if pod_costs.charge_surge or entry.ref[:2] == JOBS:
         return False  # something is added to the product
     if not entry.children and not entry.pods:
         return True
@@ -105,7 +108,7 @@ def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_cos
 
 def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:
     """What each replica adds at any count; ``None``: that depends on the count, or is not known."""
-    if entry.claims or own.extra or entry.ref[:2] == JOBS:
+    if entry.claims or own.extra or own.replicas != observed.replicas or entry.ref[:2] == JOBS:
         return None
     if costs.pod_costs.charge_surge and entry.ref[:2] == DEPLOYMENTS:
         return None
@@ -144,27 +147,31 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
     groups = _groups(entry)
     if not groups or entry.observed is None:
         return {}  # nothing is there, or nobody asks for it: then it is no part of a family
-    asked = _asked_of_pods(entry, entry.observed, costs)
+    asked, count = _asked_of_pods(entry, entry.observed, costs)
     free = costs.pod_costs.surge(entry.ref, entry.observed)
     dearest = costs.highest(_running(entry, pending=False)) if free else {}
-    claims = _sum_of_claims(groups, costs)
+    there = _sum_of_claims(groups, costs)
+    outside = entry.outside - (count - entry.observed.replicas)  # a range that was left is asked for so far
+    if outside > 0:
+        _add(there, costs.highest([seen.template for _, seen in groups]), outside)
     above = {
-        key: max(amount - asked.get(key, 0) - free * dearest.get(key, 0), claims.get(key, 0))
+        key: max(amount - asked.get(key, 0) - free * dearest.get(key, 0), there.get(key, 0))
         for key, amount in _sum_of_pods(groups, costs).items()
     }
     return {key: amount for key, amount in above.items() if amount > 0}
 
 
-def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:
-    """What ``entry`` asks for, without the claims of its ordinals: these are no part of its pods."""
+def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
+    """What ``entry`` asks for, without the claims of its ordinals, which are no part of its pods; and of how many."""
     products = _observed_products(entry, observed, costs)
     asked = dict(charge(products, {}).amounts)
-    for key, amount in _of_claims(entry, observed.replicas, (observed.template,), costs).items():
+    templates = [observed.template, *_running(entry, pending=False)]
+    for key, amount in _of_claims(entry, observed.replicas, templates, costs).items():
         asked[key] -= amount
     if stems(entry.ref, observed):
-        for claim in costs.claims(observed.template)[1].values():
-            _add(asked, claim, -observed.replicas)
-    return asked
+        for claim in costs.claims(observed.template).values():
+            _add(asked, claim, -products[0].replicas)
+    return asked, products[0].replicas
 
 
 def _sum_of_pods(groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
@@ -240,6 +247,8 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         found = shown if entry.observed is not None else []  # what is made anew finds no pods
         admitted: Templates = [template for one in objects for template in one.templates]
         most = max([*counts, *(one.replicas or 0 for one in objects)])
+        if ordinals(1, found + admitted) > 1:
+            most = max(top, most)  # the range moves, and there are as many of the old one
         yield product(most, found + others + admitted)
         top = max(top, most)
     if entry.children:
@@ -249,9 +258,11 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
 
 def _own(entry: Entry, count: int, templates: Templates, costs: NamespaceCosts) -> Product:
     """So many pods, each of the dearest of these templates; and what pods that are there hold beyond that."""
+    claims = _of_claims(entry, count, templates, costs)
+    count = ordinals(count, templates) if entry.ref[:2] == STATEFUL_SETS else count
     each, _ = _each(count, templates, costs)
     extra = _dearer_pods(count, each, _groups(entry), costs)
-    _add(extra, _of_claims(entry, count, templates, costs))
+    _add(extra, claims)
     if entry.ref[:2] == JOBS:
         _add(extra, costs.finished(count, templates))
     return Product(count, each, extra)

@@ -247,7 +247,7 @@ class Ledger:
             self.usage.book(head, before, after)
             is_booked = True
             if proposal.joins is not None and proposal.joins.template is not None:
-                self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+                self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:
             if is_booked:
                 self.usage.shift(head.ref, after, before)

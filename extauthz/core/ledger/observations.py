@@ -7,7 +7,8 @@ covers or that counts by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
 from operator import attrgetter
@@ -15,12 +16,12 @@ from typing import Final, TypeVar
 
 from cachetools import FIFOCache
 
-from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES
+from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOWHERE
 from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, PendingWrite, Rollouts, Workloads, is_newer
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pod_costs import claimed_by, ephemeral
+from extauthz.core.ledger.pod_costs import claimed_by, ephemeral, first_ordinal, split
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
 
@@ -57,7 +58,7 @@ class Observations:
         self._resized: dict[WorkloadRef, str] = {}
         """Pods with resizes that pend, and the version of them that came."""
         self._came: dict[WorkloadRef, Observed] = {}
-        """Pods of somebody that were to come, and have."""
+        """Pods that pending writes were to create, and that have been seen since."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
         self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
@@ -76,7 +77,7 @@ class Observations:
             Whether it was taken.
         """
         if self.is_late(ref, observed.resource_version if observed is not None else version):
-            return False
+            return False  # the state only moves forward
         if observed is None and version:
             (self._gone_pods if ref[:2] == PODS else self._gone)[ref] = version
         self._take(ref, observed, version, is_next=is_next)
@@ -110,7 +111,7 @@ class Observations:
         if held is not None:
             return is_newer(held.resource_version, version)
         if ref[:2] != PODS:
-            return is_newer(self._gone.get(ref, ""), version)
+            return is_newer(self._gone.get(ref, ""), version)  # from before its deletion
         return is_newer(self._pods.version(ref) or self._gone_pods.get(ref, ""), version)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
@@ -172,7 +173,7 @@ class Observations:
             through_pods: as ``Groups``.
         """
         if not self._ownership.know(group, kind, resource, through_pods=through_pods):
-            return
+            return  # what it has created is attributed already
         makers = {(group, kind), ("", "Pod")} if through_pods else {(group, kind)}
         for entry in list(self._workloads):
             owner = entry.observed.owner if entry.observed is not None else None
@@ -229,6 +230,8 @@ class Observations:
     def _take_groups(self) -> None:
         for ref, observed in self._pods.changes():
             self._take_one(ref, observed)
+        for ref in self._pods.renumbered():
+            self._set_outside(self._workloads.get(ref))
         resized, self._resized = self._resized, {}
         for ref, version in resized.items():  # once what they hold counts
             self._settle_resizes(ref, version)
@@ -241,6 +244,19 @@ class Observations:
             entry = self._workloads.get(claim)
             if entry is not None:
                 self._move(entry, entry.observed)
+
+    def _set_outside(self, entry: Entry | None) -> None:
+        outside = self._pods.outside(entry.ref, entry.observed) if entry is not None else 0
+        if entry is None or outside == entry.outside:
+            return
+
+        def change() -> None:
+            entry.outside = outside
+
+        if self._usage.is_loading:
+            change()
+        else:
+            self._usage.change(entry.root, change)
 
     def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
         """Each was for one version of the pod: at a newer one it has landed, or cannot."""
@@ -267,7 +283,7 @@ class Observations:
         entry = self._workloads.get(ref) or Entry(ref)
         before = entry.observed
         if before == observed:
-            return
+            return  # told twice, as by a list after a watch
         between = [] if is_next or observed is None else [*entry.stored_before(observed.resource_version)]
         if _differ_in_version_alone(before, observed) and not between:
             entry.observed = observed
@@ -286,13 +302,15 @@ class Observations:
             entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
+        if entry.ref[:2] == STATEFUL_SETS:
+            entry.outside = self._pods.outside(entry.ref, observed)
 
     def _move(self, entry: Entry, observed: Observed | None, between: Iterable[PendingWrite] = ()) -> None:
         """The same, and count it and all whose position it may change. While all is loaded, that is done at its end."""
         if self._usage.is_loading:
             self._place(entry, observed, between)
             self._ownership.forget_gone(entry)
-            return
+            return  # each object of a family would count all of it anew
         touched = self._ownership.touched(entry, observed)
         before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         self._place(entry, observed, between)
@@ -367,6 +385,9 @@ class Pods:
         self._groups: dict[str, dict[tuple[OwnerRef, Labels, Template | None], _Group]] = {}
         """By namespace."""
         self._changed: dict[WorkloadRef, _Group] = {}
+        self._ordinals: dict[tuple[str, OwnerRef], list[int]] = {}
+        """Of the pods of each StatefulSet, by namespace and owner."""
+        self._renumbered: set[WorkloadRef] = set()
         self._made = 0
 
     def __iter__(self) -> Iterator[WorkloadRef]:
@@ -399,11 +420,35 @@ class Pods:
         elif not names:
             self._names.pop(ref.namespace, None)
         if before is after:
-            return
+            return  # of the same group as it was: nothing that counts has changed
         if before is not None:
             self._count(before, -1)
+            self._number(ref, before, list.remove)
         if after is not None:
             self._count(after, 1)
+            self._number(ref, after, insort)
+
+    def outside(self, ref: WorkloadRef, stateful_set: Observed | None) -> int:
+        """How many pods of a StatefulSet have ordinals beside its range: its controller deletes them in the end."""
+        if stateful_set is None or stateful_set.template is None:
+            return 0
+        owner = OwnerRef(STATEFUL_SETS[0], "StatefulSet", ref.name, stateful_set.uid)
+        found, start = self._ordinals.get((ref.namespace, owner), []), first_ordinal(stateful_set.template) or 0
+        return len(found) - bisect_left(found, start + stateful_set.replicas) + bisect_left(found, start)
+
+    def _number(self, ref: WorkloadRef, group: _Group, put: Callable[[list[int], int], None]) -> None:
+        owner = group.each.owner
+        if owner is not None and owner[:2] == (STATEFUL_SETS[0], "StatefulSet"):
+            found = self._ordinals.setdefault((ref.namespace, owner), [])
+            put(found, split(ref.name)[1])
+            if not found:
+                del self._ordinals[ref.namespace, owner]
+            self._renumbered.add(WorkloadRef(*STATEFUL_SETS, ref.namespace, owner.name))
+
+    def renumbered(self) -> set[WorkloadRef]:
+        """StatefulSets whose pods have come or gone since this was last asked for."""
+        renumbered, self._renumbered = self._renumbered, set()
+        return renumbered
 
     def changes(self) -> list[tuple[WorkloadRef, Observed | None]]:
         """Every group that has changed, as it is now; ``None``: it has no pod any more."""

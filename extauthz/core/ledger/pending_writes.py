@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from extauthz.core.ledger import told
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import Labels, OwnerRef, Precondition, WorkloadRef
-from extauthz.core.numbers import INT32
-from extauthz.core.objects.fields import labels_dict
+from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Fate
 
 UNCOVERED: Final = frozenset([""])
@@ -38,8 +35,8 @@ class PendingWrites:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
-        self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
-        """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
+        self._on_owners: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
+        """Those that may bring a workload into a family: the owner, and what pends on that as long."""
         self._held: dict[str, tuple[frozenset[str], int]] = {}
         """Of those that hold bytes worth a bound: in which quotas, and how many; ``{""}`` where no quota covers the
         workload."""
@@ -110,8 +107,8 @@ class PendingWrites:
             self._ownership.find_claims(entry)
 
     def take_back(self, entry: Entry, pending_write: PendingWrite) -> None:
-        """Undo ``add`` and ``follow_on``, as far as they have come. Whoever calls sees to positions."""
-        followed = self._followed_on.pop(pending_write.id, None)
+        """Undo ``add`` and ``add_to_owner``, as far as they have come. Whoever calls sees to positions."""
+        followed = self._on_owners.pop(pending_write.id, None)
         owner = self._workloads.get(followed[0]) if followed is not None else None
         if followed is not None and owner is not None and followed[1].id in (owner.pending_writes or ()):
             owner.remove(followed[1])
@@ -119,11 +116,11 @@ class PendingWrites:
             self._remove(pending_write)
         self._ownership.find_claims(entry)
 
-    def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
-        """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
+    def add_to_owner(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
+        """As long as ``pending_write`` is live, let pend on ``owner`` what it may bring there."""
         entry = self._workloads.get(owner.ref) or owner
         self._workloads.keep(entry)
-        self._followed_on[pending_write.id] = entry.ref, template
+        self._on_owners[pending_write.id] = entry.ref, template
         self._usage.change(entry.root, lambda: entry.add(template))
 
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
@@ -236,8 +233,8 @@ class PendingWrites:
 
         self._change(entry, remove)
         for ended in pending_writes:
-            if ended.id in self._followed_on:
-                self._leave(*self._followed_on.pop(ended.id))
+            if ended.id in self._on_owners:
+                self._leave(*self._on_owners.pop(ended.id))
 
     def _leave(self, owner: WorkloadRef, template: PendingWrite) -> None:
         entry = self._workloads.get(owner)
@@ -309,93 +306,3 @@ def held_by(ref: WorkloadRef, pending_write: PendingWrite, nodes: Nodes) -> int:
     """
     held = sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
     return held if nodes else held + RECORD_BYTES + sum(map(len, ref)) + len(pending_write.source)
-
-
-# A pending write as a JSON-ready record, for another gate.
-#
-# A record holds no time: each gate counts on a clock of its own.
-
-Record = Mapping[str, object]
-
-
-class RecordError(ValueError):
-    """A record is not one that ``dump`` wrote. The text says what is wrong with it."""
-
-
-def dump(ref: WorkloadRef, pending_write: PendingWrite) -> dict[str, object]:
-    """The record of a pending write on ``ref``. Members with their usual value are left out."""
-    record: dict[str, object] = {
-        "replicas": pending_write.replicas,
-        "templates": [template.text.decode() for template in pending_write.templates],
-        "labels": list(pending_write.labels),
-        "creates": pending_write.creates,
-        "precondition": list(pending_write.precondition) if any(pending_write.precondition) else None,
-        "state": pending_write.state.value if pending_write.state is not State.OPEN else None,
-        "source": pending_write.source,
-        "owner": list(pending_write.owner) if pending_write.owner is not None else None,
-        "frees": pending_write.frees,
-        "renewed": pending_write.renewed,
-    }
-    named = {"id": pending_write.id, "workload": list(ref)}
-    return named | {key: value for key, value in record.items() if value or (key == "replicas" and value is not None)}
-
-
-def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
-    """The pending write of a record.
-
-    Args:
-        expires_s: when its landing window has elapsed, and ``now_s``, on this gate's clock. A write that was answered
-            counts as answered now, so that a read made from now on settles it.
-
-    Raises:
-        RecordError: ``record`` is not one that ``dump`` wrote.
-    """
-    try:
-        return _load(record, expires_s, now_s)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise RecordError(repr(error)) from error
-
-
-def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
-    group, resource, namespace, name = map(str, _list(record["workload"]))
-    replicas = record.get("replicas")
-    version, uid = _list(record.get("precondition", [None, None]))
-    state = State(str(record.get("state", State.OPEN)))
-    owner = record.get("owner")
-    return WorkloadRef(group, resource, namespace, name), PendingWrite(
-        id=str(record["id"]),
-        replicas=None if replicas is None else _count(replicas),
-        templates=tuple(map(told.template, _list(record.get("templates", [])))),
-        labels=tuple(map(_labels, _list(record.get("labels", [])))),
-        creates=bool(record.get("creates")),
-        precondition=Precondition(_optional(version), _optional(uid)),
-        expires_s=expires_s,
-        state=state,
-        source=str(record.get("source", "")),
-        answered_s=now_s if state is State.SUCCEEDED else None,
-        owner=None if owner is None else OwnerRef(*map(str, _list(owner))),
-        frees=bool(record.get("frees")),
-        renewed=_count(record.get("renewed", 0)),
-    )
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= INT32:
-        raise TypeError("a count is not one")
-    return value
-
-
-def _labels(value: object) -> Labels:
-    labels = str(value)
-    labels_dict(labels)  # of what is none, nobody could say which quotas it counts in
-    return labels
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _optional(value: object) -> str | None:
-    return None if value is None else str(value)

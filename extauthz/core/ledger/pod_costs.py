@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import ceil
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -82,7 +83,7 @@ class PodCosts:
         self._plain = self._costs_under(_PLAIN)
         self._own: dict[str, _Costs] = {}
         """Namespaces with terms to their costs; all others have ``_plain``."""
-        self._claims: LRUCache[tuple[bytes, _Terms], tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
+        self._claims: LRUCache[tuple[bytes, _Terms], Mapping[str, Amounts]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Shared] = {}
 
     def require(self, limited: Set[str]) -> None:
@@ -220,8 +221,8 @@ class PodCosts:
         """
         return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
 
-    def claims(self, namespace: str, template: Template) -> tuple[int, Mapping[str, Amounts]]:
-        """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``).
+    def claims(self, namespace: str, template: Template) -> Mapping[str, Amounts]:
+        """What each claim that is made for one pod costs (``per_claim``).
 
         Raises:
             FootprintError: the template is none that the API server would accept.
@@ -289,15 +290,15 @@ class NamespaceCosts:
         self.unknown = True
         return {}
 
-    def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
-        """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``)."""
+    def claims(self, template: Template | None) -> Mapping[str, Amounts]:
+        """What each claim that is made for one pod costs (``per_claim``)."""
         if template is not None:
             try:
                 return self.pod_costs.claims(self._namespace, template)
             except FootprintError:
                 pass
         self.unknown = True
-        return 0, {}
+        return {}
 
     def finished(self, count: int, templates: Iterable[Template | None]) -> Amounts:
         """What pods of a Job leave that have finished, beside ``count`` that run; the most over ``templates``.
@@ -309,7 +310,7 @@ class NamespaceCosts:
             completions, retries = _of_job(template) if template is not None else (0, 0)
             if left := max(completions - count, 0) + retries:
                 each = Counter({"count/pods": NANO})
-                for name, cost in self.claims(template)[1].items():
+                for name, cost in self.claims(template).items():
                     each.update({} if name.startswith(of_devices("")) else cost)
                 found.append({key: left * amount for key, amount in each.items()})
         return highest(found)
@@ -334,6 +335,30 @@ def _count_kinds(kinds: tuple[Kind, ...]) -> Shared:
     counted = [kind for kind in kinds if kind not in PRICED_EACH]
     names = [f"count/{resource}.{group}" if group else f"count/{resource}" for group, resource in counted]
     return Shared({name: names.count(name) * NANO for name in names})
+
+
+def spans(count: int, templates: Iterable[Template | None]) -> list[tuple[int, int]]:
+    """The ordinals that ``count`` replicas may have, as templates of a StatefulSet begin at several: first and end of
+    each range, none of which overlap. Of what is no StatefulSet they begin at zero.
+
+    Its controller makes the pods of a new range before it deletes those of the old one (``updateStatefulSet`` in
+    ``pkg/controller/statefulset/stateful_set_control.go``). A revision does not say where it begins.
+    """
+    begins = {first_ordinal(one) for one in templates if one is not None}
+    known = sorted(start for start in begins if start is not None) or [0]
+    return [(start, min(start + count, later)) for start, later in pairwise([*known, known[-1] + count])]
+
+
+def ordinals(count: int, templates: Iterable[Template | None]) -> int:
+    """How many these are."""
+    return sum(end - start for start, end in spans(count, templates))
+
+
+@lru_cache(maxsize=4096)
+def first_ordinal(template: Template) -> int | None:
+    """Where the template of a StatefulSet begins; ``None``: it is of something else."""
+    start: int | None = json.loads(template.text).get("ordinals", {}).get("start")
+    return start
 
 
 @lru_cache(maxsize=4096)
@@ -398,16 +423,20 @@ class Claims:
         Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
         again, so that the larger of both counts.
         """
-        return highest([dict(self._beside(count, template, costs)) for template in templates])
+        several = list(templates)
+        asked = spans(count, several)
+        return highest([dict(self._beside(asked, template, costs)) for template in several])
 
-    def _beside(self, count: int, template: Template | None, costs: NamespaceCosts) -> Iterator[tuple[str, int]]:
-        start, wanted = costs.claims(template)
+    def _beside(
+        self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts
+    ) -> Iterator[tuple[str, int]]:
+        wanted, count = costs.claims(template), sum(end - start for start, end in spans)
         total: dict[str, int] = {}
         left: dict[str, int] = {}
         largest = sorted(self._ordinals, key=lambda one: sorted(costs.one(one[1]).items()), reverse=True)
         for claim, size in largest:  # of several of one name, it is the largest that a pod has
             ordinals = self._ordinals[claim, size]
-            taken_up = bisect_left(ordinals, start + count) - bisect_left(ordinals, start)
+            taken_up = sum(bisect_left(ordinals, end) - bisect_left(ordinals, start) for start, end in spans)
             taken_up = min(taken_up, left.get(claim, count))  # anybody can say that a claim of devices is a pod's
             left[claim] = left.get(claim, count) - taken_up
             asked = wanted.get(claim, {})

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
-from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
+from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, STATEFUL_SETS, WorkloadKind
 from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import fields
 from extauthz.core.objects.fields import (
@@ -206,8 +206,6 @@ def prune(spec: Tree) -> Tree:
     claims = [_claim(item, at) for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")]
     if claims:
         pruned["volumeClaimTemplates"] = claims
-    if start := replicas(mapping(spec.get("ordinals"), "spec.ordinals").get("start"), 0, "spec.ordinals.start"):
-        pruned["ordinals"] = {"start": start}
     return pruned
 
 
@@ -299,11 +297,13 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
 
 
 def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
-    """With a Deployment's ``maxSurge``, unless it is the default; 0: a rollout stays within the replicas.
-
-    Raises ObjectError.
+    """With a StatefulSet's first ordinal (KEP-3335), or with a Deployment's ``maxSurge``, unless that is the default;
+    0: a rollout stays within the replicas. Raises ObjectError.
     """
     pruned, path = prune(spec), "spec.strategy"
+    if resource == STATEFUL_SETS[1]:
+        start = mapping(spec.get("ordinals"), "spec.ordinals").get("start")
+        pruned["ordinals"] = {"start": replicas(start, 0, "spec.ordinals.start")}
     if resource == DEPLOYMENTS[1]:
         given = mapping(spec.get("strategy"), path)
         surge = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")

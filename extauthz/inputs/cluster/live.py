@@ -529,8 +529,8 @@ READ_WITHIN_S = 10.0
 SHOWN_WITHIN_S = 1.0
 """How long a read waits for the watch to show that the object has gone. Usually less than 0.1 s."""
 
-CAUGHT_UP_WITHIN_S = 0.25
-"""How long a watch may take to bring a change that is as late as what was read."""
+CAUGHT_UP_WITHIN_S = 2.0
+"""How long a watch may take to bring a change that is as late as what was read. No check waits for it."""
 
 AGAIN_S = 0.01
 

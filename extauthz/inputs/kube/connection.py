@@ -17,7 +17,8 @@ from yarl import URL
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 
-from .lists import ClockCheck, loads, members, reading
+from .clock import ClockCheck
+from .lists import loads, members, reading
 from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0

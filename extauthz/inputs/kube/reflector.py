@@ -55,8 +55,8 @@ Item = TypeVar("Item")
 SILENCE_S = 70.0
 """After this long without a word a watch is taken for dead. The server sends a bookmark a minute
 (``apiserver/pkg/storage/cacher/cacher.go``, ``defaultBookmarkFrequency``) if etcd has told it of progress
-(``--watch-progress-notify-interval``; kubeadm sets 5 s). Twice this is less than ``--stale-after-s``, so that a cluster
-without such bookmarks is not taken for stalled."""
+(``--watch-progress-notify-interval``; kubeadm sets 5 s). Twice this is less than ``Numbers.stale_after_s``, so that
+a cluster without such bookmarks is not taken for stalled."""
 
 SILENCES = 2
 """After so many attempts without an event, the list is taken again. Only a list then proves that nothing was missed."""

@@ -3,12 +3,14 @@
 A read may show what a pending write has done, and so end it. Each workload is read by one reader at a time.
 
 Where many of a kind wait, their watch is busy, and soon shows all that a read would. So one read asks how far it must
-come, and ends what all of them wait for. If the watch stays behind, they are read one by one.
+come, and ends what all of them wait for. If the watch stays behind, they are read one by one. Nobody else waits for the
+watch: a check reads its workload at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -114,6 +116,10 @@ class ConsistentReads:
         """Reads for checks, those that wait for their turn among them."""
         self._of_pending_writes: set[asyncio.Task[bool]] = set()
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
+        self._followed: dict[WorkloadRef, asyncio.Task[bool]] = {}
+        """Workloads whose watch catches up."""
+        self._next: deque[WorkloadRef] = deque()
+        """Workloads to read one by one, as soon as others have been read."""
         self._queue: dict[WorkloadRef, float] = {}
         """Workloads to read, and from when on."""
         self._waits: dict[WorkloadRef, _Wait] = {}
@@ -131,13 +137,11 @@ class ConsistentReads:
 
     async def read(self, ref: WorkloadRef) -> bool:
         """Read a workload, or wait for a running read. False: it could not be read, and nothing has changed."""
-        while (task := self._under_way.get(ref)) is not None:
-            is_read = await asyncio.shield(task)
-            if ref not in self._one_by_one:  # else its watch did not catch up
-                return is_read
+        if (task := self._under_way.get(ref)) is not None:
+            return await asyncio.shield(task)
         if len(self._of_checks) >= WAITING_AT_MOST:
             return False
-        return await asyncio.shield(self._begin([ref], self._read_for_check(ref), self._of_checks))
+        return await asyncio.shield(self._begin([ref], self._read_for_check(ref), self._under_way, self._of_checks))
 
     async def read_anew(self, ref: WorkloadRef) -> bool:
         """Read a workload by a read that begins after this call. False if it could not be read."""
@@ -157,51 +161,64 @@ class ConsistentReads:
                 self._begin_due()
                 await asyncio.sleep(TICK_S)
         finally:
-            for task in list(self._under_way.values()):
+            for task in [*self._under_way.values(), *self._followed.values()]:
                 task.cancel()
 
     def _begin_due(self) -> None:
         now_s = self._clock()
         for ref in self._pending.due(now_s):
-            if ref not in self._under_way:  # what the read does not end is due afterwards
+            if not self._is_read(ref):  # what the read does not end is due afterwards
                 self._queue.setdefault(ref, now_s)
         due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s and self._is_free(ref, now_s)]
-        for refs, by_watch in self._alike(due):
-            if len(self._of_pending_writes) >= AT_ONCE:
-                return
-            reading = self._follow(refs) if by_watch else self._read(refs[0])
-            self._begin(refs, reading, self._of_pending_writes)
+        self._next.clear()
+        for refs in self._alike(due):
+            if len({*self._followed.values()}) < AT_ONCE:
+                self._begin(refs, self._follow(refs), self._followed)
+        self._begin_next()
+
+    def _begin_next(self, _: object = None) -> None:
+        """Read one by one, so many at once."""
+        while self._next and len(self._of_pending_writes) < AT_ONCE:
+            ref = self._next.popleft()
+            if ref in self._queue and self._is_free(ref, self._clock()):
+                task = self._begin([ref], self._read(ref), self._under_way, self._of_pending_writes)
+                task.add_done_callback(self._begin_next)
+
+    def _is_read(self, ref: WorkloadRef) -> bool:
+        return ref in self._under_way or ref in self._followed
 
     def _is_free(self, ref: WorkloadRef, now_s: float) -> bool:
         wait = self._waits.get(ref)
-        return ref not in self._under_way and (wait is None or wait.until_s <= now_s)
+        return not self._is_read(ref) and (wait is None or wait.until_s <= now_s)
 
-    def _alike(self, due: Iterable[WorkloadRef]) -> Iterator[tuple[list[WorkloadRef], bool]]:
-        """What is to be read by one task each, and whether their watch may show it."""
+    def _alike(self, due: Iterable[WorkloadRef]) -> Iterator[list[WorkloadRef]]:
+        """Those that their watch may show together. The others are read next."""
         kinds: dict[Kind, list[WorkloadRef]] = {}
         for ref in due:
             kinds.setdefault(ref[:2], []).append(ref)
         for refs in kinds.values():
             several = [ref for ref in refs if ref not in self._one_by_one] if self._catch_up is not None else []
             if len(several) >= SEVERAL:
-                yield several, True
+                yield several
                 refs = [ref for ref in refs if ref in self._one_by_one]
-            yield from (([ref], False) for ref in refs)
+            self._next.extend(refs)
 
     def _begin(
-        self, refs: Iterable[WorkloadRef], reading: Coroutine[None, None, bool], among: set[asyncio.Task[bool]]
+        self,
+        refs: Iterable[WorkloadRef],
+        reading: Coroutine[None, None, bool],
+        under_way: dict[WorkloadRef, asyncio.Task[bool]],
+        among: set[asyncio.Task[bool]] | None = None,
     ) -> asyncio.Task[bool]:
         task = asyncio.create_task(reading)
-        among.add(task)
-        task.add_done_callback(among.discard)
+        if among is not None:
+            among.add(task)
+            task.add_done_callback(among.discard)
         for ref in refs:
             self._queue.pop(ref, None)
-            self._under_way[ref] = task
-            task.add_done_callback(partial(self._is_done, ref))
+            under_way[ref] = task
+            task.add_done_callback(partial(_is_done, under_way, ref))
         return task
-
-    def _is_done(self, ref: WorkloadRef, _: asyncio.Task[bool]) -> None:
-        del self._under_way[ref]
 
     async def _follow(self, refs: Sequence[WorkloadRef]) -> bool:
         """See by the watch of their kind what became of their writes."""
@@ -237,3 +254,7 @@ class ConsistentReads:
             return False
         self._waits.pop(ref, None)
         return result is Result.OK
+
+
+def _is_done(under_way: dict[WorkloadRef, asyncio.Task[bool]], ref: WorkloadRef, _: object) -> None:
+    del under_way[ref]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.inputs.sources.http import Client, SourceError
 

@@ -20,7 +20,6 @@ from aiohttp import web
 from extauthz import version
 from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.session import NoClusterError
-from extauthz.serve.rpc.link import Server
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import Access, ThisHost
@@ -65,7 +64,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
         ListenError: an address cannot be listened on.
         SettingsError: it cannot be told where the cluster is.
     """
-    log = Log(stream, settings.log_level, settings.log_format)
+    log = Log(stream, settings.log_level, "text" if stream.isatty() else "json")
     bridge = Bridge(log)
     logging.basicConfig(level=logging.WARNING, handlers=[bridge], force=True)
     more_descriptors()
@@ -176,7 +175,7 @@ class App:
             for task in watching:
                 task.cancel()
 
-    def _open_grpc(self, decide: Decide) -> tuple[Server | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[listening.GrpcServer | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
         clamping = self._gate.clamping
@@ -186,11 +185,11 @@ class App:
         tls = certificates.Certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
-        return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
+        return listening.grpc_server(methods, self._settings, tls)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
         tls: certificates.WebhookCertificates | SelfSigned | None
-        if self._settings.webhook_self_signed:
+        if self._settings.makes_certificate:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
@@ -226,17 +225,17 @@ class App:
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         grpc_address = addresses["grpc"]
         if grpc_address is not None and not tls and not grpc_address.loopback:
-            cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
+            cure = "set tls-cert and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: Server | None, leave_webhook: Leave | None) -> None:
+    async def _leave(self, server: listening.GrpcServer | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
         stopping: list[Awaitable[None]] = []
         if server is not None:
-            stopping.append(server.stop(self._settings.grace_s))
+            stopping.append(server.stop(self._settings.numbers.grace_s))
         if leave_webhook is not None:
             stopping.append(leave_webhook())
         await asyncio.gather(*stopping)
@@ -263,7 +262,7 @@ class App:
         )
 
     def _levels(self) -> Levels:
-        most = self._settings.metrics_max_quotas
+        most = self._settings.numbers.metrics_of_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
         return Levels(
             uses=list(islice(queries.quotas(), most)),

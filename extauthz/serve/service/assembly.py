@@ -222,7 +222,7 @@ class Assembly:
         return terse(deciding) if self._settings.refusals == "terse" else deciding
 
     def _recounting(self) -> Recounting:
-        return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
+        return Recounting(self.gate, self._settings.numbers.recount_every_s, self._log, self._around.metrics)
 
     async def _tick(self, inputs: sources.Inputs, connection: Connection | None) -> None:
         """Let time pass for the ledger, and check whether the inputs are still reliable."""
@@ -276,7 +276,7 @@ class Assembly:
         coverage = any(one.coverage for one in found)
         self.gate.stale(why, coverage=coverage, until_s=now_s + CHECKED_FOR_S)
         if why is not None and self.stale is None:
-            self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
+            self._log.event("error", "stale", why=why, growth=self._settings.on("stale"))
         if why is None and self.stale is not None:
             self._log.event("info", "fresh")
         self.stale = why
@@ -303,10 +303,12 @@ class Assembly:
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         notes += self.notes_of_installation() + notes_of_policies(self.gate.policies)
         if _grade(self._clock_off_s):
-            growth = f"; growth under quotas with overrides: {self._settings.on_stale}" if self.gate.clock_why else ""
+            growth = (
+                f"; growth under quotas with overrides: {self._settings.on('stale')}" if self.gate.clock_why else ""
+            )
             notes.append(self._off() + growth)
         if self.stale is not None:
-            notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
+            notes.append(f"{self.stale}; growth: {self._settings.on('stale')}")
         return notes
 
     def notes_of_installation(self) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 from cryptography import x509
 
@@ -21,6 +21,7 @@ from extauthz.serve.rpc.link import ALPN
 from extauthz.serve.selfsigned.keeper import Keeper, Place
 from extauthz.serve.selfsigned.renewal import Terms
 from extauthz.serve.service.listening import ListenError
+from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 
 LOOK_S = 1.0
@@ -48,8 +49,8 @@ class _Files(ABC):
         CertificateError: they cannot be used from the start.
     """
 
-    flags: ClassVar[tuple[str, str, str]]
-    """The settings of the three, for whoever must put them right."""
+    flags: ClassVar[tuple[str, str]]
+    """The settings of certificate and authorities, for whoever must put them right."""
     use: ClassVar[str]
     """For metrics."""
 
@@ -60,11 +61,11 @@ class _Files(ABC):
         Raises:
             CertificateError: they cannot be used.
         """
-        cert, key, authorities = (getattr(settings, flag[2:].replace("-", "_")) for flag in cls.flags)
-        return None if cert is None or key is None else cls(cert, key, tell, authorities)
+        cert, authorities = (getattr(settings, flag[2:].replace("-", "_")) for flag in cls.flags)
+        return None if cert is None else cls(cert, tell, authorities)
 
-    def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
-        self._files = (cert, key, authorities)
+    def __init__(self, cert: Path, tell: Tell, authorities: Path | None = None) -> None:
+        self._files = (cert, key_of(cert), authorities)
         self._tell = tell
         self._seen = self._read()
         self._refused = ""
@@ -88,6 +89,10 @@ class _Files(ABC):
         if content != self._seen:
             self._seen = content
             self._tell("info", "tls-renewed", cert=str(self._files[0]))
+
+    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """Key and certificate chain, and the authorities of clients, as the files last had them when they were good."""
+        return [(self._seen.key, self._seen.cert)], self._seen.authorities
 
     def ends_s(self) -> dict[str, float]:
         """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
@@ -123,13 +128,13 @@ class _Files(ABC):
 class WebhookCertificates(_Files):
     """Those of the admission webhook."""
 
-    flags = ("--webhook-cert", "--webhook-key", "--webhook-client-ca")
+    flags = ("--webhook-cert", "--webhook-client-ca")
     use = "webhook"
     clients = ssl.CERT_REQUIRED
     """What a client must show where the authorities of clients are known."""
 
-    def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
-        super().__init__(cert, key, tell, authorities)
+    def __init__(self, cert: Path, tell: Tell, authorities: Path | None = None) -> None:
+        super().__init__(cert, tell, authorities)
         self._current = self._context()
         self.context = self._context()
         """For the listener. Each handshake goes on with the newest certificate."""
@@ -163,7 +168,7 @@ class WebhookCertificates(_Files):
 class Certificates(WebhookCertificates):
     """Those of the server for Envoy. Where the authorities of clients are known, only their clients are let in."""
 
-    flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
+    flags = ("--tls-cert", "--tls-client-ca")
     use = "grpc"
     clients = ssl.CERT_REQUIRED
 
@@ -182,7 +187,7 @@ class Certificates(WebhookCertificates):
 class ApiCertificates(WebhookCertificates):
     """Those of the HTTP API for others. A client may show a certificate of the authorities, or none."""
 
-    flags = ("--api-cert", "--api-key", "--api-client-ca")
+    flags = ("--api-cert", "--api-client-ca")
     use = "api"
     clients = ssl.CERT_OPTIONAL
 
@@ -276,23 +281,30 @@ def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None
         return None
 
 
-def _problem(flags: tuple[str, str, str], cert: Path, key: Path, authorities: Path | None) -> str:
+def _problem(flags: tuple[str, str], cert: Path, key: Path, authorities: Path | None) -> str:
     """What is wrong with the files, if anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        return f"{flags[0]} {cert}, {flags[1]} {key}: not a certificate and its key in PEM ({error})"
+        return f"{flags[0]} {cert}, its key {key}: not a certificate and its key in PEM ({error})"
     try:
         if authorities is not None:
             context.load_verify_locations(authorities)
     except (OSError, ssl.SSLError) as error:
-        return f"{flags[2]} {authorities}: not certificates in PEM ({error})"
+        return f"{flags[1]} {authorities}: not certificates in PEM ({error})"
     return ""
 
 
 NAMESPACE = "extauthz-system"
 """Where the Secret is, if the gate runs in no pod."""
+
+KEPT_IN: Final = "extauthz-webhook"
+"""The Secret's name, as the chart's Role and ``render webhook`` have it."""
+
+CONFIGURATION: Final = "extauthz"
+"""Name of the Validating- and MutatingWebhookConfiguration that call the gates, as the chart makes them. The
+certificate is for the names under which they call."""
 
 
 class SelfSigned:
@@ -302,11 +314,11 @@ class SelfSigned:
         self._handshakes = Handshakes(tell, settings.webhook_client_ca)
         self.context = self._handshakes.context
         """For the listener."""
-        terms = Terms(timedelta(seconds=settings.webhook_cert_lifetime_s))
+        terms = Terms(timedelta(seconds=settings.numbers.certificate_lifetime_s))
         self._keeper = Keeper(
             connection,
             place(settings),
-            settings.webhook_configuration,
+            CONFIGURATION,
             terms,
             lambda: datetime.fromtimestamp(time.time(), UTC),
             self._handshakes.show,
@@ -344,6 +356,5 @@ class SelfSigned:
 
 def place(settings: Settings) -> Place:
     """Where the Secret is."""
-    namespace, _, name = settings.webhook_secret.rpartition("/")
     in_pod = own_namespace() if settings.kubeconfig is None else None
-    return Place(namespace or in_pod or NAMESPACE, name)
+    return Place(in_pod or NAMESPACE, KEPT_IN)

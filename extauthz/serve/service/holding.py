@@ -34,7 +34,7 @@ class Holding:
         """
         if self._settings.state != KUBERNETES or self._settings.shares_ledger:
             return
-        if self._settings.on_unclean_start == "allow":
+        if self._settings.on("unclean-start") == "allow":
             self._log.event("warning", "not-holding", why=WHY)
             return
         self._until_s = self._clock() + self._settings.window_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Client, Endpoint
@@ -14,7 +14,7 @@ from extauthz.inputs.sources.services import SERVICES
 from extauthz.serve.service import notifying
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.inputs import Clock, QuotaInput, Stale
-from extauthz.serve.service.setting_types import scheme
+from extauthz.serve.service.setting_types import key_of, scheme
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
@@ -23,7 +23,8 @@ from extauthz.tell.observe.metrics import Metrics
 def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
     """Where a service is, with the credentials of the settings."""
     one = settings
-    return Endpoint(url, timeout_s, one.source_token_file, one.source_ca, one.source_cert, one.source_key)
+    key = key_of(one.source_cert) if one.source_cert is not None else None
+    return Endpoint(url, timeout_s, one.source_token_file, one.ca, one.source_cert, key)
 
 
 class Told:
@@ -49,8 +50,8 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     """The client for replica bounds, if a service is set. It must be entered."""
     if settings.max_scale is None:
         return None
-    where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
-    bounds = Bounds(settings.max_scale_ttl_s, settings.max_scale_keep_s)
+    where = endpoint(settings.max_scale, settings.numbers.max_scale_timeout_s, settings)
+    bounds = Bounds(settings.numbers.max_scale_ttl_s, settings.numbers.max_scale_keep_s)
     return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
 
 
@@ -62,15 +63,15 @@ class ServiceQuotaInput(QuotaInput):
     def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics, clock: Clock) -> None:
         assert isinstance(settings.quotas, str)
         self.known = asyncio.Event()
-        self._stale_after_s = settings.stale_after_s
+        self._stale_after_s = settings.numbers.stale_after_s
         self._gate = gate
         self._log = log
         self._metrics = metrics
         self._clock = clock
-        self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
+        self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
         told = Told(self.name, self._endpoint, log, metrics)
         follow = SERVICES[scheme(settings.quotas)]
-        self._quotas = follow(self._endpoint, settings.quotas_every_s, self._accept, told, clock)
+        self._quotas = follow(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
         self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}
 

@@ -6,14 +6,14 @@ import os
 import socket
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from extauthz.serve.rpc.accepting import Bounds
 from extauthz.serve.rpc.frames import Bounds as RpcBounds
 from extauthz.serve.rpc.heads import Methods
-from extauthz.serve.rpc.link import Server
+from extauthz.serve.rpc.link import ACCEPTED, Server
 from extauthz.serve.servers import access_log, ext_authz, ext_proc, http, listener, webhook
 from extauthz.serve.service.setting_types import Address, parse
 from extauthz.serve.service.settings import Settings
@@ -25,6 +25,9 @@ API_BOUNDS = Bounds()
 HTTP_BOUNDS = Bounds(connections=200, each=100)
 """64 live pages, probes, scrapes, and people."""
 
+SOCKET_MODE: Final = 0o660
+"""Of a unix socket: only processes of the same group can connect, as Envoy in another container."""
+
 STOPS_S: Final = 1.0
 """How long a stop waits for answers to people."""
 
@@ -33,7 +36,26 @@ class ListenError(Exception):
     """an address cannot be listened on. The text names the flag, what is wrong and the cure."""
 
 
-def grpc_server(methods: Methods, settings: Settings, tls: ssl.SSLContext | None) -> tuple[Server, Address]:
+class GrpcServer(Protocol):
+    """One of both."""
+
+    async def start(self) -> None:
+        """Take connections."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more, and end when all calls are answered; at the latest after ``grace_s``."""
+
+
+class Certificates(Protocol):
+    """What it shows."""
+
+    context: ssl.SSLContext
+
+    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """See ``certificates``."""
+
+
+def grpc_server(methods: Methods, settings: Settings, tls: Certificates | None) -> tuple[GrpcServer, Address]:
     """The server with these methods and what the settings want beside them, bound but not started; and the address with
     the port that was really taken.
 
@@ -41,12 +63,30 @@ def grpc_server(methods: Methods, settings: Settings, tls: ssl.SSLContext | None
         ListenError: the address is taken or not ours.
     """
     found = dict(methods)
-    if settings.reflection:
-        from extauthz.serve.servers import reflection  # loads grpcio, which the gate has no other use for
-
-        found |= reflection.methods(SERVICES)
+    bounds = RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)
+    if settings.grpc_server == "grpcio":
+        return _grpcio_server(found, settings, tls, bounds)
     sockets, address = _bind_grpc(settings)
-    return Server(found, sockets, tls, RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)), address
+    return Server(found, sockets, tls.context if tls is not None else None, bounds), address
+
+
+def _grpcio_server(
+    methods: Methods, settings: Settings, tls: Certificates | None, bounds: RpcBounds
+) -> tuple[GrpcServer, Address]:
+    from extauthz.serve.servers.grpcio_server import GrpcioServer  # loads grpcio
+
+    address = parse(settings.grpc)
+    if address.path is not None:
+        check_socket("--grpc", Path(address.path))
+        Path(address.path).unlink(missing_ok=True)
+    try:
+        server = GrpcioServer(
+            methods, str(address), tls.newest if tls is not None else None, bounds, ACCEPTED.connections
+        )
+    except RuntimeError:
+        raise ListenError(f"--grpc {address}: cannot be listened on; {_CURE}") from None
+    _open_to_group(address)
+    return server, address if address.path is not None else address.with_port(server.port)
 
 
 def _bind_grpc(settings: Settings) -> tuple[list[socket.socket], Address]:
@@ -54,7 +94,7 @@ def _bind_grpc(settings: Settings) -> tuple[list[socket.socket], Address]:
     try:
         if address.path is not None:
             sockets, port = [_bind_unix("--grpc", Path(address.path))], 0
-            _open_to_group(address, settings)
+            _open_to_group(address)
         else:
             sockets = _bind_tcp(address)
             port = sockets[0].getsockname()[1]
@@ -113,7 +153,7 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s, ends_with_caller=True)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.numbers.grace_s, ends_with_caller=True)
     return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 
@@ -146,7 +186,7 @@ async def _bind(
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None
-    _open_to_group(address, settings)
+    _open_to_group(address)
     return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
 
 
@@ -170,6 +210,6 @@ def check_socket(flag: str, path: Path) -> None:
             raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
 
 
-def _open_to_group(address: Address, settings: Settings) -> None:
+def _open_to_group(address: Address) -> None:
     if address.path is not None:
-        Path(address.path).chmod(int(settings.socket_mode, 8))
+        Path(address.path).chmod(SOCKET_MODE)

@@ -22,6 +22,7 @@ from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 from extauthz.serve.ledger_store.replica import Progress
+from extauthz.serve.service.certificates import CONFIGURATION
 from extauthz.serve.service.inputs import Clock, QuotaInput, Stale, StateInput
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
@@ -309,7 +310,7 @@ class Askers:
         self._audits = settings.mode == "audit"
         self._has_webhook = settings.webhook is not None
         self._by_envoy = settings.grpc != OFF
-        self._configuration = settings.webhook_configuration
+        self._configuration = CONFIGURATION
         self._log = log
         self._to_lower = to_lower
         self._webhooks: Webhooks | None = None

@@ -49,7 +49,7 @@ def shown(settings: Settings) -> dict[str, Any]:
     """The effective settings under the names that flags and files use, without the URLs of receivers, which are
     secrets."""
     told = _SETTINGS.dump_python(settings, mode="json") | {"notify": [receivers.shown(one) for one in settings.notify]}
-    return {word(name): value for name, value in told.items()}
+    return {word(name): told[name] for name in described()}
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ class Notifying:
         self._signs = settings.notify_keys is not None
         self._log = log
         self._sender = Sender(
-            settings.notify_source, settings.notify_keys, settings.notify_ca, user_agent=f"extauthz/{version()}"
+            settings.notify_source, settings.notify_keys, settings.ca, user_agent=f"extauthz/{version()}"
         )
         self._delivery = Delivery(self.receivers, self._sender, log.event, clock=clock)
         self.notices = Notices(
@@ -39,7 +39,7 @@ class Notifying:
             self._delivery.put,
             tell=log.event,
             is_known=lambda: gate.synced and not gate.is_stale,
-            sweeps=not (settings.quotas == KUBERNETES and settings.write_status),
+            sweeps=not (settings.quotas == KUBERNETES and settings.numbers.writes_status),
             near_percent=settings.near_limit,
         )
 

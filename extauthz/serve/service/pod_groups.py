@@ -9,7 +9,6 @@ from typing import Any, Final
 from extauthz.core.kinds import GATED
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.groups import EACH, Group, Groups, Path
-from extauthz.serve.service.setting_types import templates
 
 EXAMPLE: Final = (
     "write for example {rayclusters.ray.io: [{template: .spec.headGroupSpec.template}, "
@@ -22,14 +21,8 @@ _RESOURCE: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _FIELDS: Final = ("template", "count", "least", "most", "unless", "instead", "minus", "through")
 
 
-def declared(scaled_templates: str, pod_groups: str) -> dict[str, Where]:
-    """By ``resource.group``, where objects have what their pods are made of. Raises ValueError."""
-    groups = parse(pod_groups)
-    return {**templates(scaled_templates), **groups}
-
-
-def parse(text: str) -> dict[str, Groups]:
-    """``resource.group`` to its groups of pods, from YAML.
+def parse(text: str) -> dict[str, Where]:
+    """``resource.group`` to where its template is, or to its groups of pods, from YAML.
 
     Raises:
         ValueError: with the field that is wrong, and an example of what is right.
@@ -42,8 +35,8 @@ def parse(text: str) -> dict[str, Groups]:
         raise ValueError(f"{text[:40]!r} is no YAML or JSON; {EXAMPLE}") from None
     if not isinstance(tree, dict | None):
         raise ValueError(f"{text[:40]!r} is no mapping of custom resources; {EXAMPLE}")
-    found = {_resource(name): _groups(str(name), listed) for name, listed in (tree or {}).items()}
-    through = [name for name, groups in found.items() if groups.through_pods]
+    found = {_resource(name): _where(str(name), listed) for name, listed in (tree or {}).items()}
+    through = [name for name, groups in found.items() if isinstance(groups, Groups) and groups.through_pods]
     if len(through) > 1:
         raise ValueError(f"{through[1]}: through: one kind may have it, and {through[0]} has; leave one out")
     return found
@@ -55,6 +48,15 @@ def _resource(name: object) -> str:
     if name in {f"{plural}.{group}" for group, plural in (kind.key for kind in GATED)}:
         raise ValueError(f"{name}: is read without this setting; leave it out")
     return name
+
+
+def _where(name: str, given: object) -> Where:
+    if not isinstance(given, str):
+        return _groups(name, given)
+    path = _path(given, name)
+    if EACH in path:
+        raise ValueError(f"{name}: goes over a list; {EXAMPLE}")
+    return path
 
 
 def _groups(name: str, listed: object) -> Groups:

@@ -37,7 +37,7 @@ def files(settings: Settings) -> Files | None:
     """Where lines go, by the settings; ``None``: nothing is recorded."""
     if settings.record is None:
         return None
-    most_s = settings.record_max_days * 86400.0
+    most_s = settings.numbers.record_days * 86400.0
     return Files(settings.record, socket.gethostname(), size_of(settings.record_max_bytes), most_s, time.time)
 
 

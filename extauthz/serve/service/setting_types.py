@@ -74,40 +74,6 @@ def _listen_or_off(text: str) -> str:
     return text if text == OFF else _listen(text)
 
 
-def _object(text: str) -> str:
-    namespace, slash, name = text.rpartition("/")
-    if not all(LABEL.fullmatch(one) for one in (namespace, name)[0 if slash else 1 :]):
-        raise ValueError(f"{text!r} names no object; write NAME or NAMESPACE/NAME")
-    return text
-
-
-def _mode(text: str) -> str:
-    if not (text.isascii() and text.isdigit() and set(text) <= set("01234567") and len(text) in (3, 4)):
-        raise ValueError(f"{text!r} is not an octal file mode; write for example 0660")
-    return text
-
-
-def _templates(text: str) -> str:
-    templates(text)
-    return text
-
-
-def templates(text: str) -> dict[str, tuple[str, ...]]:
-    """Group-resource to where its pod template is, as keys from the root of the object.
-
-    Raises:
-        ValueError: with what is wrong and an example of what is right.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        resource, equals, path = part.partition("=")
-        root, *keys = path.strip().split(".")
-        if not equals or "." not in resource or root or not keys or not all(keys):
-            raise ValueError(f"{part!r} names no template; write for example rollouts.argoproj.io=.spec.template")
-        found[resource.strip()] = tuple(keys)
-    return found
-
-
 def _pod_groups(given: object) -> object:
     """As a mapping, or in a text; as a text."""
     from extauthz.serve.service import pod_groups
@@ -129,11 +95,8 @@ def _receivers(given: object) -> object:
 
 
 def _policies(given: object) -> object:
-    """Names, as a list or one text with commas or white space between."""
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
-        raise ValueError("this is no list of names")
-    found = tuple(part for text in texts for part in text.replace(",", " ").split())
+    """Names of plug-ins."""
+    found = _words(given)
     names = [one.removesuffix(AUDIT) for one in found]
     for name in names:
         if not POLICY.fullmatch(name):
@@ -143,12 +106,39 @@ def _policies(given: object) -> object:
     return found
 
 
-def _hosts(given: object) -> object:
-    """Names of hosts, as a list or one text with commas or white space between."""
+UNKNOWNS: Final = {
+    "unreadable": "on_unreadable",
+    "unknown-workload": "on_unknown_workload",
+    "unknown-footprint": "on_unknown_footprint",
+    "unspecified": "on_unspecified",
+    "unknown-policy": "on_unknown_policy",
+    "unsynced": "on_unsynced",
+    "stale": "on_stale",
+    "max-scale-unknown": "on_max_scale_unknown",
+    "unclean-start": "",
+}
+"""What may be unknown, and the field of the core's policy for it; empty: the service asks itself."""
+
+
+def _unknowns(given: object) -> object:
+    found = _words(given)
+    for name in found:
+        if name not in UNKNOWNS:
+            raise ValueError(f"{name!r} is none of {', '.join(UNKNOWNS)}")
+    return found
+
+
+def _words(given: object) -> tuple[str, ...]:
+    """A list, or one text with commas or white space between."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
         raise ValueError("this is no list of names")
-    found = tuple(part.lower() for text in texts for part in text.replace(",", " ").split())
+    return tuple(part for text in texts for part in text.replace(",", " ").split())
+
+
+def _hosts(given: object) -> object:
+    """Names of hosts."""
+    found = tuple(part.lower() for part in _words(given))
     for name in found:
         if not LABEL.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a host; write for example extauthz.extauthz-system.svc")
@@ -199,6 +189,17 @@ def _file(path: Path) -> Path:
     return path
 
 
+def key_of(cert: Path) -> Path:
+    """Where the private key of a certificate is: ``tls.key`` beside ``tls.crt``, as in a Secret."""
+    return cert.with_suffix(".key")
+
+
+def _cert(path: Path) -> Path:
+    for one in (path, key_of(path)):
+        _file(one)
+    return path
+
+
 def _folder(path: Path) -> Path:
     if not path.is_dir():
         raise ValueError(f"no such folder: {path}")
@@ -232,16 +233,15 @@ LEAST_SIZE: Final = 1 << 20
 Size = Annotated[str, After(_size)]
 Url = Annotated[str, After(_is_url)]
 File = Annotated[Path, After(_file)]
+CertFile = Annotated[Path, After(_cert)]
 Folder = Annotated[Path, After(_folder)]
 Listen = Annotated[str, After(_listen)]
 ListenOrOff = Annotated[str, After(_listen_or_off)]
-NamespacedName = Annotated[str, After(_object)]
 Receivers = Annotated[tuple[str, ...], Before(_receivers)]
 Policies = Annotated[tuple[str, ...], Before(_policies)]
+Unknowns = Annotated[tuple[str, ...], Before(_unknowns)]
 HostNames = Annotated[tuple[str, ...], Before(_hosts)]
-Mode = Annotated[str, After(_mode)]
 PodGroups = Annotated[str, Before(_pod_groups)]
-Templates = Annotated[str, After(_templates)]
 
 
 class SettingsError(Exception):

@@ -24,7 +24,7 @@ from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.kubernetes import KubernetesStore
 from extauthz.serve.ledger_store.replica import Progress
 from extauthz.serve.ledger_store.store import LedgerStore
-from extauthz.serve.service import notifying
+from extauthz.serve.service import notifying, pod_groups
 from extauthz.serve.service.http import ServiceQuotaInput
 from extauthz.serve.service.inputs import (
     Clock,
@@ -37,7 +37,6 @@ from extauthz.serve.service.inputs import (
 )
 from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
 from extauthz.serve.service.notifying import Notifying
-from extauthz.serve.service.pod_groups import declared
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import KUBERNETES, Settings
 from extauthz.tell.observe.ceilings import NeverFit
@@ -152,7 +151,7 @@ class Inputs:
 def inputs(settings: Settings, into: Into, connection: Connection | None, store: LedgerStore | None = None) -> Inputs:
     """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
     kept there too, unless ``store`` is given."""
-    watchdog = Watchdog(into.log, settings.stale_after_s)
+    watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
     state = _state(settings, into, connection, watchdog)
     events = state.status_written if isinstance(state, LiveStateInput) else None
     ceilings = state.ceilings.by_quota if isinstance(state, LiveStateInput) and state.ceilings is not None else None
@@ -174,7 +173,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
         into.clock,
         look=state.reads.read_anew,
         list_anew=state.list_anew,
-        holds_new=settings.on_unclean_start == "deny",
+        holds_new=settings.on("unclean-start") == "deny",
         wrote=into.metrics.ledger_write,
         tell=into.log.event,
     )
@@ -203,7 +202,7 @@ def _quotas(
         assert connection is not None
         handlers = (notices.notices.status_written if notices is not None else None, events)
         wrote = [one for one in handlers if one is not None]
-        written = StatusWritten(known, wrote, serving, ahead) if settings.write_status else None
+        written = StatusWritten(known, wrote, serving, ahead) if settings.numbers.writes_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
@@ -239,7 +238,7 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
         }
         return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
-    where = declared(settings.scaled_templates, settings.pod_groups)
+    where = pod_groups.parse(settings.pod_groups)
     if settings.state == KUBERNETES:
         assert connection is not None
         return LiveStateInput(
@@ -250,8 +249,8 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             metrics,
             clock,
             templates=where,
-            write_events=settings.write_events,
-            looks_ahead=settings.write_events or settings.write_status or into.notifying is not None,
+            write_events=settings.numbers.writes_events,
+            looks_ahead=settings.numbers.writes_events or settings.numbers.writes_status or into.notifying is not None,
         )
     assert settings.state is not None
     parse = partial(state_file.parse, templates=where)
@@ -269,9 +268,11 @@ def policies(
     found = (*more, *enlisted(settings.policies))
     for one in found:
         if isinstance(one.policy, Missing):
-            log.event("error", "policy-missing", policy=one.name, why=one.policy.why, growth=settings.on_unknown_policy)
+            log.event(
+                "error", "policy-missing", policy=one.name, why=one.policy.why, growth=settings.on("unknown-policy")
+            )
     try:
-        return Policies(found, metrics.policy_failed, Patience(settings.policy_timeout_s, clock).ask)
+        return Policies(found, metrics.policy_failed, Patience(settings.numbers.policy_timeout_s, clock).ask)
     except TwoOrdersError as error:
         raise SettingsError(f"--policies: {error}") from None
 

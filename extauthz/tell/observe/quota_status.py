@@ -129,7 +129,7 @@ _IN_FORCE: Mapping[Mode, str] = {
 
 def _meanwhile(standing: Standing) -> str:
     if standing.fault is Fault.POLICIES_UNREAD:
-        return "until then its limits hold, and what its policies say is unknown (on-unknown-policy)"
+        return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
@@ -356,7 +356,7 @@ TABLE: tuple[Condition, ...] = (
         "UsageKnown",
         {
             "Priced": "What each workload costs is known.",
-            "UnknownFootprint": "Some have no known cost; `on-unknown-footprint` says what is done about growth.",
+            "UnknownFootprint": "Some have no known cost; `allow-unknown` says what is done about growth.",
         },
         _usage_known,
     ),

@@ -24,7 +24,7 @@ UNREADABLE: Final = Reason(
     "The gate cannot read the request as the API server does: any code that is not in this list.",
     "whoever sends it",
     "Send the usual form of the write (`kubectl scale`, a merge patch, a PUT). The sentence names the field. Setting "
-    "`on-unreadable`.",
+    "`allow-unknown`.",
 )  # fmt: skip
 
 TABLE: Final = (
@@ -66,7 +66,7 @@ TABLE: Final = (
     ),
     Reason(
         "policy-unknown", "unavailable", "A policy fails, is slow or is missing.", OPERATOR,
-        "Mend the policy; the log has `policy-failed`. Setting `on-unknown-policy`.",
+        "Mend the policy; the log has `policy-failed`. Setting `allow-unknown` (`unknown-policy`).",
     ),
     Reason(
         "illegible-quota", "unavailable", "The spec of a quota that covers it was never good.", ADMIN,
@@ -75,7 +75,7 @@ TABLE: Final = (
     Reason(
         "unknown-workload", "unavailable", "The gate has not seen the workload.", OPERATOR,
         "Try again. If it stays so, the gate may not list that kind (`extauthz doctor`). Setting "
-        "`on-unknown-workload`.",
+        "`allow-unknown`.",
     ),
     Reason(
         "unknown-namespace", "unavailable", "The gate has not seen the namespace.", OPERATOR,
@@ -84,19 +84,19 @@ TABLE: Final = (
     Reason(
         "unknown-footprint", "unavailable", "What a pod of it costs is not known.", f"{OWNER}, {OPERATOR}",
         "Correct the amounts in its template; of a custom resource declare where its template is "
-        "(`scaled-templates`). Setting `on-unknown-footprint`.",
+        "(`pod-groups`). Setting `allow-unknown` (`unknown-footprint`).",
     ),
     Reason(
         "unknown-usage", "unavailable", "What another workload of the quota costs is not known.", ADMIN,
-        "The condition `UsageKnown` of the quota says how many. Setting `on-unknown-footprint`.",
+        "The condition `UsageKnown` of the quota says how many. Setting `allow-unknown` (`unknown-footprint`).",
     ),
     Reason(
         "unsynced", "unavailable", "The gate has not read all quotas or objects yet.", OPERATOR,
-        "Wait some seconds; `/readyz` says what is missing. Setting `on-unsynced`.",
+        "Wait some seconds; `/readyz` says what is missing. Setting `allow-unknown` (`unsynced`).",
     ),
     Reason(
         "stale", "unavailable", "What the gate knows may be out of date.", OPERATOR,
-        "`/readyz` and the log line `stale` name the source. Setting `on-stale`.",
+        "`/readyz` and the log line `stale` name the source. Setting `allow-unknown` (`stale`).",
     ),
     Reason(
         "hold", "unavailable", "Writes of before may still land: after an unclean start, or with a new ledger.", OWNER,
@@ -117,7 +117,7 @@ TABLE: Final = (
     ),
     Reason(
         "max-scale-unknown", "unavailable", "The platform's own service does not answer.", OPERATOR,
-        "See that service. Setting `on-max-scale-unknown`.",
+        "See that service. Setting `allow-unknown` (`max-scale-unknown`).",
     ),
     Reason(
         "max-scale-stale", "allow", "It does not answer now, and what it said last allows it.", OPERATOR,

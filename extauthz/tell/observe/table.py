@@ -101,7 +101,7 @@ TABLE = (
     ),
     Family(
         "extauthz_quotas_left_out", "gauge", "quotas", (),
-        "Quotas without series of their own (setting metrics-max-quotas).",
+        "Quotas in force without series of their own (more than 1000).",
     ),
     Family("extauthz_intents", "gauge", "intents", (), "Allowed writes that may still land."),
     Family(
@@ -132,7 +132,7 @@ TABLE = (
         "extauthz_unreadable_objects_total", "counter", "objects", ("resource",),
         "Objects of the cluster that could not be read.",
     ),
-    Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a source is stalled (setting on-stale)."),
+    Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a source is stalled (setting allow-unknown)."),
     Family(
         "extauthz_watch_age_seconds", "gauge", "seconds", ("resource",),
         "Time since this watch last sent something.",

@@ -2,7 +2,7 @@
 
 The gate puts the decision's id into a header of each refusal. What it allows has no such header: only Envoy's own
 counters show it. So the first canary asks for more than any quota has. The second has a body that nobody can read: the
-gate refuses it where a quota may cover it (setting ``on-unreadable``), and so does the API server. Neither needs a
+gate refuses it where a quota may cover it (setting ``allow-unknown``), and so does the API server. Neither needs a
 valid token: Envoy asks the gate before the API server looks at the token.
 """
 

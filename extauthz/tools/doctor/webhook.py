@@ -40,7 +40,7 @@ INSTALL = (
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
     "write the authority of the gate's certificate into caBundle (`extauthz render webhook --ca`, cert-manager), or let"
-    " the gates do it (--webhook-self-signed); the certificate must be for that name"
+    " the gates do it (serve without --webhook-cert); the certificate must be for that name"
 )
 REACH = "see that the gates run, and that a NetworkPolicy or a firewall lets the API server in (docs/webhook.md)"
 INJECTED = "cert-manager.io/inject-ca-from"
@@ -204,8 +204,8 @@ def authority(where: Called | None, shake: Handshake | None, now: datetime, *, a
 
 
 def gates_make(found: Found, *, answered: bool) -> bool:
-    """Whether the gates make the certificate (``--webhook-self-signed``), or would, if they were let: nobody has
-    written an authority, and none of the system's does."""
+    """Whether the gates make the certificate (``serve`` without ``--webhook-cert``), or would, if they were let: nobody
+    has written an authority, and none of the system's does."""
     bundle = (found.hook.get("clientConfig") or {}).get("caBundle") or ""
     if not bundle:
         return not found.is_injected and not answered

@@ -240,14 +240,14 @@ def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_i
     assert fed.cpus() == 2
 
 
-def test_a_pod_without_a_controller_prices_it_too(fed):
+def test_a_pod_without_a_controller_is_none_of_its_own_and_prices_nothing(fed):
     fed.gadget(gadget(2))
     alone = fed.a_pod("a", "3")
     del alone["metadata"]["ownerReferences"]
     fed.pods.changed("ADDED", fed.pods.convert(alone))
-    assert fed.cpus() == 3 + 6
+    assert fed.cpus() == 3
     fed.pods.gone(("team-a", "a"), "9")
-    assert fed.cpus() == 6
+    assert fed.cpus() == 0
 
 
 def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):

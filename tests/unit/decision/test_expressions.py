@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.policing import VARIABLES
+from extauthz.core.decision.expressions import VARIABLES
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.policies import Compile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.decision.cluster_state import ASK_AGAIN_S, Bounds, Freshness
+from extauthz.core.decision.bounds import ASK_AGAIN_S, Bounds, Freshness
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.testing import Asker, create, gate, patch, path, pod, quota, scale, workload

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Request, Verdict, WorkloadRef

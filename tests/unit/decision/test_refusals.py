@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.decision import sentences, weighing
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read

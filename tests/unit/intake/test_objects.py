@@ -437,14 +437,14 @@ def test_a_claim_costs_the_larger_of_what_it_asks_for_and_what_it_is_given(statu
     assert cost["count/persistentvolumeclaims"] == 10**9
 
 
-def test_claims_of_a_stateful_set_are_priced_by_name_with_its_first_ordinal():
+def test_claims_of_a_stateful_set_are_priced_by_name():
     def claim(name: str, size: str) -> dict:
         return {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": size}}}}
 
-    tree = pruned({"containers": []}, volumeClaimTemplates=[claim("a", "1"), claim("b", "2")], ordinals={"start": 4})
-    start, claims = footprint.per_claim(tree, "fast")
-    assert (start, {name: cost["requests.storage"] // 10**9 for name, cost in claims.items()}) == (4, {"a": 1, "b": 2})
-    assert footprint.per_claim(pruned({"containers": []}, ordinals={"start": 0})) == (0, {})
+    tree = pruned({"containers": []}, volumeClaimTemplates=[claim("a", "1"), claim("b", "2")])
+    claims = footprint.per_claim(tree, "fast")
+    assert {name: cost["requests.storage"] // 10**9 for name, cost in claims.items()} == {"a": 1, "b": 2}
+    assert footprint.per_claim(pruned({"containers": []})) == {}
 
 
 JOBS = {"group": "batch", "version": "v1", "resource": "jobs"}

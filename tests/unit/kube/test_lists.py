@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.inputs.kube.lists import KEPT_S, MAX_DEPTH, ClockCheck, loads, members
+from extauthz.inputs.kube.clock import KEPT_S, ClockCheck
+from extauthz.inputs.kube.lists import MAX_DEPTH, loads, members
 from extauthz.inputs.kube.resource import ScaledKind, ScaledKinds
 from tests.contract.test_discovery import SCALE, crews, definition, version
 

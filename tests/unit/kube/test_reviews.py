@@ -134,7 +134,7 @@ async def test_webhooks_of_others_in_a_configuration_of_that_name_are_not_ours()
 
 
 def following(**settings: Any) -> Askers:
-    told = Settings(webhook=":9443", webhook_self_signed=True, **settings)
+    told = Settings(webhook=":9443", **settings)
     return Askers(told, Log(io.StringIO()), lambda: False)
 
 

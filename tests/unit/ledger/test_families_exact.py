@@ -70,8 +70,8 @@ class Thing:
         spec: dict = {"template": pod({"cpu": str(self.size)})}
         if self.storage:
             spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim_spec(self.storage)}]
-            spec["ordinals"] = {"start": self.start}
-        return workloads.intern(workloads.prune(spec))
+        more = {"Deployment": {"maxSurge": 0}, "StatefulSet": {"ordinals": {"start": self.start}}}
+        return workloads.intern(workloads.prune(spec) | more.get(self.kind, {}))
 
 
 def claim_spec(size: int) -> dict:
@@ -108,8 +108,15 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     pods = [one.size for one in things if one.kind == "Pod" and cover(one, things) in owners]
     above = sorted((max(size - max(dearest), 0) for size in pods), reverse=True)
     if head.kind in ("Deployment", "StatefulSet"):  # its pods are within its count, whichever they are
-        return max(own + sum(above[: head.replicas]), within, sum(pods))
+        asked = max(own + sum(above[: head.replicas]), within)
+        return max(asked + outside(head, mine) * max(pods, default=0), sum(pods))
     return max(own + sum(above), sum(pods))
+
+
+def outside(head: Thing, mine: list[Thing]) -> int:
+    """Pods of a StatefulSet that are none of its range: it makes its own beside them."""
+    names = {f"{head.name}-{ordinal}" for ordinal in range(head.start, head.start + head.replicas)}
+    return sum(one.kind == "Pod" and one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
 
 
 def storage(things: list[Thing]) -> int:
@@ -138,10 +145,10 @@ def owners(*kinds: tuple[str, str]) -> st.SearchStrategy:
     return st.none() | st.tuples(st.sampled_from(kinds), uids).map(lambda pair: (*pair[0], pair[1]))
 
 
-PODS = [f"p{n}" for n in range(5)]
+PODS = ["p0", "s0-0", "s0-1", "s0-2", "s0-5"]
 CLAIMS = [
     "p0-tmp",
-    "p1-tmp",
+    "s0-1-tmp",
     *(f"data-s0-{n}" for n in (0, 1, 2, 5)),
     "data-s1-0",
     "data-s0-00",

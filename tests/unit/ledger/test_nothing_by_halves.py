@@ -85,7 +85,7 @@ def state(ask: Asker) -> dict[str, Any]:
         "rows": list(ask.gate.usage()),
         "pending": [(ref, one.id) for ref, one in pending],
         "bounds": (dict(pending._of_source), dict(pending._of_tree), dict(pending._bytes), pending.bytes_held),
-        "left over": (dict(pending._trees), set(pending._leaves), set(pending._followed_on), set(pending._answered)),
+        "left over": (dict(pending._trees), set(pending._held), set(pending._on_owners), set(pending._answered)),
         "workloads": {
             one.ref: (one.head and one.head.ref, set(one.children or ()), set(one.pending_writes or ()), one.standing)
             for one in ledger.workloads

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.policing import VARIABLES
+from extauthz.core.decision.expressions import VARIABLES
 from extauthz.core.quota.policies import MAX_COST, MAX_ITEMS, MAX_TEXT, MAX_TEXTS, ExpressionError
 from extauthz.core.quota.spec import QuotaSpecError
 from extauthz.inputs.policies import cel

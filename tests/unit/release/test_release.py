@@ -188,11 +188,12 @@ def test_a_tag_is_published_with_all_files_and_pushed_where_a_registry_is_named(
         publish.publishing(tmp_path, notes, tag)
     for name in ("SHA256SUMS", publish.BUNDLE, "a.whl"):
         (tmp_path / name).touch()
+    (tmp_path / "0.image.tar.gz").touch()
     (page,) = publish.publishing(tmp_path, notes, tag)
     assert page[:4] == ["gh", "release", "create", tag["GITHUB_REF_NAME"]]
     assert page[-3:] == [str(tmp_path / name) for name in ("SHA256SUMS", publish.BUNDLE, "a.whl")]
     pushed = publish.publishing(tmp_path, notes, {**tag, "REGISTRY": "registry.test/acme"})
-    assert [command[1] for command in pushed[1:]] == ["push", "tag", "push"]
+    assert [command[1] for command in pushed[1:]] == ["push", "load", "tag", "push"], "another job has built it"
     assert pushed[1][-1] == "oci://registry.test/acme/charts"
 
 

@@ -167,7 +167,7 @@ def test_the_namespace_is_everywhere(place: str):
         (['objects="observe"'], {"--objects=observe"}),
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
-        (['settings={"stale-after-s":60,"max-scale":"h"}'], {"--stale-after-s=60", "--max-scale=h"}),
+        (['settings={"near-limit":60,"max-scale":"h"}'], {"--near-limit=60", "--max-scale=h"}),
         (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
     ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
@@ -295,7 +295,6 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["record.enabled=true", 'place="keda"'], "record.enabled: is for place: service"),
         (['settings={"record":"/tmp"}'], "'record'"),
         (['record.maxBytes="500 MB"'], "maxBytes"),
-        (["record.maxDays=0"], "maxDays"),
     ],
 )
 def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
@@ -319,11 +318,11 @@ def test_alerts_and_dashboard_are_the_files_that_the_chart_has():
 @pytest.mark.helm
 def test_a_record_has_a_volume_with_bounds():
     assert "--record" not in json.dumps(made())
-    values = ("record.enabled=true", 'record.maxBytes="2Gi"', "record.maxDays=30", "grpc.enabled=false")
+    values = ("record.enabled=true", 'record.maxBytes="2Gi"', "grpc.enabled=false")
     values = (*values, "webhook.enabled=true", 'webhook.certificates="self-signed"')
     objects = made(*setting(*values, 'record.sizeLimit="3Gi"'))
     args = container(objects)["args"]
-    assert {"--record=/var/lib/extauthz/record", "--record-max-bytes=2Gi", "--record-max-days=30"} <= {*args}
+    assert {"--record=/var/lib/extauthz/record", "--record-max-bytes=2Gi"} <= {*args}
     assert (
         load(
             {
@@ -333,8 +332,8 @@ def test_a_record_has_a_volume_with_bounds():
             },
             {},
             None,
-        ).record_max_days
-        == 30
+        ).record_max_bytes
+        == "2Gi"
     )
     (mount,) = container(objects)["volumeMounts"]
     assert mount == {"name": "record", "mountPath": "/var/lib/extauthz"}
@@ -479,7 +478,7 @@ def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that
     objects = made(*setting(*SELF_SIGNED), namespace="infra")
     assert "caBundle" not in objects["ValidatingWebhookConfiguration/extauthz"]["webhooks"][0]["clientConfig"]
     arguments = container(objects)["args"]
-    assert "--webhook-self-signed" in arguments
+    assert "--webhook=:9443" in arguments
     assert not any(each.startswith("--webhook-cert") for each in arguments)
     role, cluster_role = objects["Role/extauthz-webhook"], objects["ClusterRole/extauthz-webhook"]
     assert role["metadata"]["namespace"] == "infra"
@@ -600,8 +599,8 @@ def test_what_else_there_is_to_say_of_notices():
         "notices.ports=[8443]",
     )
     objects = made(*setting(*values, *SELF_SIGNED, "grpc.enabled=false"))
-    assert [each for each in container(objects)["args"] if "notify" in each][1:] == [
-        "--notify-ca=/etc/extauthz/notices/ca.crt",
+    assert [each for each in container(objects)["args"] if "notify" in each or each.startswith("--ca=")][1:] == [
+        "--ca=/etc/extauthz/notices/ca.crt",
         "--notify-source=/clusters/east",
     ]
     assert volumes(objects) == {"notices": "mine"}, "and no other Secret is needed"
@@ -648,7 +647,7 @@ def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks
     objects = made("--values", str(ROOT / words[words.index("-f") + 1]), "--set", values)
     assert "ValidatingWebhookConfiguration/extauthz" in objects
     arguments = container(objects)["args"]
-    assert "--webhook-self-signed" in arguments
+    assert "--webhook=:9443" in arguments
     assert "--grpc=off" in arguments
 
 

@@ -426,17 +426,34 @@ async def test_what_failed_before_a_watch_has_shown_it_waits_no_more(monkeypatch
     assert several.reads._waits == {}
 
 
-async def test_a_check_whose_workload_the_watch_does_not_show_soon_reads_it(monkeypatch: pytest.MonkeyPatch):
+async def test_a_check_reads_its_workload_while_the_watch_catches_up(monkeypatch: pytest.MonkeyPatch):
     several = Several()
-    several.caught_up = False
     go_on = several.hold_up()
     async with reading(several, monkeypatch):
         await ticks(5)
-        looks = [asyncio.create_task(several.reads.look(ref_of(name))) for name in NAMES[:2]]
-        await ticks(2)
+        assert await several.reads.look(ref_of(NAMES[1]))
+        assert several.left == len(NAMES) - 1, "what its write waited for"
         go_on.set()
-        assert await asyncio.gather(*looks) == [True, True]
-    assert several.source.asked[0] == ref_of(NAMES[1]), "the first was shown"
+        await until(lambda: several.left == 0)
+    assert several.source.asked == [ref_of(NAMES[1])]
+
+
+async def test_who_is_read_one_by_one_waits_for_no_tick(monkeypatch: pytest.MonkeyPatch):
+    """As soon as one was read, the next is."""
+    several = Several()
+    several.caught_up = False
+    monkeypatch.setattr(reads, "AT_ONCE", 1)
+    async with reading(several, monkeypatch):
+        await until(lambda: bool(several.source.asked))
+        monkeypatch.setattr(reads, "TICK_S", 1000.0)
+        await until(lambda: several.left == 0)
+
+
+async def test_so_many_watches_at_most_are_waited_for_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reads, "AT_ONCE", 0)
+    async with reading(Several(), monkeypatch) as several:
+        await ticks(5)
+        assert (several.waited, several.left) == ([], len(NAMES))
 
 
 async def test_what_many_writes_wait_for_leaves_checks_their_reads(monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.decision.cluster_state import Bounds
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import WorkloadRef
 from extauthz.demo.apiserver import ApiServer
 from extauthz.demo.certs import Authority

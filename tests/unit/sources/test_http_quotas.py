@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.decision.cluster_state import Bounds, Freshness
+from extauthz.core.decision.bounds import Bounds, Freshness
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo.certs import Authority

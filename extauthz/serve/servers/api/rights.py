@@ -82,6 +82,8 @@ class ThisHost:
         """All, for those. Raises Problem."""
         if not _is_local(request):
             raise Problem(403, "the API answers this host or pod alone; use kubectl port-forward, or ask on 127.0.0.1")
+        if _is_of_another_site(request):
+            raise Problem(403, "the API answers no page of another site")
         return Everything()
 
     def answered(self, request: web.Request, rights: Rights | None, status: int) -> None:
@@ -89,17 +91,25 @@ class ThisHost:
 
 
 def _is_local(request: web.Request) -> bool:
-    """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it.
+    """Whether both ends of the socket are on this host or in this pod. A Unix socket has no addresses: its file mode
+    guards it.
 
-    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. Where it takes the port
-    for plain TCP it adds none, and Istio's connects from 127.0.0.6. A name in place of an address would let a page in
-    somebody's browser ask, whose name leads here.
+    What is sent to the pod's own address comes from elsewhere, whoever in the pod relays it: a sidecar of a mesh keeps
+    that address, and Istio's connects from 127.0.0.6. A proxy that names itself is refused too. A name in place of an
+    address would let a page in somebody's browser ask, whose name leads here.
     """
-    peer = _peer(request)
-    if not isinstance(peer, tuple):
+    ends = [_end(request, which) for which in ("peername", "sockname")]
+    if not all(isinstance(end, tuple) for end in ends):
         return True
     is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
-    return str(peer[0]).removeprefix("::ffff:") in THIS_HOST and not is_brought and _names_loopback(request)
+    return all(_host_of(end) in THIS_HOST for end in ends) and not is_brought and _names_loopback(request)
+
+
+def _is_of_another_site(request: web.Request) -> bool:
+    """A browser says so (Fetch Metadata; RFC 6454 §7). It sends what a page of another site asks for all the same."""
+    origin = request.headers.get("Origin")
+    is_foreign = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
+    return is_foreign or request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site"
 
 
 def _names_loopback(request: web.Request) -> bool:
@@ -110,8 +120,12 @@ def _names_loopback(request: web.Request) -> bool:
         return False
 
 
-def _peer(request: web.Request) -> object:
-    return request.transport.get_extra_info("peername") if request.transport is not None else None
+def _end(request: web.Request, which: str) -> object:
+    return request.transport.get_extra_info(which) if request.transport is not None else None
+
+
+def _host_of(end: object) -> str:
+    return str(end[0]).removeprefix("::ffff:") if isinstance(end, tuple) else ""
 
 
 LISTS: Final = ("shortages", "audit", "unspecified")

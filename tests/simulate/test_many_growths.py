@@ -1,0 +1,80 @@
+"""Two tenants that grow fast: each write ends before there are too many of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.model import Verdict
+from extauthz.inputs.settlement.answers import Fate
+from tests.worlds import objects, wire
+from tests.worlds.judge import Promise
+from tests.worlds.member import Member
+from tests.worlds.plan import draw
+from tests.worlds.reference import NAMESPACES, QUOTAS
+from tests.worlds.wire import Question, check
+from tests.worlds.world import World
+
+TENANTS = {"shop": "acme", "zoo": "zoo"}
+"""Namespaces, and their workspaces."""
+WORKLOADS = 400
+"""Of each."""
+A_SECOND = 200
+SECONDS = 10
+LANDED = Fate(200, "via_upstream", frozenset(), 1, True)
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+
+
+def furnish(world: World) -> list[tuple[str, str]]:
+    post, keys = world.server.request, list[tuple[str, str]]()
+    for tenant, workspace in TENANTS.items():
+        post("POST", NAMESPACES, {}, objects.namespace(tenant))
+        how = {"namespaces": {"workspace": workspace}}
+        post("POST", QUOTAS, {}, objects.quota(workspace, {"requests.cpu": "100000"}, how))
+    for number in range(WORKLOADS):
+        for tenant in TENANTS:
+            keys.append((tenant, f"web-deploy-{number}"))
+            path = f"/apis/apps/v1/namespaces/{tenant}/deployments"
+            post("POST", path, {}, objects.workload(keys[-1], 1, "1"))
+    return keys
+
+
+async def grow(world: World, member: Member, key: tuple[str, str], count: int) -> str:
+    """One growth, from the check to Envoy's report. Returns the reason of its answer."""
+    question = Question(check(objects.scale(key, count, "kpa", "").request), Promise(key, 0, None), 0, False)
+    answer, _ = await member.begin(member.answer(question))
+    if answer.verdict is Verdict.ALLOW:
+        await asyncio.sleep(0.02)
+        tree = world.server.objects(DEPLOYMENTS)[key]
+        body = {**tree, "spec": {**tree["spec"], "replicas": count}}
+        world.server.request("PUT", f"/apis/apps/v1/namespaces/{key[0]}/deployments/{key[1]}", {}, body)
+        await asyncio.sleep(0.02)
+        member.hear(wire.log_entry(answer, LANDED))
+    return answer.reason
+
+
+async def growths(world: World, found: Counter[str]) -> None:
+    keys = furnish(world)
+    member = world.start(0)
+    assert await world.until(lambda: member.serves, 60.0)
+    await asyncio.sleep(40.0)  # the ledger was new
+    world.links[0].odds.lag, world.links[0].odds.slow = 1.0, 1.0
+    growing = []
+    for number in range(A_SECOND * SECONDS):
+        key, count = keys[number % len(keys)], 2 + number // len(keys)
+        growing.append(asyncio.create_task(grow(world, member, key, count)))
+        await asyncio.sleep(1 / A_SECOND)
+    found.update(await asyncio.gather(*growing))
+
+
+def test_200_growths_a_second_of_two_quotas_end_in_time_though_watches_and_answers_are_late():
+    """The ledger takes some 1,200 open writes of two quotas. Where each waited for a read of its own, there
+    were so many after six seconds, and then one growth of two was refused."""
+    world = World(replace(draw(1, 0, frozenset(), "store", 1), quotas=(), workloads=()))
+    usual = {"max_intents_per_tree": Policy().max_intents_per_tree}
+    world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, **usual))
+    found = Counter[str]()
+    world.loop.run(growths(world, found))
+    assert found == {"fits": A_SECOND * SECONDS}
