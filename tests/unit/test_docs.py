@@ -64,9 +64,9 @@ def test_anchors_inside_the_project_are_headings(page: Path):
 
 def test_every_promise_about_security_names_a_test_that_is_there():
     page = (ROOT / "docs/internals/security.md").read_text()
-    rows = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", page, re.MULTILINE)
-    table = page.partition("| promise | test |")[2].partition("\n## ")[0]
-    assert len(rows) == table.strip().count("\n") > 30, "each row has one"
+    rows = re.findall(r"^- (.+): (`tests/.+`)$", page, re.MULTILINE)
+    promises = page.partition("## Promises\n")[2].partition("\n## ")[0]
+    assert len(rows) == promises.count("\n- ") > 30, "each has one"
     named = [name for _, tests in rows for name in re.findall(r"`([^`]+)`", tests)]
     missing = [name for name in named if not is_a_test(name)]
     assert not missing, f"docs/internals/security.md names tests that are not there: {missing}"
@@ -207,7 +207,8 @@ def test_each_room_says_what_it_is_for_what_comes_in_and_what_goes_out(room: Pat
 
 
 def test_the_glossary_has_one_line_a_word_and_is_linked():
-    words = re.findall(r"^\| (?!---|word)([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    words = re.findall(r"^- \*\*([^*]+)\*\*: ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    assert words
     assert words == sorted(words, key=str.lower)
     assert len(words) == len(set(words))
     for page in ("README.md", "ARCHITECTURE.md"):
