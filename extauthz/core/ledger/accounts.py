@@ -495,6 +495,19 @@ class Accounts:
             settle(moved._accounts, moved._accounts)
         return moved
 
+    def shown_under(self, tree: QuotaTree) -> Accounts:
+        """The same sums under another tree, by the names of quotas: they are shown until all is counted anew, and
+        nothing is granted by them."""
+        shown, known = Accounts(tree), {node.quota.name: account for node, account in self._accounts.items()}
+        for node in tree.nodes:
+            account = known.get(node.quota.name)
+            if account is not None:
+                shown._accounts[node] = account = account.copy() if tree.keeps else account
+                account.kept, account.idle = dict(node.promised), dict(node.holds)
+                if account.unpriced:
+                    shown._unknown.add(node)
+        return shown
+
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
