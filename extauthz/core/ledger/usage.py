@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
+from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow, changed
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
@@ -19,7 +19,7 @@ from extauthz.core.model import Amounts, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
 AT_ONCE: Final = 64
-"""Workloads of a namespace that are counted anew at once: a few milliseconds."""
+"""Workloads that are moved at once where a quota comes or goes: a few milliseconds. Of more all are counted anew."""
 
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 """The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
@@ -91,12 +91,37 @@ class Usage:
         number of workloads, and hold nothing up.
         """
         accounts = self.accounts.under(tree) if self._anew is None else None
+        moved = self._few_moved(tree) if accounts is None and self._anew is None else None
+        for head in moved or ():
+            self.shift(head.ref, self.position(head), NOWHERE)
+        if moved is not None:
+            accounts = self.accounts.carried(tree)
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if accounts is not None:
-            self._put_in_force(accounts)
-        else:
+        if accounts is None:
             self.count_anew()
+            return
+        self._put_in_force(accounts)
+        for head in moved or ():
+            self.book(head, NOWHERE, self.add_up(head))
+
+    def _few_moved(self, tree: QuotaTree) -> list[Entry] | None:
+        """The workloads in namespaces of which other quotas may count some; ``None``: these are many, or what a pod
+        must say changes.
+
+        A new workspace is a quota more, and concerns nobody else.
+        """
+        old, moved = self._coverage.tree, list[Entry]()
+        if self._loading or (tree.limited ^ old.limited) & UNSPECIFIED.keys():
+            return None
+        others = changed(old, tree)
+        for name, namespace in self._coverage.namespaces.items():
+            covering = {node.quota.name for one in (old, tree) for node in one.may_cover(namespace.labels)}
+            if not others.isdisjoint(covering):
+                moved += (entry for entry in self._workloads.in_namespace(name) if entry.head is None)
+                if len(moved) > AT_ONCE:
+                    return None
+        return moved
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
@@ -171,10 +196,6 @@ class Usage:
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
-        if self.on_count is not None and len(heads) > AT_ONCE:
-            change()
-            self.count_anew()
-            return
         for head in heads:
             self.shift(head.ref, self.position(head), NOWHERE)
         change()

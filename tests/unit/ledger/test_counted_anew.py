@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.ledger import usage as usage_module
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Fetch, NeedsFetch, Verdict
 from extauthz.core.objects.workloads import observe
@@ -23,8 +24,10 @@ def tree(*more: Any) -> QuotaTree:
     return QuotaTree.build([quota("acme", HARD), *more])
 
 
-MORE = quota("lower", HARD, parent="acme", workloads={"tier": "low"})
-KEEPS = quota("lower", HARD, parent="acme", workloads={"tier": "low"}, guaranteed={"pods": "5"})
+MORE = quota("lower", HARD, parent="acme", namespaces={"workspace": "acme"}, workloads={"tier": "low"})
+KEEPS = quota(
+    "lower", HARD, parent="acme", namespaces={"workspace": "acme"}, workloads={"tier": "low"}, guaranteed={"pods": "5"}
+)
 
 
 def asker() -> Asker:
@@ -54,7 +57,8 @@ CHANGES: dict[str, Callable[[Asker], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_old_sums_are_shown_and_growth_waits_until_all_is_counted(change: str):
+def test_old_sums_are_shown_and_growth_waits_until_all_is_counted(change: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(usage_module, "AT_ONCE", 0)
     ask = asker()
     before = rows(ask)
     CHANGES[change](ask)
@@ -100,8 +104,12 @@ def events(draw: random.Random, ask: Asker, step: int) -> None:
             usage.count(draw.randrange(1, 5))
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_whatever_happens_between_two_slices_the_end_is_what_a_count_at_once_gives(seed: int):
+@pytest.mark.parametrize("at_once", [0, 64])
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_between_two_slices_the_end_is_what_a_count_at_once_gives(
+    seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(usage_module, "AT_ONCE", at_once)
     draw, ask = random.Random(seed), asker()
     for step in range(80):
         events(draw, ask, step)
@@ -124,13 +132,45 @@ def test_what_joins_a_family_is_weighed_while_all_is_counted():
     assert ask(joins).verdict is Verdict.ALLOW
 
 
-def test_a_namespace_of_many_workloads_is_counted_in_slices():
-    ask = Asker(gate([quota("acme", HARD)], *(workload(f"w{number}", 1) for number in range(65))))
-    ask.gate.ledger.usage.on_count = lambda: None
-    ask.gate.observe_namespace("team-a", {"workspace": "acme", "x": "y"})
-    assert ask.gate.ledger.usage.is_counting
+OTHER = quota("other", HARD, namespaces={"workspace": "other"})
+NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}}
+
+
+def test_one_more_quota_concerns_nobody_but_those_whom_it_covers():
+    """So a new workspace stops nobody's growth, however much all have."""
+    many = [workload(f"w{number}", 1) for number in range(usage_module.AT_ONCE + 1)]
+    few = workload("few", 2, namespace="team-b")
+    ask = Asker(gate([quota("acme", HARD)], *many, few, namespaces=NAMESPACES))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask(scale("few", 3, namespace="team-b"))
+    before = rows(ask)
+    for quotas in ([OTHER], [], [OTHER, quota("new", HARD)]):
+        ask.gate.load_quotas(tree(*quotas), 0.0)
+        assert not usage.is_counting
+        assert {key: value for key, value in rows(ask).items() if key in before} == before
+        assert rows(ask).get("other pods") == (3 if quotas else None)
+        assert not ask.gate.ledger.drift()
+    assert ask(scale("w0", 2)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        quota("low", {"limits.cpu": "9"}, namespaces={"workspace": "acme"}),
+        quota("low", HARD, namespaces={"workspace": "acme"}, workloads={"tier": "low"}),
+    ],
+)
+def test_what_concerns_many_is_counted_in_slices(more: Any):
+    """By what pods must say from now on, or because it covers many."""
+    many = [workload(f"w{number}", 1) for number in range(usage_module.AT_ONCE + 1)]
+    ask = Asker(gate([quota("acme", HARD)], *many))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask.gate.load_quotas(tree(more), 0.0)
+    assert usage.is_counting
     finish(ask)
-    assert rows(ask)["acme pods"] == 65
+    assert rows(ask)["acme pods"] == len(many)
 
 
 def test_while_all_is_counted_nothing_is_repaired():
