@@ -304,6 +304,8 @@ class Fetch(Enum):
     """The object itself: it may have been made a moment ago, and the watch is behind."""
     MAX_SCALE = "max-scale"
     """How many replicas a platform's own service allows."""
+    COUNT = "count"
+    """What quotas have in use: it is being counted anew."""
 
 
 class NeedsFetch(NamedTuple):

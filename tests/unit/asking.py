@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from extauthz import testing as builders
+from extauthz.core import records
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core import records
 from extauthz.testing import Asker, quota
 
 CPU = "requests.cpu"

@@ -14,7 +14,7 @@ import grpc
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from bench import cluster, inputs, pythons, report, requests, sharing
+from bench import cluster, events, inputs, pythons, report, requests, sharing
 from bench.check import METHOD, message
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
@@ -36,6 +36,7 @@ ROWS = (
     "decision, HPA PUT",
     "decision, a grant with 256 in line, over one without turns",
     "decision, a refusal with 256 in line, over one without turns",
+    *(f"turn of the loop, {name}" for name in events.EVENTS),
     "decision where every quota has guarantees, over one without",
     "decision with guarantees:",
     "headroom of a workload",

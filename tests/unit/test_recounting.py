@@ -9,7 +9,9 @@ import json
 import pytest
 
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.serve.service import counting as counts
 from extauthz.serve.service import recounting
+from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.recounting import Recounting
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
@@ -103,3 +105,22 @@ async def test_0_is_never() -> None:
     await asyncio.wait_for(running.recounting.run(), 5)
     assert "extauthz_recounts_total{" not in await running.exposition()
     running.log.close()
+
+
+async def test_a_gate_that_counts_anew_gives_others_their_turn_and_a_write_waits_for_it() -> None:
+    running = Running(100)
+    counting, usage = Counting(running.gate), running.gate.ledger.usage
+    task = asyncio.create_task(counting.run())
+    try:
+        running.gate.observe_default_storage_class("fast")
+        turns = 0
+        while usage.is_counting:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 100 // counts.SLICE
+        running.gate.observe_default_storage_class("slow")
+        await counting.whole()
+        assert not usage.is_counting
+        assert running.gate.ledger.drift() == {}
+    finally:
+        task.cancel()

@@ -425,9 +425,11 @@ def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | G
     if not proposal.growth.grows:
         return _held(asked) or grounds
     unknowns = list(_not_known(asked, proposal))
+    is_counting = asked.state.ledger.usage.is_counting
+    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if is_counting else None
     for setting, reason, why in unknowns:
         if setting == "deny":
-            return asked.unavailable(reason, why)
+            return asked.unavailable(reason, why, needs=needs)
     _, reason, why = unknowns[0]
     return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
 
@@ -466,6 +468,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         left = _left(state.hold_until_s - asked.question.now_s)
         why = f"grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
+    if state.ledger.usage.is_counting:
+        why = "counts what quotas have in use anew, as quotas or costs have changed; try again in a second"
+        yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "unsynced", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")
     timed = [node for node in grown if node.timed] if state.clock_why is not None else []

@@ -495,6 +495,34 @@ class Accounts:
             settle(moved._accounts, moved._accounts)
         return moved
 
+    def carried(self, tree: QuotaTree) -> Accounts:
+        """The accounts of those quotas that count alike in another tree. Those of others begin empty."""
+        carried, known = Accounts(tree), {node.quota.name: (node, account) for node, account in self._accounts.items()}
+        for node in tree.nodes:
+            old, account = known.get(node.quota.name, (None, None))
+            if old is not None and account is not None and _count_alike(old, node):
+                carried._accounts[node] = account
+                if old in self._unknown:
+                    carried._unknown.add(node)
+        if self._keeps or carried._keeps:
+            for node in tree.nodes:
+                carried._accounts.setdefault(node, Account(node)).keep_all(node)
+            settle(carried._accounts, carried._accounts)
+        return carried
+
+    def shown_under(self, tree: QuotaTree) -> Accounts:
+        """The same sums under another tree, by the names of quotas: they are shown until all is counted anew, and
+        nothing is granted by them."""
+        shown, known = Accounts(tree), {node.quota.name: account for node, account in self._accounts.items()}
+        for node in tree.nodes:
+            account = known.get(node.quota.name)
+            if account is not None:
+                shown._accounts[node] = account = account.copy() if tree.keeps else account
+                account.kept, account.idle = dict(node.promised), dict(node.holds)
+                if account.unpriced:
+                    shown._unknown.add(node)
+        return shown
+
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
@@ -786,6 +814,13 @@ def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
     Nodes stand in an order that names and parents give.
     """
     return old.quota.hard.keys() == new.quota.hard.keys() and _coverage_of(old) == _coverage_of(new)
+
+
+def changed(old: QuotaTree, new: QuotaTree) -> set[str]:
+    """Names of quotas that are in one of two trees alone, or count otherwise."""
+    before, after = ({node.quota.name: node for node in tree.nodes} for tree in (old, new))
+    both = before.keys() & after.keys()
+    return (before.keys() ^ after.keys()) | {name for name in both if not _count_alike(before[name], after[name])}
 
 
 def _coverage_of(node: QuotaNode) -> tuple[object, ...]:

@@ -119,7 +119,10 @@ class Ledger:
         step = self._step(entry, self.usage.position(head), pending_write)
         growth = self.usage.accounts.weigh(step)
         if joins is not None and joins.step is not None:
-            growth = growth.beside(self.usage.accounts.moved(step.before, step.after).weigh(joins.step))
+            # While all is counted anew, there is nothing to move: growth is not granted anyway.
+            accounts = self.usage.accounts
+            moved = accounts if self.usage.is_counting else accounts.moved(step.before, step.after)
+            growth = growth.beside(moved.weigh(joins.step))
         return Proposal(entry, head, step, growth, joins)
 
     def _joining(self, entry: Entry, pending_write: PendingWrite) -> Joining | None:
@@ -244,8 +247,10 @@ class Ledger:
             if proposal.joins is not None:
                 pending_write.joins = proposal.joins.labels
             self.pending.add(entry, pending_write, after)
-            self.usage.book(head, before, after)
-            is_booked = True
+            if after is not before:
+                self.usage.shift(head.ref, before, after)
+                is_booked = True
+            self.usage.keep(head, after)
             if proposal.joins is not None and proposal.joins.template is not None:
                 self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
+from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow, changed
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Amounts, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
+
+AT_ONCE: Final = 64
+"""Workloads that are moved at once where a quota comes or goes: a few milliseconds. Of more all are counted anew."""
 
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 """The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
@@ -51,6 +54,11 @@ class Usage:
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
         self._loading = False
+        self._anew: _Recount | None = None
+        """A count of everything that is under way."""
+        self.on_count: Callable[[], None] | None = None
+        """Called when everything must be counted anew; whoever is called sees to ``count`` until all is counted.
+        ``None``: that is done at once."""
         self.witness: Witness | None = None
         """``None``: nobody has to know."""
         self.on_unreadable: Callable[[WorkloadRef, Exception], None] | None = None
@@ -67,7 +75,7 @@ class Usage:
         self._loading = False
         for entry in [one for one in self._standing if one.head is not None or not one.pending_writes]:
             self.unbook(entry)
-        self._put_in_force(self._recount())
+        self.count_anew()
 
     @property
     def is_loading(self) -> bool:
@@ -82,10 +90,38 @@ class Usage:
         Use and reservations are counted anew, unless only limits have changed: those may at any time, with whatever
         number of workloads, and hold nothing up.
         """
-        accounts = self.accounts.under(tree)
+        accounts = self.accounts.under(tree) if self._anew is None else None
+        moved = self._few_moved(tree) if accounts is None and self._anew is None else None
+        for head in moved or ():
+            self.shift(head.ref, self.position(head), NOWHERE)
+        if moved is not None:
+            accounts = self.accounts.carried(tree)
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        self._put_in_force(accounts if accounts is not None else self._recount())
+        if accounts is None:
+            self.count_anew()
+            return
+        self._put_in_force(accounts)
+        for head in moved or ():
+            self.book(head, NOWHERE, self.add_up(head))
+
+    def _few_moved(self, tree: QuotaTree) -> list[Entry] | None:
+        """The workloads in namespaces of which other quotas may count some; ``None``: these are many, or what a pod
+        must say changes.
+
+        A new workspace is a quota more, and concerns nobody else.
+        """
+        old, moved = self._coverage.tree, list[Entry]()
+        if self._loading or (tree.limited ^ old.limited) & UNSPECIFIED.keys():
+            return None
+        others = changed(old, tree)
+        for name, namespace in self._coverage.namespaces.items():
+            covering = {node.quota.name for one in (old, tree) for node in one.may_cover(namespace.labels)}
+            if not others.isdisjoint(covering):
+                moved += (entry for entry in self._workloads.in_namespace(name) if entry.head is None)
+                if len(moved) > AT_ONCE:
+                    return None
+        return moved
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
@@ -107,23 +143,51 @@ class Usage:
         and count anew."""
         if self._pod_costs.extended.get(name) != extended:
             self._pod_costs.set_extended(name, extended)
-            self._put_in_force(self._recount())
+            self.count_anew()
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
         if self._pod_costs.overheads.get(name) != overhead:
             self._pod_costs.set_overhead(name, overhead)
-            self._put_in_force(self._recount())
+            self.count_anew()
 
     def observe_default_storage_class(self, name: str) -> None:
         """Take the class of claims that name none (empty: there is none), and count anew."""
         if self._pod_costs.default_storage_class != name:
             self._pod_costs.set_default_storage_class(name)
-            self._put_in_force(self._recount())
+            self.count_anew()
 
     def count_anew(self) -> None:
-        """Count everything anew: a change was not taken whole."""
-        self._put_in_force(self._recount())
+        """Count everything anew: quotas or costs have changed, or a change was not taken whole.
+
+        Where ``on_count`` is told, that is done in slices. Until they are through, the sums of before are shown, and no
+        growth is granted (``is_counting``).
+        """
+        if self.on_count is None:
+            self._put_in_force(self._recount())
+            return
+        self.accounts = self.accounts.shown_under(self._coverage.tree)
+        self._recounting = self._anew = _Recount(self, self._workloads, Accounts(self._coverage.tree))
+        for entry in self._standing:
+            entry.standing = None  # of the old quotas and costs
+        self.on_count()
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether everything is being counted anew."""
+        return self._anew is not None
+
+    def count(self, most: int) -> bool:
+        """Count so many workloads of a count that ``on_count`` was told of. False: all is counted, and in force."""
+        anew = self._anew
+        if anew is None:
+            return False
+        if anew.step(most):
+            return True
+        self.accounts, self._anew, self._recounting = anew.accounts, None, None
+        if self.witness is not None:
+            self.witness.counted_anew()
+        return False
 
     def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.witness is not None:
@@ -141,7 +205,7 @@ class Usage:
 
     def _put_in_force(self, accounts: Accounts) -> None:
         """Positions that entries keep belong to the old nodes and amounts. So does a count that is running."""
-        self._recounting = None
+        self._recounting = self._anew = None
         self.accounts = accounts
         for entry in self._standing:
             entry.standing = self.add_up(entry)
@@ -169,12 +233,16 @@ class Usage:
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
-        self.accounts.move(before, after)
+        if self._anew is None:
+            self.accounts.move(before, after)
         try:
             self._tell(ref, before, after)
         except Exception:
-            self.accounts.move(after, before)
-            self._recounting = None  # what it has counted is not sure any more
+            if self._anew is not None:
+                self.count_anew()  # what it has counted is not sure any more
+            else:
+                self.accounts.move(after, before)
+                self._recounting = None  # nor here
             raise
 
     def _tell(self, ref: WorkloadRef, before: Position, after: Position) -> None:
@@ -190,8 +258,12 @@ class Usage:
         """``shift``, and keep the position while a pending write lives on the workload."""
         if after is not before:
             self.shift(head.ref, before, after)
+        self.keep(head, after)
+
+    def keep(self, head: Entry, at: Position) -> None:
+        """Keep a position while a pending write lives on the workload."""
         if head.pending_writes:
-            head.standing = after
+            head.standing = at
             self._standing.add(head)
         elif head.standing is not None:
             self.unbook(head)
@@ -237,6 +309,8 @@ class Usage:
 
     def drift(self) -> Mapping[tuple[str, str], int]:
         """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
+        while self.count(AT_ONCE):
+            pass
         fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
         both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
         return {key: more for key, more in both if more}
@@ -249,6 +323,8 @@ class Usage:
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.
         """
+        if self._anew is not None:
+            return None
         assert self._recounting is None, "one count at a time"
         recount = self._recounting = _Recount(self, self._workloads, Accounts(self._coverage.tree))
         try:
@@ -308,8 +384,7 @@ class _Recount:
         if entry is None or entry.head is not None:
             return
         at = self._usage.add_up(entry)
-        if entry.standing is not None:
-            entry.standing = at  # from here on both counts move by the same
+        self._usage.keep(entry, at)  # from here on both counts move by the same
         self.accounts.move(NOWHERE, at)
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:

@@ -26,6 +26,7 @@ from extauthz.inputs.settlement.answers import Settlement
 from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.serve.servers.access_log import AccessLogs
 from extauthz.serve.service import sources
+from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
@@ -92,6 +93,7 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
+        self._counting = Counting(self.gate)
         self._unreadable: dict[WorkloadRef, str] = {}
         """Workloads whose cost cannot be worked out, and why."""
         self.gate.ledger.usage.on_unreadable = self._tell_unreadable
@@ -151,6 +153,7 @@ class Assembly:
                 running += [
                     group.create_task(self._tick(inputs, connection)),
                     group.create_task(self._recounting().run()),
+                    group.create_task(self._counting.run()),
                 ]
                 if connection is not None:
                     running.append(group.create_task(self.askers.run(connection)))
@@ -192,6 +195,7 @@ class Assembly:
             fetch[Fetch.WORKLOAD] = briefly(inputs.state.reads.look)
         if asked is not None:
             fetch[Fetch.MAX_SCALE] = asked.ask
+        fetch[Fetch.COUNT] = briefly(self._counting.whole)
         self.observers = Observers(self._observers(inputs), log.event)
         deciding = Deciding(
             self.gate,

@@ -1,0 +1,199 @@
+"""Everything is counted anew in slices: old sums are shown meanwhile, no growth is granted, and in the end all is what
+a count at once would give, whatever has happened between two slices."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from extauthz.core.ledger import usage as usage_module
+from extauthz.core.ledger.entry import Event
+from extauthz.core.model import Fetch, NeedsFetch, Verdict
+from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
+
+HARD = {"requests.cpu": "100", "pods": "100"}
+NAMES = [f"w{number}" for number in range(12)]
+
+
+def tree(*more: Any) -> QuotaTree:
+    return QuotaTree.build([quota("acme", HARD), *more])
+
+
+MORE = quota("lower", HARD, parent="acme", namespaces={"workspace": "acme"}, workloads={"tier": "low"})
+KEEPS = quota(
+    "lower", HARD, parent="acme", namespaces={"workspace": "acme"}, workloads={"tier": "low"}, guaranteed={"pods": "5"}
+)
+
+
+def asker() -> Asker:
+    """A gate whose counts wait for ``count``."""
+    seen = [workload(name, 2, labels={"app": name, "tier": "low"}) for name in NAMES]
+    ask = Asker(gate([quota("acme", HARD)], *seen))
+    ask.gate.ledger.usage.on_count = lambda: None
+    return ask
+
+
+def rows(ask: Asker) -> dict[str, int]:
+    return {f"{row.quota} {row.resource}": (row.used + row.reserved) // 10**9 for row in ask.gate.usage()}
+
+
+def finish(ask: Asker) -> None:
+    while ask.gate.ledger.usage.count(1):
+        pass
+
+
+CHANGES: dict[str, Callable[[Asker], object]] = {
+    "quota": lambda ask: ask.gate.load_quotas(tree(MORE), 0.0),
+    "guarantee": lambda ask: ask.gate.load_quotas(tree(KEEPS), 0.0),
+    "runtime-class": lambda ask: ask.gate.observe_runtime_class("kata", {"requests.cpu": 10**9}),
+    "storage-class": lambda ask: ask.gate.observe_default_storage_class("fast"),
+    "device-class": lambda ask: ask.gate.observe_device_class("gpu", "nvidia.com/gpu"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_old_sums_are_shown_and_growth_waits_until_all_is_counted(change: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(usage_module, "AT_ONCE", 0)
+    ask = asker()
+    before = rows(ask)
+    CHANGES[change](ask)
+    usage = ask.gate.ledger.usage
+    assert usage.is_counting
+    assert {key: value for key, value in rows(ask).items() if key in before} == before
+    refused = ask(scale("w0", 3))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unsynced")
+    assert refused.todo == NeedsFetch(Fetch.COUNT, refused.ref)
+    assert ask(scale("w0", 1)).verdict is Verdict.ALLOW, "what grows nothing never waits"
+    finish(ask)
+    assert not usage.is_counting
+    assert ask(scale("w0", 3)).verdict is Verdict.ALLOW
+    assert not ask.gate.ledger.drift()
+
+
+def events(draw: random.Random, ask: Asker, step: int) -> None:
+    """Something that happens between two slices."""
+    name, version = draw.choice(NAMES), str(step + 10)
+    usage = ask.gate.ledger.usage
+    match draw.randrange(9):
+        case 0:
+            ask(scale(name, draw.randrange(4)))
+        case 1:
+            ask.gate.observe(*observe(workload(name, draw.randrange(5), labels={"app": name}, version=version)))
+        case 2:
+            ref, _ = observe(workload(name))
+            ask.gate.observe(ref, None, version=version)
+        case 3:
+            made = workload(f"{name}-1", 3, kind="ReplicaSet", labels={"app": name}, ownerReferences=owned_by(name))
+            ask.gate.observe(*observe(made))
+        case 4:
+            ask(patch(path(name), {"metadata": {"labels": {"tier": draw.choice(("low", "high"))}}}))
+        case 5:
+            for _, pending in list(ask.gate.ledger.pending)[:1]:
+                ask.gate.ledger.pending.settle(pending.id, Event.NOT_FORWARDED, 0.0)
+        case 6:
+            labels = draw.choice(({"workspace": "acme"}, {"workspace": "none"}))
+            ask.gate.observe_namespace("team-a", labels)
+        case 7:
+            draw.choice(list(CHANGES.values()))(ask)
+        case _:
+            usage.count(draw.randrange(1, 5))
+
+
+@pytest.mark.parametrize("at_once", [0, 64])
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_between_two_slices_the_end_is_what_a_count_at_once_gives(
+    seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(usage_module, "AT_ONCE", at_once)
+    draw, ask = random.Random(seed), asker()
+    for step in range(80):
+        events(draw, ask, step)
+    finish(ask)
+    usage = ask.gate.ledger.usage
+    kept = list(ask.gate.usage())
+    assert not ask.gate.ledger.drift()
+    usage.on_count = None
+    usage.count_anew()
+    assert list(ask.gate.usage()) == kept
+
+
+def test_what_joins_a_family_is_weighed_while_all_is_counted():
+    ask = Asker(gate([quota("acme", HARD)], workload("web", 2)))
+    ask.gate.ledger.usage.on_count = lambda: None
+    ask.gate.observe_default_storage_class("fast")
+    joins = create(workload("web-2", 2, {"cpu": "3"}, kind="ReplicaSet", ownerReferences=owned_by("web")))
+    assert ask(joins).reason == "unsynced"
+    finish(ask)
+    assert ask(joins).verdict is Verdict.ALLOW
+
+
+OTHER = quota("other", HARD, namespaces={"workspace": "other"})
+NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}}
+
+
+def test_one_more_quota_concerns_nobody_but_those_whom_it_covers():
+    """So a new workspace stops nobody's growth, however much all have."""
+    many = [workload(f"w{number}", 1) for number in range(usage_module.AT_ONCE + 1)]
+    few = workload("few", 2, namespace="team-b")
+    ask = Asker(gate([quota("acme", HARD)], *many, few, namespaces=NAMESPACES))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask(scale("few", 3, namespace="team-b"))
+    before = rows(ask)
+    for quotas in ([OTHER], [], [OTHER, quota("new", HARD)]):
+        ask.gate.load_quotas(tree(*quotas), 0.0)
+        assert not usage.is_counting
+        assert {key: value for key, value in rows(ask).items() if key in before} == before
+        assert rows(ask).get("other pods") == (3 if quotas else None)
+        assert not ask.gate.ledger.drift()
+    assert ask(scale("w0", 2)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        quota("low", {"limits.cpu": "9"}, namespaces={"workspace": "acme"}),
+        quota("low", HARD, namespaces={"workspace": "acme"}, workloads={"tier": "low"}),
+    ],
+)
+def test_what_concerns_many_is_counted_in_slices(more: Any):
+    """By what pods must say from now on, or because it covers many."""
+    many = [workload(f"w{number}", 1) for number in range(usage_module.AT_ONCE + 1)]
+    ask = Asker(gate([quota("acme", HARD)], *many))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask.gate.load_quotas(tree(more), 0.0)
+    assert usage.is_counting
+    finish(ask)
+    assert rows(ask)["acme pods"] == len(many)
+
+
+def test_while_all_is_counted_nothing_is_repaired():
+    ask = asker()
+    ask.gate.observe_default_storage_class("fast")
+    with pytest.raises(StopIteration) as ended:
+        next(ask.gate.ledger.usage.repair(1))
+    assert ended.value.value is None
+    assert ask.gate.ledger.drift() == {}, "it finishes the count first"
+    assert not ask.gate.ledger.usage.count(1)
+
+
+def test_a_count_that_somebody_else_spoils_begins_anew(monkeypatch: pytest.MonkeyPatch):
+    ask = asker()
+    ask.gate.observe_default_storage_class("fast")
+    ask.gate.ledger.usage.count(5)
+
+    def raising(*_: object) -> None:
+        raise LookupError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ask.gate.ledger.usage, "_tell", raising)
+        with pytest.raises(LookupError):
+            ask.gate.observe(*observe(workload("w0", 9, version="9")))
+    finish(ask)
+    assert not ask.gate.ledger.drift()
