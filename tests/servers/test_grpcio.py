@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
+import pytest
+
+from extauthz.serve.service.listening import ListenError, grpc_server
+from extauthz.serve.service.settings import Settings
 from tests.servers.running import Running, metadata, within
 from tests.servers.test_hostile_frames import EXPECTED, HONEST, honest
-from tests.servers.test_serve import start
 
 GRPCIO = ("--grpc-server", "grpcio")
 
@@ -17,9 +21,14 @@ async def test_checks_health_and_a_stop_are_those_of_the_own_server(tmp_path: Pa
         assert gate.health() == "SERVING"
         granted = metadata(gate.check(4))
         assert within(5, lambda: granted["decision_id"] in [line["id"] for line in gate.events("decision")])
-        code, error = start("--quotas", gate.quotas, "--state", gate.state, *GRPCIO, "--grpc", gate.grpc)
-        assert (code, f"--grpc {gate.grpc}: cannot be listened on" in error) == (64, True)
         assert gate.child.terminate() == 0
+
+
+async def test_an_address_that_is_taken_is_refused_by_name():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ListenError, match=f"--grpc {address}: cannot be listened on; end the process"):
+            grpc_server({}, Settings(grpc=address, grpc_server="grpcio"), None)
 
 
 async def test_it_listens_on_a_unix_socket_of_the_mode_that_is_set(tmp_path: Path):
