@@ -205,6 +205,64 @@ class TestDeadlines:
         assert [peer.answers[stream].status for stream in (half, asked, opened)] == ["4"] * 3
         assert peer.connection.is_open(for_ever)
 
+    def test_a_message_has_a_time_to_come_whole_and_then_the_call_only_its_clients(self):
+        peer = Peer(Bounds(whole_s=5.0), echo=False)
+        half, whole, log = peer.call(end=False), peer.call(b"x", grpc_timeout="9S"), peer.call(path=SINK, end=False)
+        text = peer.call(end=False, content_type="text/plain")
+        peer.data(half, prefixed(b"half")[:-1])
+        peer.exchange()
+        assert peer.connection.deadline_s == 5.0
+        for now_s, ended in ((4.9, set()), (5.0, {half, text}), (9.0, {half, text, whole})):
+            peer.connection.expire(now_s)
+            peer.hear()
+            assert {one for one in (half, text, whole, log) if not peer.connection.is_open(one)} == ended
+        assert [peer.answers[one].status for one in (half, whole)] == [str(int(Code.DEADLINE_EXCEEDED))] * 2
+        assert peer.connection.deadline_s is None, "a stream has none"
+
+
+class TestWhatIsHeld:
+    def test_a_client_is_waited_for_unless_a_call_is_whole_and_not_answered(self):
+        peer = Peer(echo=False, settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        peer.call(end=False)
+        peer.call(b"1", path=BIDI, end=False)
+        peer.exchange()
+        assert peer.connection.awaits_client
+        asked = [peer.call(b"x") for _ in range(3)]
+        peer.exchange()
+        assert not peer.connection.awaits_client
+        peer.connection.answer(asked[0], b"its client gives it no room")
+        peer.connection.finish(asked[1], Code.NOT_FOUND)
+        peer.h2.reset_stream(asked[2])
+        peer.exchange()
+        assert peer.connection.awaits_client
+
+    def test_heads_parts_and_answers_that_are_not_taken_count_and_nothing_is_left_in_the_end(self):
+        peer = Peer(echo=False, settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        first = peer.connection.held_bytes
+        large = peer.call(b"x", x_large="y" * 5_000)
+        peer.exchange()
+        assert peer.connection.held_bytes > first + 5_000
+        half = peer.call(end=False)
+        peer.data(half, prefixed(bytes(7_000))[:-1])
+        peer.exchange()
+        assert peer.connection.held_bytes > first + 12_000
+        peer.connection.answer(large, bytes(9_000))
+        assert peer.connection.held_bytes > first + 21_000
+        for stream in (large, half):
+            peer.h2.reset_stream(stream)
+        peer.exchange()
+        assert peer.connection.held_bytes - peer.connection._decoder.known_bytes == first
+
+    def test_what_is_not_read_yet_counts_and_is_read_when_it_is_its_turn(self, peer: Peer):
+        streams = [peer.call(b"%d" % number) for number in range(5)]
+        said = peer.h2.data_to_send()
+        told = peer.connection.feed(said, 0.0, lambda count: count >= 2)
+        assert [event.stream for event in told] == streams[:2]
+        assert peer.connection.has_more
+        assert peer.connection.held_bytes > len(said) // 2
+        assert [event.stream for event in peer.connection.feed(b"", 0.0)] == streams[2:]
+        assert not peer.connection.has_more
+
 
 class TestWindows:
     def test_no_more_is_sent_than_the_client_has_room_for(self):
@@ -503,6 +561,16 @@ class TestHarmless:
             assert peer.answers[stream].status == "0"
 
 
+def test_of_values_that_one_frame_repeats_the_last_counts():
+    peer = Peer(echo=False)
+    stream = peer.call(b"x")
+    peer.exchange()
+    peer.raw(spelled(4, 0, 0, b"".join(b"\x00\x04" + value.to_bytes(4, "big") for value in (9, 2**31, 20))))
+    peer.connection.answer(stream, bytes(100))
+    assert not peer.goaways
+    assert sum(len(one.data) for one in parsed(peer.connection.pending_bytes()) if isinstance(one, DataFrame)) == 20
+
+
 class TestBounds:
     def test_more_calls_than_there_is_room_for_are_refused_and_may_be_tried_again(self):
         peer = Peer(SMALL, echo=False)
@@ -633,6 +701,18 @@ def test_a_block_is_forgotten_when_trailers_add_to_the_table():
     decoder, _ = decoder_that_knows()
     decoder.fields(b"\x40\x01a\x01b")
     assert decoder._known == {}
+
+
+@pytest.mark.parametrize(("times", "is_taken"), [(2, True), (3, False), (16_000, False)])
+@pytest.mark.parametrize("resize", [b"\x20", b"\x3e", b"\x3f\xe1\x1f"])
+def test_a_block_resizes_the_table_twice_at_most(resize: bytes, times: int, is_taken: bool):
+    """RFC 7541 §4.2. Each cost two microseconds, and 16,000 fit into a block."""
+    encoded = resize * times + block()
+    if is_taken:
+        assert not Decoder(1 << 14).head(encoded).is_malformed
+    else:
+        with pytest.raises(BadConnectionError, match="more than twice"):
+            Decoder(1 << 14).head(encoded)
 
 
 def test_long_blocks_are_not_kept():

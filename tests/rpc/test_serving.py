@@ -9,10 +9,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import grpc
 import pytest
+import uvloop
 
 from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.accepting import Bounds as Accepting
@@ -400,6 +402,88 @@ class TestStrangers:
                 assert await one.unary_unary(U)(b"x") == b"x", "who is served stays"
             for _, writer in silent:
                 writer.close()
+
+    async def test_one_who_has_much_to_be_read_is_read_in_turns(self, service: Service):
+        """Between two turns another is answered: what one sends at once is not worked on at once."""
+        order: list[bytes] = []
+        methods = {U: Unary(lambda message, _: order.append(message) or sleep(0.001) or message)}
+        async with listening(methods) as (_, address):
+            pairs = [await greeted(address, source) for source in ("127.0.0.2", "127.0.0.3")]
+            for count, (_, writer) in zip((200, 1), pairs, strict=True):
+                calls = range(1, 2 * count, 2)
+                body = spelled(0, 1, 0, prefixed(b"%d" % count))
+                writer.write(
+                    b"".join(
+                        headers(n, block(U)).serialize() + body[:5] + n.to_bytes(4, "big") + body[9:] for n in calls
+                    )
+                )
+            await until(lambda: len(order) == 201, 60)
+            assert order.index(b"1") < 60, "of 200"
+            for _, writer in pairs:
+                writer.close()
+
+    async def test_a_mistake_of_ours_ends_its_own_connection_alone(
+        self, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        feed = Connection.feed
+
+        def fails(self: Connection, data: bytes, *given: Any) -> Any:
+            assert b"fails" not in data
+            return feed(self, data, *given)
+
+        monkeypatch.setattr(Connection, "feed", fails)
+        async with listening(service.methods()) as (_, address), channel(address) as one:
+            assert await one.unary_unary(U)(b"x") == b"x"
+            reader, writer = await greeted(address)
+            writer.write(b"fails")
+            assert await one.unary_unary(U)(b"y") == b"y"
+            await ends(reader)
+            writer.close()
+        assert "Server._work" in caplog.text
+        caplog.clear()
+
+    async def test_what_all_connections_hold_together_is_bounded_and_whose_is_most_is_closed(self, service: Service):
+        async with listening(service.methods(), held_bytes=300_000) as (server, address), channel(address) as one:
+            assert await one.unary_unary(U)(b"x") == b"x"
+            half = headers(1, block(U)).serialize() + b"".join(
+                spelled(0, 0, 1, part) for part in (prefixed(bytes(99_999))[:16_000], *[bytes(12_000)] * 6)
+            )
+            pairs = [await greeted(address, source) for source in ("127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.2")]
+            for _, writer in pairs:
+                writer.write(half)
+                await writer.drain()
+            await until(lambda: len(server._links) == 4)
+            assert await one.unary_unary(U)(b"y") == b"y"
+            assert not pairs[1][0].at_eof(), "it holds less"
+            for _, writer in pairs:
+                writer.close()
+
+    async def test_who_ends_its_half_of_a_connection_has_what_it_asked_for(self, service: Service):
+        async with listening(service.methods()) as (_, address):
+            reader, writer = await connected(address)
+            writer.write(FIRST + headers(1, block(U)).serialize() + spelled(0, 1, 1, prefixed(b"asked")))
+            writer.write_eof()
+            assert prefixed(b"asked") in await ends(reader)
+            writer.close()
+
+
+def test_a_deadline_that_has_passed_when_it_comes_ends_its_call_alone(service: Service):
+    """On uvloop, as the gate: what is due at once is no timer there, and has no time."""
+
+    async def main() -> None:
+        async with listening(service.methods()) as (_, address):
+            reader, writer = await greeted(address)
+            late = [headers(n, block(HELD, grpc_timeout="1n")).serialize() for n in (1, 3)]
+            for head in late:
+                writer.write(head)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            writer.write(headers(5, block(U)).serialize() + spelled(0, 1, 5, prefixed(b"asked")))
+            async with asyncio.timeout(30):
+                assert prefixed(b"asked") in await reader.readuntil(prefixed(b"asked"))
+            writer.close()
+
+    uvloop.run(main())
 
 
 async def test_nothing_is_kept_of_connections_that_have_ended(service: Service):

@@ -12,7 +12,7 @@ from extauthz.inputs.settlement.answers import Fate, event
 from extauthz.serve.rpc import accepting
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.heads import Methods
-from extauthz.serve.rpc.link import ACCEPTED, Server
+from extauthz.serve.rpc.link import ACCEPTED, HELD_BYTES, Server
 from extauthz.serve.servers.access_log import AccessLogs
 
 
@@ -22,10 +22,11 @@ async def listening(
     bounds: Bounds | None = None,
     tls: ssl.SSLContext | None = None,
     accepted: accepting.Bounds = ACCEPTED,
+    held_bytes: int = HELD_BYTES,
 ) -> AsyncIterator[tuple[Server, str]]:
     """The server and its address."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = Server(methods, [bound], tls, bounds, accepted)
+    server = Server(methods, [bound], tls, bounds, accepted, held_bytes)
     await server.start()
     try:
         yield server, f"127.0.0.1:{bound.getsockname()[1]}"

@@ -78,6 +78,8 @@ class Link(asyncio.Protocol, Place):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._flushing: asyncio.Handle | None = None
         self._expiring: asyncio.TimerHandle | None = None
+        self._expires_s = 0.0
+        """When that is due. uvloop cannot say, where it is at once."""
         self._is_leaving = False
 
     # Of the transport.
@@ -320,9 +322,10 @@ class Link(asyncio.Protocol, Place):
 
     def _watch_deadlines(self) -> None:
         due_s = self._connection.deadline_s
-        if due_s is not None and (self._expiring is None or due_s < self._expiring.when()):
+        if due_s is not None and (self._expiring is None or due_s < self._expires_s):
             if self._expiring is not None:
                 self._expiring.cancel()
+            self._expires_s = due_s
             self._expiring = self._loop.call_at(due_s, self._expire)
 
     def _expire(self) -> None:
@@ -473,13 +476,19 @@ class Server:
     def _work(self) -> None:
         """One turn: of as many links as have little to say, or of one that has much."""
         until_s = monotonic() + TURN_S
-        while self._line and monotonic() < until_s:
-            link = self._line.next()
-            if link.work(until_s):
-                self._line.put(link.peer, link)
-        self._working = bool(self._line)
-        if self._working:
-            asyncio.get_running_loop().call_soon(self._work)
+        try:
+            while self._line and monotonic() < until_s:
+                link = self._line.next()
+                try:
+                    if link.work(until_s):
+                        self._line.put(link.peer, link)
+                except Exception:  # a mistake of ours is its own connection's; the loop tells it
+                    link.abort()
+                    raise
+        finally:
+            self._working = bool(self._line)
+            if self._working:
+                asyncio.get_running_loop().call_soon(self._work)
 
     def holds(self, link: Link, size: int) -> None:
         """See ``link.Owner``."""
