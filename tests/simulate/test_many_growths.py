@@ -70,8 +70,8 @@ async def growths(world: World, found: Counter[str]) -> None:
 
 
 def test_200_growths_a_second_of_two_quotas_end_in_time_though_watches_and_answers_are_late():
-    """Some 1,200 open writes are as many as the ledger takes of two quotas. Where each waited for a read of its own, there
-    were so many after six seconds, and then one growth of two was refused."""
+    """Some 1,200 open writes are as many as the ledger takes of two quotas. Where each waited for a read of its own,
+    there were so many after six seconds, and then one growth of two was refused."""
     world = World(replace(draw(1, 0, frozenset(), "store", 1), quotas=(), workloads=()))
     usual = {"max_intents_per_tree": Policy().max_intents_per_tree}
     world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, **usual))
