@@ -69,6 +69,7 @@ class Node:
         server, self._client, self._gate_ca = authority.issue("gate"), authority.issue("node"), authority.ca
         flags = {
             "kubeconfig": self.plane.kubeconfig,
+            "ledger": "memory",
             "on-unclean-start": "allow",
             "tls-cert": server.cert,
             "tls-key": server.key,
