@@ -125,7 +125,7 @@ def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
 
 @contextmanager
 def _gate(plane: Plane) -> Iterator[Gate]:
-    flags = [f"--kubeconfig={plane.kubeconfig}", "--window-s=1"]
+    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=memory", "--window-s=1"]
     with Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags) as gate:
         yield gate
 

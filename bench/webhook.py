@@ -268,7 +268,7 @@ def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
         asyncio.run(_fill(plane, most))
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
-        flags = [f"--kubeconfig={plane.kubeconfig}", f"--webhook=127.0.0.1:{port}"]
+        flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=memory", f"--webhook=127.0.0.1:{port}"]
         flags += [f"--webhook-cert={pair[0]}", "--allow-unknown=unclean-start"]
         stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
         empty = _serving(stack, [str(programs["allow"]), *pair])

@@ -133,7 +133,7 @@ class Gate:
             lambda: f"d{next(ids)}",
             wall=loop.time,
         )
-        first = replace(settings(100.0, "memory", "webhook"), on_unclean_start="allow")
+        first = replace(settings(100.0, "memory", "webhook"), allow_unknown=("unclean-start",))
         self._assembly = Assembly(first, around)
         self._connection = SimulatedConnection(self.server, Link(Random(1)), loop)
         self.checks: Checks | None = None

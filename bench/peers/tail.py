@@ -40,16 +40,12 @@ CONFLICTS = 'extauthz_ledger_writes_total{result="conflict"}'
 def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     """The rows: p99 and p99.9, against the median."""
     say(f"starting a gate behind Envoy: {RATE} writes a second of {CLIENTS} clients, for {size.seconds:g} s")
-    workloads = plane.folder / "crowd.json"
-    workloads.write_text(json.dumps(_workloads(size)))
     file = plane.folder / "took.txt"
     with ExitStack() as stack:
         gate = stack.enter_context(started(plane, "tail", serve(file)))
         url = behind_envoy(plane, gate, stack)
         token = service_account(plane, namespace_of(0, size), "grower", "cluster-admin")
-        options = {"scale": url, "api": plane.url, "ca": plane.ca, "token": token, "workloads": workloads}
-        options |= {"clients": CLIENTS, "rate": RATE, "seconds": size.seconds}
-        command = [str(programs / "grow"), *(f"-{name}={value}" for name, value in options.items())]
+        command = growing(plane, size, programs, url, token)
         begin_s, conflicts = time.monotonic(), gate.metric(CONFLICTS)
         found, changes = asyncio.run(_disturbed(plane, size, command))
         end_s, conflicts = time.monotonic(), gate.metric(CONFLICTS) - conflicts
@@ -63,6 +59,15 @@ def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]
         say(f"the first that failed: {found['why']}")
     rate = len(found["scaled"]) / seconds
     return rows(took_ms, f"tail, {rate:.0f} growth writes a second", judged=rate >= ENOUGH * RATE)
+
+
+def growing(plane: Plane, size: Size, programs: Path, url: str, token: str) -> list[str]:
+    """The command of a client that writes counts at a steady pace, through ``url``."""
+    workloads = plane.folder / "crowd.json"
+    workloads.write_text(json.dumps(_workloads(size)))
+    options = {"scale": url, "api": plane.url, "ca": plane.ca, "token": token, "workloads": workloads}
+    options |= {"clients": CLIENTS, "rate": RATE, "seconds": size.seconds}
+    return [str(programs / "grow"), *(f"-{name}={value}" for name, value in options.items())]
 
 
 def decisions(text: str) -> Iterator[tuple[float, float]]:

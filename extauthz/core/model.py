@@ -418,6 +418,8 @@ class Place(NamedTuple):
     """Asked for."""
     rank: int
     """As a policy gives it (``GrowthPolicy.rank``)."""
+    of_count: bool = True
+    """It waits for a count alone, and not for a template too."""
 
 
 class Turn(NamedTuple):
@@ -512,6 +514,8 @@ class Decision(NamedTuple):
     evidence: Evidence = NO_EVIDENCE
     todo: Todo | None = None
     """``None``: it is done."""
+    of_count: bool = False
+    """It is about a count alone, and not about a template too."""
 
     @property
     def refusal(self) -> Refusal | None:

@@ -184,6 +184,7 @@ def entrances(plane: Plane, objects: Mapping[str, Tree]) -> Iterator[Entrances]:
         f"--kubeconfig={plane.kubeconfig}",
         f"--webhook=127.0.0.1:{port}",
         *pair,
+        "--ledger=memory",
         "--window-s=2",
         "--allow-unknown=unknown-footprint",
     ]

@@ -107,7 +107,7 @@ def running_gate(mesh: Mesh, pods: int, *flags: str) -> Iterator[Gate]:
     api.create(
         {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
     )
-    options = [f"--kubeconfig={mesh.plane.kubeconfig}", "--on-unclean-start=allow", *flags]
+    options = [f"--kubeconfig={mesh.plane.kubeconfig}", "--allow-unknown=unclean-start", *flags]
     with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:
         yield gate
 

@@ -45,7 +45,7 @@ def gate(plane: Plane, tmp_path: Path) -> Iterator[Gate]:
     plane.api.create(deployment("web", 2, NAME))
     plane.api.create(HPA)
     plane.api.create(QUOTA)
-    flags = [f"--kubeconfig={plane.kubeconfig}", "--allow-unknown=unclean-start"]
+    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=memory", "--allow-unknown=unclean-start"]
     with Gate("kubernetes", "kubernetes", tmp_path / "gate.log", flags) as made:
         yield made
     plane.api.delete("WorkspaceQuota", NAME)

@@ -69,7 +69,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         plane.api.create(QUOTA)
         live = ("--quotas", "kubernetes", "--state", "kubernetes", "--kubeconfig", str(plane.kubeconfig))
         flags = ("--webhook", "127.0.0.1:0", "--webhook-cert", str(pair.cert))
-        with Running(folder, *live, *flags, "--allow-unknown", "unclean-start") as gate:
+        with Running(folder, *live, *flags, "--ledger=memory", "--allow-unknown=unclean-start") as gate:
             address = gate.events("serving")[-1]["webhook"]
             options = WebhookOptions(url=f"https://{address}", ca=authority.ca.read_bytes())
             plane.api.create(webhook.configuration(options))

@@ -42,7 +42,7 @@ class World:
         self.api, self.kubectl = plane.api, plane.kubectl
         self._socket = folder / "gate.sock"
         self._kubeconfig = folder / "gate.kubeconfig"
-        options = {"kubeconfig": self._kubeconfig, "window-s": WINDOW_S, "on-unclean-start": "allow"}
+        options = {"kubeconfig": self._kubeconfig, "window-s": WINDOW_S, "allow-unknown": "unclean-start"}
         flags = [f"--{name}={value}" for name, value in options.items()]
         self.gate = Gate(
             "kubernetes", "kubernetes", folder / "gate.log", [*flags, *gate_options], grpc=f"unix:{self._socket}"

@@ -69,7 +69,8 @@ class Node:
         server, self._client, self._gate_ca = authority.issue("gate"), authority.issue("node"), authority.ca
         flags = {
             "kubeconfig": self.plane.kubeconfig,
-            "on-unclean-start": "allow",
+            "ledger": "memory",
+            "allow-unknown": "unclean-start",
             "tls-cert": server.cert,
             "tls-client-ca": authority.ca,
         }

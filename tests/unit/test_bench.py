@@ -18,7 +18,7 @@ from bench import cluster, events, inputs, pythons, report, requests, sharing
 from bench.check import METHOD, message
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
-from bench.peers import building, machine, policy, rounds, tail, timed
+from bench.peers import building, machine, pace, policy, rounds, tail, timed
 from bench.peers.authorizers import answer_itself, spelled, started
 from bench.population import Population
 from extauthz.core.model import Decision, Verdict
@@ -271,6 +271,12 @@ def test_the_tail_is_judged_only_where_the_pace_was_kept():
     assert (p99.ratio, p99.missed, worst.goal, told.goal) == (12.0, True, None, None)
 
 
+@pytest.mark.parametrize(("refused", "missed"), [(0, False), (1, True)])
+def test_a_pace_is_missed_if_one_growth_found_the_ledger_full(refused: int, missed: bool):
+    (row,) = pace.rows(12_000, refused, 60.0)
+    assert row.missed is missed
+
+
 @pytest.fixture
 def programs(request: pytest.FixtureRequest) -> Path:
     """Built where they are required (``EXTAUTHZ_REQUIRE=peers``)."""
@@ -311,6 +317,7 @@ def test_a_quick_run_tells_every_row(request: pytest.FixtureRequest, tmp_path: P
         "growth by 1, the gate as a webhook against no quota: processor time",
         "tail, ",
         "ready on 100 Deployments with their pods, against listing them",
+        "pace, ",
     ):
         assert f"| {row}" in table, f"no row {row!r}"
-    assert table.count("others used") == 3
+    assert table.count("others used") == 4

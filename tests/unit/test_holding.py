@@ -18,11 +18,13 @@ FILES = {"quotas": "q.yaml", "state": "s.json"}
 @pytest.mark.parametrize(
     ("given", "shares", "holds"),
     [
-        pytest.param(CLUSTER, True, False, id="on-a-cluster-gates-share-a-ledger-unless-told-otherwise"),
-        pytest.param({**CLUSTER, "ledger": "kubernetes"}, True, False, id="a-shared-ledger-knows-what-was-allowed"),
+        pytest.param(CLUSTER, True, False, id="on-a-cluster-gates-share-a-ledger"),
+        pytest.param({**CLUSTER, "ledger": "kubernetes"}, True, False, id="a-shared-ledger-knows"),
         pytest.param({**CLUSTER, "ledger": "memory"}, False, True, id="memory-has-forgotten-it"),
         pytest.param({**CLUSTER, "quotas": "q.yaml"}, False, True, id="so-has-the-memory-beside-quotas-of-files"),
-        pytest.param({**CLUSTER, "ledger": "memory", "allow_unknown": "unclean-start"}, False, False, id="a-first-start"),
+        pytest.param(
+            {**CLUSTER, "ledger": "memory", "allow_unknown": "unclean-start"}, False, False, id="a-first-start"
+        ),
         pytest.param(FILES, False, False, id="a-state-file-is-trusted"),
     ],
 )

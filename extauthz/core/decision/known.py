@@ -168,6 +168,7 @@ class Case(NamedTuple):
             None,
             evidence,
             todo,
+            self.pending_write.counts_alone,
         )
 
 

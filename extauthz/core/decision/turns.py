@@ -76,7 +76,7 @@ def answered(turns: Turns, decision: Decision, now_s: float) -> None:
     before, asked = decision.replicas_before, decision.replicas
     is_less = asked == 0 or (asked is not None and before is not None and asked < before)
     if evidence.never_fits or (decision.verdict is Verdict.ALLOW and (evidence.grows or is_less)):
-        turns.leave(ref)
+        turns.leave(ref, by_count=decision.of_count)
 
 
 def holding(asked: Case, proposal: Proposal, rank: int) -> list[QuotaNode]:
@@ -111,7 +111,7 @@ def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterab
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0
     children, replicas = child_names(step.after.envelope_in, tree), asked.pending_write.replicas or 0
-    return Place(tree, children, needs, at_zero, replicas, rank)
+    return Place(tree, children, needs, at_zero, replicas, rank, asked.pending_write.counts_alone)
 
 
 def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:

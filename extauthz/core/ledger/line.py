@@ -7,7 +7,8 @@ from those that come after it in the order, whether they stand in the line or no
 nobody, and no two can hold each other.
 
 Three things end a place: a grant, or a write that asks for less; silence for two of its client's intervals; and that
-the workload is gone. Who was first for ``turnSeconds`` goes to the end. Whoever was asked nothing keeps no place: only
+the workload is gone. A count ends only a place that waits for a count: who waits for a dearer template is not served by
+it. Who was first for ``turnSeconds`` goes to the end. Whoever was asked nothing keeps no place: only
 answered writes come here.
 
 Where gates share a ledger, each has the lines of all. A gate knows of its own clients how often they ask, so it judges
@@ -66,7 +67,8 @@ class Waiter:
     laps: int = 0
     """How often it went to the end."""
     rank: int = 0
-    """As of its ``Place``."""
+    """As of its ``Place``. So is the next one."""
+    of_count: bool = True
     is_here: bool = False
     """It asks this gate."""
     counted_ms: int = 0
@@ -90,9 +92,9 @@ class Waiter:
             self.counted_ms = now_ms
         self.is_here, self.asked_ms = True, now_ms
         needs = {**self.needs, **place.needs}
-        asked = place.children, place.at_zero, place.replicas, needs, place.rank
-        if asked != (self.children, self.at_zero, self.replicas, self.needs, self.rank):
-            self.children, self.at_zero, self.replicas, self.needs, self.rank = asked
+        asked = place.children, place.at_zero, place.replicas, needs, place.rank, place.of_count
+        if asked != (self.children, self.at_zero, self.replicas, self.needs, self.rank, self.of_count):
+            self.children, self.at_zero, self.replicas, self.needs, self.rank, self.of_count = asked
             self.news += 1
 
     def is_silent(self, now_ms: int) -> bool:
@@ -299,21 +301,23 @@ class Turns:
         in_child = [sum(name in one.children for one in line.waiters.values()) for name in place.children]
         return max(in_child, default=0) >= MAX_IN_CHILD
 
-    def leave(self, ref: WorkloadRef) -> None:
-        """It was granted what it asked for, or wants no more."""
+    def leave(self, ref: WorkloadRef, *, by_count: bool = False) -> None:
+        """It was granted what it asked for, or wants no more. ``by_count``: a count alone says so, and no object."""
         for tree, line in self.lines.items():
-            if line.waiters.pop(ref, None) is None:
+            there = line.waiters.get(ref)
+            if there is None or (by_count and not there.of_count):
                 continue
+            del line.waiters[ref]
             key = _key(tree, ref)
             if key in self._said or key in self._sent:
                 self._left.add(key)
                 self.has_news = True
             line.changed()
 
-    def granted(self, ref: WorkloadRef, replicas: int) -> None:
-        """Another gate has granted a count."""
+    def granted(self, ref: WorkloadRef, replicas: int, *, by_count: bool = True) -> None:
+        """Another gate has granted a count, alone or with an object."""
         if any((one := line.waiters.get(ref)) and replicas >= one.replicas for line in self.lines.values()):
-            self.leave(ref)
+            self.leave(ref, by_count=by_count)
 
     def tick(self, now_s: float) -> None:
         """Let time pass: who is gone or silent leaves, and who was first for too long goes to the end."""
@@ -450,7 +454,7 @@ def _learn(line: Line, told: Waiter) -> None:
         one.since_ms = min(one.since_ms, told.since_ms) if one.news > one.told else told.since_ms
     if one.news <= one.told:
         one.children, one.at_zero, one.replicas = told.children, told.at_zero, told.replicas
-        one.needs, one.rank = told.needs, told.rank
+        one.needs, one.rank, one.of_count = told.needs, told.rank, told.of_count
 
 
 def _key(tree: str, ref: WorkloadRef) -> str:
@@ -460,7 +464,7 @@ def _key(tree: str, ref: WorkloadRef) -> str:
 def _text(one: Waiter) -> str:
     fields = [
         one.children, one.at_zero, one.replicas, one.needs, one.since_ms, one.asked_ms, one.laps, round(one.interval_s),
-        one.rank,
+        one.rank, *([] if one.of_count else [False]),
     ]  # fmt: skip
     return json.dumps(fields, separators=(",", ":"))
 
@@ -469,7 +473,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
     """The tree and the place of a text. Raises ValueError."""
     try:
         tree, group, resource, namespace, name = key.split("/")
-        children, at_zero, replicas, needs, since_ms, asked_ms, laps, interval_s, rank = json.loads(text)
+        children, at_zero, replicas, needs, since_ms, asked_ms, laps, interval_s, rank, *more = json.loads(text)
         one = Waiter(
             WorkloadRef(group, resource, namespace, name),
             tuple(map(str, children)),
@@ -480,6 +484,7 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
             int(asked_ms),
             int(laps),
             int(rank),
+            of_count=not more or bool(more[0]),
             interval_s=float(interval_s),
             said_ms=int(asked_ms),
         )

@@ -225,7 +225,7 @@ class Replica:
         else:
             self._ledger.adopt(ref, told)
             if told.replicas is not None and self._ledger.turns.lines:
-                self._ledger.turns.granted(ref, told.replicas)
+                self._ledger.turns.granted(ref, told.replicas, by_count=told.counts_alone)
         self._set_line(told.id, self._line(ref, told)._replace(text=text))
 
     def abandon(self, pending_id: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import NO_PRECONDITION, Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, snapshot, workload
 from tests.unit.asking import adopt, told
@@ -526,6 +526,19 @@ def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
     assert ask(scale("a", 3)).verdict is Verdict.ALLOW
     assert ask.gate.ledger.pending.consistent_read(135.0) == 3
     assert (ask.gate.ledger.pending.of_tree("acme"), ask.gate.ledger.pending.of_tree("other")) == (0, 0)
+
+
+def test_less_is_never_refused_for_want_of_room_and_stands_in_one_count_a_workload():
+    """As high as what is observed: a higher one that was allowed before may land after a lower one."""
+    ask = asker(workload("web", 5), workload("api", 1), hard={"requests.cpu": "20"}, policy=Policy(max_intents=1))
+    ask(scale("api", 2))
+    answers = [ask(scale("web", 4)), ask(put_scale("web", 3, "9")), ask(scale("web", 5))]
+    assert {one.verdict for one in answers} == {Verdict.ALLOW}
+    assert {one.pending_write for one in answers} == {answers[0].id}
+    (pin,) = [one for ref, one in ask.gate.ledger.pending if ref.name == "web"]
+    assert (pin.replicas, pin.precondition, pin.renewed) == (5, NO_PRECONDITION, 2)
+    assert ask(scale("web", 6)).reason == "too-many-intents"
+    assert ask.gate.ledger.drift() == {}
 
 
 def test_writes_of_a_source_that_another_gate_allowed_count_too():

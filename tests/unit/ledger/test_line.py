@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import ANY
 
@@ -11,11 +13,11 @@ from hypothesis import strategies as st
 
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.line import MAX_IN_ALL, MAX_IN_CHILD, MAX_IN_TREE
-from extauthz.core.model import Lower, Place, Refusal, Requester, Turn, Verdict
+from extauthz.core.model import Lower, Place, Refusal, Request, Requester, Turn, Verdict
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import create, gate, put_scale, quota, scale, workload
+from extauthz.testing import create, gate, path, put_scale, quota, scale, workload
 from tests.unit.ledger.houses import GPU, NANO, House, Ranked, child, full, root
 
 
@@ -750,6 +752,45 @@ def test_what_another_gate_has_granted_leaves(replicas: int, line: list[str]):
     house.gate.ledger.turns.granted(House.ref("b"), replicas)
     house.gate.ledger.turns.granted(House.ref("c"), 9)
     assert house.line() == line
+
+
+def dearer(house: House, gpus: int) -> None:
+    """An object of b with two replicas, of so many GPUs each, is put to it and answered."""
+    made = workload("b", 2, {"nvidia.com/gpu": str(gpus)}, namespace="b")
+    asked = Request("PUT", path("b", namespace="b"), {"content-type": "application/json"}, json.dumps(made).encode())
+    house.gate.answered(house.ask(asked), house.ask.now_s)
+
+
+@pytest.mark.parametrize(
+    ("ends", "line"),
+    [
+        pytest.param(lambda house: house.wants("b", 2), ["b"], id="a-count-is-granted"),
+        pytest.param(lambda house: house.wants("b", 0), ["b"], id="a-count-asks-for-less"),
+        pytest.param(lambda house: house.wants("b", 200), ["b"], id="a-count-never-fits"),
+        pytest.param(
+            lambda house: house.gate.ledger.turns.granted(house.ref("b"), 2), ["b"], id="another-gate-grants-it"
+        ),
+        pytest.param(
+            lambda house: house.gate.ledger.turns.granted(house.ref("b"), 2, by_count=False), [], id="with-an-object"
+        ),
+        pytest.param(lambda house: dearer(house, 2), [], id="the-object-is-granted"),
+    ],
+)
+def test_a_count_ends_only_a_place_that_waits_for_a_count(ends: Callable[[House], object], line: list[str]):
+    house = full()
+    dearer(house, 4)
+    assert house.line() == ["b"], "it waits for a dearer template"
+    house.has("c", 1)
+    ends(house)
+    assert house.line() == line
+
+
+def test_other_gates_know_what_a_place_waits_for():
+    house, other = full(), full()
+    dearer(house, 4)
+    told(house, other)
+    other.gate.ledger.turns.granted(other.ref("b"), 2)
+    assert other.line() == ["b"]
 
 
 def news(house: House) -> bool:
