@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
+from extauthz import testing as builders
 from extauthz.core.model import Tree, Verdict
 from tests.simulate.test_custom_resources import OTHER, WEB, House, run
 from tests.worlds import objects, reviews
@@ -28,7 +30,11 @@ async def asked(house: House, tree: Tree, method: str = "POST") -> Verdict:
     path = f"/apis/{group}/namespaces/shop/{tree['kind'].lower()}s"
     path += f"/{place['name']}" if method == "PUT" else ""
     prepared = house.world.server.prepare(method, path, tree)
-    question = Question(reviews.review(prepared, "u1", dry=False), Promise(OTHER, 0, None), 0, False, "u1")
+    body = reviews.review(prepared, "u1", dry=False)
+    if tree["kind"] == "Job":
+        resource = {"group": "batch", "version": "v1", "resource": "jobs"}
+        body = json.dumps(builders.admission(tree, resource=resource, uid="u1")).encode()
+    question = Question(body, Promise(OTHER, 0, None), 0, False, "u1")
     answer, _ = await house.member.begin(house.member.answer(question))
     return answer.verdict
 
