@@ -204,11 +204,6 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         lambda: replaced(envelope, ordinals=lambda count, templates: count),
         SHIFTS,
     ),
-    "pods-of-the-old-range-forgotten": (
-        "never over",
-        lambda: replaced(Pods, outside=lambda self, ref, stateful_set: 0),
-        SHIFTS,
-    ),
     "price-from-old-news": (
         "at rest it counts what there is",
         lambda: replaced(PodPrices, price=_no_last_price),
