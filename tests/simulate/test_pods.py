@@ -19,7 +19,7 @@ from extauthz.core.kinds import PODS
 from extauthz.core.ledger import accounts, envelope, ownership
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.objects import workloads
+from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
 from extauthz.inputs.cluster.live import Revisions
 from extauthz.inputs.cluster.scaled import PodPrices
@@ -183,6 +183,11 @@ def _forgetting_pods(*args: Any) -> Any:
 _charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
+SHIFTS: dict[str, Any] = {
+    "words": ("sts",),
+    "often": {"shift": 10.0, "scale": 10.0, "apply": 0.0, "undo": 0.0, "resize": 0.0, "partition": 0.0},
+}
+
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
     "old-template-forgotten": (
         "never over",
@@ -193,6 +198,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "never over",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
         {"words": ("sts",), "often": {"apply": 1.0, "partition": 8.0, "scale": 20.0, "resize": 0.0, "orphan": 0.0}},
+    ),
+    "old-range-forgotten": (
+        "never over",
+        lambda: replaced(envelope, ordinals=lambda count, templates: count),
+        SHIFTS,
     ),
     "price-from-old-news": (
         "at rest it counts what there is",
@@ -214,7 +224,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     ),
     "pods-of-jobs-forgotten": (
         "never over",
-        lambda: replaced(workloads, pods=lambda root: 0),
+        lambda: replaced(jobs, pods=lambda root: 0),
         KINDS["jobs"],
     ),
     "claim-template-counts-once": ("never over", _claims_once, KINDS["claims-of-devices"]),

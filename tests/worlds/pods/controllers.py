@@ -268,7 +268,7 @@ class Controllers:
         current = tree["status"].get("currentRevision", name)
         pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
         done = all(_revision(one) == name and _runs(one) for one in pods.values())
-        if done and len(pods) == tree["spec"]["replicas"]:
+        if done and pods.keys() == {*objects.ordinals(tree)}:
             current = name
         now = objects.with_status(tree, **status, currentRevision=current, replicas=len(pods))
         self._put(STATEFUL_SET, now)
@@ -276,26 +276,26 @@ class Controllers:
 
     def _ordinals(self, key: Key, tree: Tree, pods: Mapping[int, Tree]) -> None:
         """Create what is missing, delete what is too much, then replace what is old, the highest first."""
-        replicas, parallel = tree["spec"]["replicas"], tree["spec"].get("podManagementPolicy") == "Parallel"
+        parallel, wanted = tree["spec"].get("podManagementPolicy") == "Parallel", objects.ordinals(tree)
         current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
-        partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0)
+        partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0) + wanted.start
         stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
-        for ordinal in range(replicas):
+        for ordinal in wanted:
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
             if ordinal not in pods:
-                revision = current if ordinal < max(partition, stay) else update
+                revision = current if ordinal < max(partition, wanted.start + stay) else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
             elif not parallel and not _runs(pods[ordinal]):
                 return
-        if any(ordinal not in pods for ordinal in range(replicas)):
+        if any(ordinal not in pods for ordinal in wanted):
             return
         for ordinal in sorted(pods, reverse=True):
-            if ordinal >= replicas or (ordinal >= partition and _revision(pods[ordinal]) != update):
+            if ordinal not in wanted or (ordinal >= partition and _revision(pods[ordinal]) != update):
                 self._delete(POD, _key(pods[ordinal]))
                 return
             if ordinal >= partition and not _runs(pods[ordinal]):

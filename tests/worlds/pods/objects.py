@@ -122,6 +122,12 @@ def variant(kind: Kind, *, parallel: bool) -> dict[str, Any]:
     return {"completions": COMPLETIONS} if parallel and kind is JOB else {}
 
 
+def ordinals(tree: Tree) -> range:
+    """Those of the pods that a StatefulSet asks for."""
+    start = tree["spec"].get("ordinals", {}).get("start", 0)
+    return range(start, start + tree["spec"]["replicas"])
+
+
 def partitioned(at: int) -> Tree:
     """The ``updateStrategy`` of a StatefulSet: pods below an ordinal stay as they are."""
     return {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}

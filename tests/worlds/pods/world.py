@@ -406,6 +406,11 @@ def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random)
     world.spawn(world.write(STATEFUL_SET, key, change, how, random))
 
 
+def _shifted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    change: Change = lambda held: held and objects.with_spec(held, ordinals={"start": how["start"]})  # noqa: E731
+    world.spawn(world.write(STATEFUL_SET, key, change, how, random))
+
+
 def _pod_of(world: World, key: Key, number: int) -> Tree | None:
     pods = [
         one
@@ -563,6 +568,7 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "apply": _applied,
     "undo": _undone,
     "partition": _partitioned,
+    "shift": _shifted,
     "resize": _resized,
     "delete": _deleted,
     "orphan": _orphaned,
