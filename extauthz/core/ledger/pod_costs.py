@@ -283,17 +283,6 @@ class NamespaceCosts:
         self.unknown = True
         return {}
 
-    def of_each(self, count: int, template: Template | None) -> Amounts | None:
-        """The cost of each of so many pods. Of none it may be unknown (``None``): zero times that is nothing."""
-        if count:
-            return self.one(template)
-        before, self.unknown = self.unknown, False
-        each: Amounts | None = self.one(template)
-        if self.unknown:
-            each = None
-        self.unknown = before
-        return each
-
     def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``)."""
         if template is not None:
