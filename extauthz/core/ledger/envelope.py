@@ -91,8 +91,6 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
     groups = _pods((entry, *_children(entry)))
     if count > observed.replicas or sum(seen.replicas for _, seen in groups) > observed.replicas:
         return False
-    if groups and stems(entry.ref, observed):
-        return False  # its template's cost has claims, which its pods' have not
     is_equal = all(costs.one(seen.template) is each and not group.claims for group, seen in groups)
     return is_equal and not costs.unknown
 

@@ -100,9 +100,10 @@ class Observations:
         """Pods that an object has made, or that what it has made has; of those that are alike one. Where it has none
         that is known to be its own, those of owners that are not known: an operator may make them through objects that
         do not count."""
-        pods = [(one, *self._ownership.origin(namespace, one.owner)) for one in self.pods_in(namespace)]
-        own = [one for one, owner, is_known in pods if is_known and owner is not None and owner.uid == uid]
-        yield from own or [one for one, owner, is_known in pods if owner is not None and not is_known]
+        pods = [(one, one.owner) for one in self.pods_in(namespace) if one.owner is not None]
+        found = [(one, *self._ownership.origin(namespace, owner)) for one, owner in pods]
+        own = [one for one, owner, is_known in found if is_known and owner.uid == uid]
+        yield from own or [one for one, _, is_known in found if not is_known]
 
     def is_late(self, ref: WorkloadRef, version: str) -> bool:
         """Whether a state of a workload as of ``version`` is older than what is known of it."""

@@ -253,17 +253,15 @@ class Ownership:
         resource = self._custom.get(owner[:2])
         return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
 
-    def origin(self, namespace: str, owner: OwnerRef | None) -> tuple[OwnerRef | None, bool]:
+    def origin(self, namespace: str, owner: OwnerRef) -> tuple[OwnerRef, bool]:
         """The owner of the owner, and so on, of what names ``owner``; and whether that is known to be there."""
         for _ in range(_GENERATIONS):
-            kind = BY_NAME.get(owner[:2]) if owner is not None else None
-            resource = kind.key[1] if kind is not None else self._custom.get(owner[:2]) if owner is not None else None
-            if owner is None or resource is None:
-                return owner, False  # nobody's, or of a kind that does not count
-            entry = self._workloads.get(WorkloadRef(owner.group, resource, namespace, owner.name))
+            kind = BY_NAME.get(owner[:2])
+            key = kind.key if kind is not None else (owner.group, self._custom.get(owner[:2], ""))
+            entry = self._workloads.get(WorkloadRef(*key, namespace, owner.name))
             seen = entry.observed if entry is not None else None
             if seen is None or seen.uid != owner.uid:
-                return owner, False  # not seen yet, or another one of that name
+                return owner, False  # of a kind that does not count, not seen yet, or another one of that name
             if seen.owner is None:
                 return owner, True
             owner = seen.owner
