@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from extauthz import testing as builders
 from extauthz.core.model import Tree, Verdict
 from tests.worlds import objects, reviews
@@ -21,6 +23,7 @@ from tests.worlds.world import World
 
 TIN, WEB, OTHER = ("shop", "web-tin-0"), ("shop", "web-deploy-0"), ("shop", "job-deploy-1")
 PODS = "/api/v1/pods"
+PODS_RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
 POD_PATH = "/api/v1/namespaces/shop/pods"
 
 
@@ -70,9 +73,16 @@ class House:
     async def resize(self, pod: Tree, cpu: str) -> Verdict:
         """What the webhook says of a pod that is resized in place."""
         after = {**pod, "spec": {"containers": [container(cpu)]}}
-        resource = {"group": "", "version": "v1", "resource": "pods"}
-        asked = builders.admission(after, pod, resource=resource, subResource="resize")
-        question = Question(json.dumps(asked).encode(), Promise(OTHER, 0, None), 0, False, asked["request"]["uid"])
+        return await self.of_pod(builders.admission(after, pod, resource=PODS_RESOURCE, subResource="resize"))
+
+    async def comes(self, pod: Tree) -> Verdict:
+        """What it says of a pod that is about to be made."""
+        return await self.of_pod(
+            builders.admission(pod, pod, resource=PODS_RESOURCE, operation="CREATE", oldObject=None)
+        )
+
+    async def of_pod(self, review: Tree) -> Verdict:
+        question = Question(json.dumps(review).encode(), Promise(OTHER, 0, None), 0, False, review["request"]["uid"])
         answer, _ = await self.member.begin(self.member.answer(question))
         return answer.verdict
 
@@ -191,15 +201,24 @@ def test_a_pod_of_somebody_else_prices_no_custom_resource():
     run(6, story, tin(2, ""))
 
 
-def test_a_pod_of_its_own_that_is_dearer_is_weighed_as_the_price_of_all_replicas():
-    """A resize of one prices the next ones, and so all."""
+@pytest.mark.parametrize("how", ["resized", "made"])
+def test_a_pod_of_its_own_that_is_dearer_is_weighed_as_the_price_of_all_replicas(how: str):
+    """One prices the next ones, and so all."""
 
     async def story(house: House) -> None:
-        made = [house.make(below(there(house), pod(f"tin-{number}", "1"))) for number in range(3)]
+        made = [house.make(below(there(house), pod(f"tin-{number}", "1"))) for number in range(2)]
         await asyncio.sleep(5.0)
         assert house.charged == 3
-        assert await house.resize(made[0], "2") is Verdict.ALLOW
+
+        async def dearer(number: int, cpu: str) -> Verdict:
+            if how == "resized":
+                return await house.resize(made[number], cpu)
+            another = below(there(house), pod(f"tin-{cpu}", cpu))
+            another["metadata"]["uid"] = f"uid-{cpu}"
+            return await house.comes(another)
+
+        assert await dearer(0, "2") is Verdict.ALLOW
         assert house.charged == 6
-        assert await house.resize(made[1], "3") is Verdict.DENY
+        assert await dearer(1, "3") is Verdict.DENY
 
     run(6, story, tin(3, ""))

@@ -23,7 +23,6 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger import pending_writes as pending_record
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Ledger, Proposal
@@ -52,6 +51,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.quota.spec import Mode
+from extauthz.core.records import RecordError, dump, load
 
 MOVE_WAITS: Final = "move-waits"
 
@@ -82,7 +82,7 @@ class Gate(ClusterState):
     def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
         """Live pending writes as JSON-ready records. Times are seconds left: the next start has another clock."""
         return [
-            {**pending_record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
+            {**dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
             for ref, pending_write in self.ledger.pending
         ]
 
@@ -97,11 +97,11 @@ class Gate(ClusterState):
             left_s = one.get("left_s")
             try:
                 if not isinstance(left_s, int | float):
-                    raise pending_record.RecordError("left_s must be a number of seconds")
-                ref, pending_write = pending_record.load(one, now_s + left_s, now_s)
+                    raise RecordError("left_s must be a number of seconds")
+                ref, pending_write = load(one, now_s + left_s, now_s)
                 if self.ledger.pending.follows(pending_write.id):
-                    raise pending_record.RecordError(f"there is another pending write {pending_write.id}")
-            except pending_record.RecordError as error:
+                    raise RecordError(f"there is another pending write {pending_write.id}")
+            except RecordError as error:
                 raise HandoverError(f"pending write {number}: {error}") from error
             self.ledger.adopt(ref, pending_write)
 

@@ -51,14 +51,14 @@ class Charge(NamedTuple):
         """The highest cost for each key of this one and of a count of pods that cost ``per_pod``."""
         top, before, per_object, pod = self
         if pod is not None and pod is per_pod and isinstance(per_object, Shared):
-            return charge_of(replicas, pod, per_object) if replicas > top else self
+            return charge_of(replicas, pod, per_object) if replicas > top else self  # one product: nothing to compare
         higher = {
             key: amount
             for key, each in per_pod.items()
             if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
         }
         if not higher and replicas <= top:
-            return self
+            return self  # the same object, by which callers know that nothing grows
         return Charge(max(top, replicas), {**before, **higher}, per_object)
 
     def at_least(self, base: Charge, more: Amounts) -> Charge:
@@ -705,11 +705,11 @@ class Accounts:
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
                     if left < 0:
-                        return None
+                        return None  # what no count changes does not fit by itself
                     if each:
                         best = min(left // each, best) if best is not None else left // each
         if best is None or not self._keeps:
-            return best
+            return best  # the smallest over all keys and quotas; there are no guarantees to ask
         first = bisect_left(range(best + 1), True, key=lambda count: self._lends(step, per_pod, count, free))
         return first - 1 if first else None
 
@@ -727,7 +727,7 @@ class Accounts:
         """The highest count, of those up to ``most``, that takes nothing but what is kept for it; ``None``: no
         guarantee is about what these pods cost."""
         if not any(per_pod.get(key) for node in step.after.envelope_in for key in node.guaranteed):
-            return None
+            return None  # nobody is guaranteed what it takes
 
         def borrows(count: int) -> bool:
             beyond = kept_beyond(self._accounts, _growths(step, per_pod, count))

@@ -47,7 +47,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         used = charge(products, _per_object(entry, costs, pending=False))
         pod = _pod_of_each_count(entry, observed, products[0], costs) if counts_alone else None
     envelope = used
-    if observed is None or not counts_alone or pod_costs.charge_surge or entry.top_replicas() > observed.replicas:
+    is_settled = counts_alone and observed is not None and entry.top_replicas() == observed.replicas
+    if not is_settled or pod_costs.charge_surge:
         envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     nodes, may_leave = _places(entry, coverage, used_in)
     return Position(used, used_in, envelope, nodes, costs.unknown, pod, may_leave)
@@ -90,8 +91,6 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
     groups = _pods((entry, *_children(entry)))
     if count > observed.replicas or sum(seen.replicas for _, seen in groups) > observed.replicas:
         return False
-    if groups and stems(entry.ref, observed):
-        return False  # its template's cost has claims, which its pods' have not
     is_equal = all(costs.one(seen.template) is each and not group.claims for group, seen in groups)
     return is_equal and not costs.unknown
 

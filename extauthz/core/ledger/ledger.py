@@ -241,7 +241,7 @@ class Ledger:
         self.pending.add(entry, pending_write, after)
         self.usage.book(proposal.head, before, after)
         if proposal.joins is not None and proposal.joins.template is not None:
-            self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
+            self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

@@ -58,7 +58,7 @@ class Observations:
         self._resized: dict[WorkloadRef, str] = {}
         """Pods with resizes that pend, and the version of them that came."""
         self._came: dict[WorkloadRef, Observed] = {}
-        """Pods of somebody that were to come, and have."""
+        """Pods that pending writes were to create, and that have been seen since."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
         self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
@@ -77,7 +77,7 @@ class Observations:
             Whether it was taken.
         """
         if self.is_late(ref, observed.resource_version if observed is not None else version):
-            return False
+            return False  # the state only moves forward
         if observed is None and version:
             (self._gone_pods if ref[:2] == PODS else self._gone)[ref] = version
         self._take(ref, observed, version, is_next=is_next)
@@ -100,9 +100,10 @@ class Observations:
         """Pods that an object has made, or that what it has made has; of those that are alike one. Where it has none
         that is known to be its own, those of owners that are not known: an operator may make them through objects that
         do not count."""
-        pods = [(one, *self._ownership.origin(namespace, one.owner)) for one in self.pods_in(namespace)]
-        own = [one for one, owner, is_known in pods if is_known and owner is not None and owner.uid == uid]
-        yield from own or [one for one, owner, is_known in pods if owner is not None and not is_known]
+        pods = [(one, one.owner) for one in self.pods_in(namespace) if one.owner is not None]
+        found = [(one, *self._ownership.origin(namespace, owner)) for one, owner in pods]
+        own = [one for one, owner, is_known in found if is_known and owner.uid == uid]
+        yield from own or [one for one, _, is_known in found if not is_known]
 
     def is_late(self, ref: WorkloadRef, version: str) -> bool:
         """Whether a state of a workload as of ``version`` is older than what is known of it."""
@@ -111,7 +112,7 @@ class Observations:
         if held is not None:
             return is_newer(held.resource_version, version)
         if ref[:2] != PODS:
-            return is_newer(self._gone.get(ref, ""), version)
+            return is_newer(self._gone.get(ref, ""), version)  # from before its deletion
         return is_newer(self._pods.version(ref) or self._gone_pods.get(ref, ""), version)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
@@ -173,7 +174,7 @@ class Observations:
             through_pods: as ``Groups``.
         """
         if not self._ownership.know(group, kind, resource, through_pods=through_pods):
-            return
+            return  # what it has created is attributed already
         makers = {(group, kind), ("", "Pod")} if through_pods else {(group, kind)}
         for entry in list(self._workloads):
             owner = entry.observed.owner if entry.observed is not None else None
@@ -283,7 +284,7 @@ class Observations:
         entry = self._workloads.get(ref) or Entry(ref)
         before = entry.observed
         if before == observed:
-            return
+            return  # told twice, as by a list after a watch
         between = [] if is_next or observed is None else [*entry.stored_before(observed.resource_version)]
         if _differ_in_version_alone(before, observed) and not between:
             entry.observed = observed
@@ -310,7 +311,7 @@ class Observations:
         if self._usage.is_loading:
             self._place(entry, observed, between)
             self._ownership.forget_gone(entry)
-            return
+            return  # each object of a family would count all of it anew
         touched = self._ownership.touched(entry, observed)
         before = {one.ref: self._usage.position(one) for one in touched if one.head is None}
         self._place(entry, observed, between)
@@ -420,7 +421,7 @@ class Pods:
         elif not names:
             self._names.pop(ref.namespace, None)
         if before is after:
-            return
+            return  # of the same group as it was: nothing that counts has changed
         if before is not None:
             self._count(before, -1)
             self._number(ref, before, list.remove)

@@ -36,7 +36,7 @@ _POD: Final = ("", "Pod")
 _GENERATIONS: Final = 8
 """How many owners of owners are looked at. A pod of a custom resource's Deployment has three."""
 
-_MADE: Final = "pod-template-hash="
+_HASH: Final = "pod-template-hash="
 """The label that a Deployment's controller gives to what it makes, and by nobody else."""
 
 
@@ -59,7 +59,7 @@ class Ownership:
         """Stem to the live StatefulSets that name their claims so: two may, and the first by name has them."""
         self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
         """Claim of an ephemeral volume, or of devices, to the group of its pod, and which of its claims it is."""
-        self._left: dict[str, dict[WorkloadRef, Entry]] = {}
+        self._orphans: dict[str, dict[WorkloadRef, Entry]] = {}
         """By namespace: ReplicaSets that a Deployment has made and left."""
 
     def know(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> bool:
@@ -82,9 +82,9 @@ class Ownership:
         if entry.ref[:2] == CLAIMS:
             ones += self._to_come(entry.ref)
         elif entry.ref[:2] == PODS:
-            ones += [*self._takers_of_pods(entry.head), *self._takers_of_pods(named)]
-        elif _is_left(entry.ref, entry.observed) or _is_left(entry.ref, observed):
-            ones += self._takers(entry.ref.namespace, observed)
+            ones += [*self._adopters_of_pods(entry.head), *self._adopters_of_pods(named)]
+        elif _is_orphan(entry.ref, entry.observed) or _is_orphan(entry.ref, observed):
+            ones += self._adopters(entry.ref.namespace, observed)
         for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
             ones += self._children.get(stem, {}).values()
             ones += map(self._workloads.get, self._claimants.get(stem, ()))
@@ -107,11 +107,11 @@ class Ownership:
             for maker in self._to_come(entry.ref):
                 self.find_claims(maker)
         elif entry.ref[:2] == REPLICA_SETS:
-            self._set_left(entry)
+            self._note_orphan(entry)
         self.find_adoptable(entry)
 
     def find_adoptable(self, entry: Entry) -> None:
-        """Note of which templates a Deployment may take up ReplicaSets."""
+        """Note of which templates a Deployment may adopt ReplicaSets."""
         if entry.ref[:2] == DEPLOYMENTS:
             entry.adoptable = self.adoptable(entry.ref, entry.observed)
 
@@ -121,34 +121,35 @@ class Ownership:
             self.find_adoptable(entry)
 
     def adoptable(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
-        """Templates of ReplicaSets that a Deployment may take up: it selects them, they have pods, and one before it
-        has left them, or one of its name that has gone.
+        """Templates of ReplicaSets that a Deployment may adopt: it selects them, they have pods, and a Deployment
+        before it has left them as orphans, or one of its name that has gone.
 
-        Its controller may bring such a one to the Deployment's count, before it begins a rollout (``envelope._old``).
-        The pods that are there may hold more than its template says (a resize, a sidecar): what they say is told too.
+        Its controller may bring such a one to the Deployment's count before it begins a rollout (``_running`` in
+        ``envelope``). The pods that are there may hold more than its template says (a resize, a sidecar): what they say
+        is told too.
         """
-        left, named = self._left.get(ref.namespace, {}), self._children.get(ref, {})
+        left, named = self._orphans.get(ref.namespace, {}), self._children.get(ref, {})
         if deployment is None or not (left or named):
-            return ()
+            return ()  # nearly always: nothing was orphaned
         found = [
             seen.template
             for one in (*left.values(), *named.values())
-            if one.head is None and one.observed is not None and _has_left(one.observed, deployment)
+            if one.head is None and one.observed is not None and _may_adopt(one.observed, deployment)
             for seen in (one.observed, *(group.observed for group in (one.pods or {}).values()))
             if seen is not None and seen.template is not None
         ]
         return tuple(dict.fromkeys(found))
 
-    def _set_left(self, entry: Entry) -> None:
-        left = self._left.setdefault(entry.ref.namespace, {})
+    def _note_orphan(self, entry: Entry) -> None:
+        left = self._orphans.setdefault(entry.ref.namespace, {})
         left.pop(entry.ref, None)
-        if _is_left(entry.ref, entry.observed):
+        if _is_orphan(entry.ref, entry.observed):
             left[entry.ref] = entry
         if not left:
-            del self._left[entry.ref.namespace]
+            del self._orphans[entry.ref.namespace]
 
-    def _takers(self, namespace: str, left: Observed | None) -> Iterator[Entry]:
-        """Deployments that may take up some ReplicaSet, or this one."""
+    def _adopters(self, namespace: str, left: Observed | None) -> Iterator[Entry]:
+        """Deployments that may adopt some ReplicaSet, or this one."""
         for ref in self._workloads.of_unit(DEPLOYMENTS, namespace):
             entry = self._workloads.get(ref)
             if entry is None or entry.observed is None:
@@ -156,12 +157,12 @@ class Ownership:
             if entry.adoptable or (left is not None and selects(entry.observed.selector, left.labels)):
                 yield entry
 
-    def _takers_of_pods(self, owner: Entry | None) -> Iterator[Entry | None]:
-        """Deployments that may take up the ReplicaSet of some pods."""
+    def _adopters_of_pods(self, owner: Entry | None) -> Iterator[Entry | None]:
+        """Deployments that may adopt the ReplicaSet of some pods."""
         if owner is not None and owner.ref[:2] == REPLICA_SETS and owner.head is None:
             yield self._owner(self._named(owner.ref, owner.observed))
-            if _is_left(owner.ref, owner.observed):
-                yield from self._takers(owner.ref.namespace, owner.observed)
+            if _is_orphan(owner.ref, owner.observed):
+                yield from self._adopters(owner.ref.namespace, owner.observed)
 
     def find_claims(self, entry: Entry) -> None:
         """Note which claims a StatefulSet finds that a pending write creates: those that are there by its name.
@@ -169,7 +170,7 @@ class Ownership:
         They count by themselves until it is seen. It may be seen under other quotas.
         """
         if entry.ref[:2] != STATEFUL_SETS or entry.observed is not None:
-            return
+            return  # one that is there has its claims by ``_claim``
         pending_writes = entry.live_pending_writes()
         creates = any(one.creates for one in pending_writes)
         templates = [template for one in pending_writes if creates for template in one.templates]
@@ -187,7 +188,7 @@ class Ownership:
         head, shown = self._owner(self._named(entry.ref, entry.shown)), entry.shown
         is_there = entry.observed is not None
         if head is None or shown is None:
-            return None
+            return None  # it names none that is there
         return head if self._covers(head.ref, head.observed, entry.ref, shown, is_there=is_there) else None
 
     def joined(self, entry: Entry, pending_write: PendingWrite) -> tuple[Entry, bool] | None:
@@ -213,11 +214,13 @@ class Ownership:
         if head.observed is None or not is_named(ref, head.observed, owner):
             if owner[:2] == _POD:
                 return None  # it may be of another kind
-            # Another object of that name may still come. Until then it tells nothing of what it would select.
+            # Another object of that name may still come. Until then it tells nothing of what it would select. Whoever
+            # changes neither owner nor labels brings it nowhere.
             return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
         is_covered = (self._covers(ref, head.observed, entry.ref, one) for one in each)
+        # Where labels or the selector may be any, it may be selected: what is not known counts.
         return (head, True) if may_select or ANY_LABELS in labels or any(is_covered) else None
 
     def forget_gone(self, entry: Entry) -> None:
@@ -236,31 +239,29 @@ class Ownership:
     def _owner_ref(self, child: WorkloadRef, owner: OwnerRef | None) -> WorkloadRef | None:
         """The workload that ``owner`` names, if it is of a kind known to create ``child``'s kind."""
         if owner is None:
-            return None
+            return None  # nobody's
         kind, creator = BY_KEY.get(child[:2]), BY_NAME.get(owner[:2])
         if kind is None:
-            return None
+            return None  # a custom resource: what another one has made counts by itself
         if creator is not None and creator.key in kind.created_by:
             return WorkloadRef(*creator.key, child.namespace, owner.name)
         if owner[:2] == _POD and child[:2] == STATEFUL_SETS and self._through_pods is not None:
             stem, _ = split(owner.name)
-            return WorkloadRef(*self._through_pods, child.namespace, stem) if stem else None
+            return WorkloadRef(*self._through_pods, child.namespace, stem) if stem else None  # else no pod of a set
         if child[:2] != PODS and child[:2] not in MADE_BY_CUSTOM.get(owner[:2], ()):
             return None  # no replica of a custom resource, whatever it says (design.md rule 8)
         resource = self._custom.get(owner[:2])
         return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
 
-    def origin(self, namespace: str, owner: OwnerRef | None) -> tuple[OwnerRef | None, bool]:
+    def origin(self, namespace: str, owner: OwnerRef) -> tuple[OwnerRef, bool]:
         """The owner of the owner, and so on, of what names ``owner``; and whether that is known to be there."""
         for _ in range(_GENERATIONS):
-            kind = BY_NAME.get(owner[:2]) if owner is not None else None
-            resource = kind.key[1] if kind is not None else self._custom.get(owner[:2]) if owner is not None else None
-            if owner is None or resource is None:
-                return owner, False  # nobody's, or of a kind that does not count
-            entry = self._workloads.get(WorkloadRef(owner.group, resource, namespace, owner.name))
+            kind = BY_NAME.get(owner[:2])
+            key = kind.key if kind is not None else (owner.group, self._custom.get(owner[:2], ""))
+            entry = self._workloads.get(WorkloadRef(*key, namespace, owner.name))
             seen = entry.observed if entry is not None else None
             if seen is None or seen.uid != owner.uid:
-                return owner, False  # not seen yet, or another one of that name
+                return owner, False  # of a kind that does not count, not seen yet, or another one of that name
             if seen.owner is None:
                 return owner, True
             owner = seen.owner
@@ -276,7 +277,7 @@ class Ownership:
         pods of their own, and are never selected.
         """
         if owner is None or child.owner is None or not owner.uid or not is_named(head, owner, child.owner):
-            return False
+            return False  # not there, or another object of that name: it would collect the child, and not run it
         if ref[:2] == REVISIONS or (is_there and owner.selector is None and head[:2] in LET_GO):
             return True
         by_its_pods = head[:2] != DEPLOYMENTS and child.selector is not None
@@ -286,7 +287,7 @@ class Ownership:
         if shown is None:
             return None
         if ref in self._pods:
-            return ref
+            return ref  # a claim of a pod: ``_owner`` knows the pod's group
         return stem_of(ref) if ref[:2] == CLAIMS else self._owner_ref(ref, shown.owner)
 
     def _owner(self, named: WorkloadRef | None) -> Entry | None:
@@ -329,7 +330,7 @@ class Ownership:
         if not before:
             entry.claims = None  # those that it was to find
         if before == after:
-            return
+            return  # nearly always: a claim template cannot be changed
         for stem in before:
             del self._claimants[stem][entry.ref]
             if not self._claimants[stem]:
@@ -344,12 +345,12 @@ class Ownership:
         self._detach(child)
         head, shown = self._owner(self._owners.get(child.ref)), child.shown
         if head is None or shown is None:
-            return
+            return  # it counts by itself
         if child.ref[:2] in _CLAIMS:
             head.claims = head.claims or Claims()
             head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
         elif not self._covers(head.ref, head.observed, child.ref, shown, is_there=child.observed is not None):
-            return
+            return  # it counts by itself, whatever it says
         elif child.ref[:2] == PODS and child.observed is not None:
             head.pods = head.pods or {}
             head.pods[child.ref] = child
@@ -371,13 +372,13 @@ class Ownership:
             head.children = _without(child, head.children)
 
 
-def _has_left(replica_set: Observed, deployment: Observed) -> bool:
-    return replica_set.replicas > 0 and _MADE in replica_set.labels and selects(deployment.selector, replica_set.labels)
+def _may_adopt(replica_set: Observed, deployment: Observed) -> bool:
+    return replica_set.replicas > 0 and _HASH in replica_set.labels and selects(deployment.selector, replica_set.labels)
 
 
-def _is_left(ref: WorkloadRef, observed: Observed | None) -> bool:
+def _is_orphan(ref: WorkloadRef, observed: Observed | None) -> bool:
     """Whether a Deployment has made a ReplicaSet, and it has no controller (``--cascade=orphan``)."""
-    return ref[:2] == REPLICA_SETS and observed is not None and observed.owner is None and _MADE in observed.labels
+    return ref[:2] == REPLICA_SETS and observed is not None and observed.owner is None and _HASH in observed.labels
 
 
 def _without(child: Entry, members: dict[WorkloadRef, Entry] | None) -> dict[WorkloadRef, Entry] | None:

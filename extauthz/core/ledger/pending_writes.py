@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from extauthz.core.ledger.accounts import Position
@@ -11,7 +11,7 @@ from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
+from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Fate
 
 UNCOVERED: Final = frozenset([""])
@@ -35,8 +35,8 @@ class PendingWrites:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
-        self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
-        """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
+        self._on_owners: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
+        """Those that may bring a workload into a family: the owner, and what pends on that as long."""
         self._leaves: dict[str, frozenset[str]] = {}
         """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
         self._bytes: Counter[str] = Counter()
@@ -102,11 +102,11 @@ class PendingWrites:
         if entry.observed is None:
             self._ownership.find_claims(entry)
 
-    def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
-        """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
+    def add_to_owner(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
+        """As long as ``pending_write`` is live, let pend on ``owner`` what it may bring there."""
         entry = self._workloads.get(owner.ref) or owner
         self._workloads.keep(entry)
-        self._followed_on[pending_write.id] = entry.ref, template
+        self._on_owners[pending_write.id] = entry.ref, template
         self._usage.change(entry.root, lambda: entry.add(template))
 
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
@@ -219,8 +219,8 @@ class PendingWrites:
 
         self._change(entry, remove)
         for ended in pending_writes:
-            if ended.id in self._followed_on:
-                self._leave(*self._followed_on.pop(ended.id))
+            if ended.id in self._on_owners:
+                self._leave(*self._on_owners.pop(ended.id))
 
     def _leave(self, owner: WorkloadRef, template: PendingWrite) -> None:
         entry = self._workloads.get(owner)
@@ -277,87 +277,3 @@ class PendingWrites:
             self._bytes[quota] += more
             if not self._bytes[quota]:
                 del self._bytes[quota]
-
-
-# A pending write as a JSON-ready record, for the next start of a gate or for another gate.
-#
-# A record holds no time: each gate counts on a clock of its own.
-
-Record = Mapping[str, object]
-
-
-class RecordError(ValueError):
-    """A record is not one that ``dump`` wrote. The text says what is wrong with it."""
-
-
-def dump(ref: WorkloadRef, pending_write: PendingWrite) -> dict[str, object]:
-    """The record of a pending write on ``ref``. Members with their usual value are left out."""
-    record: dict[str, object] = {
-        "replicas": pending_write.replicas,
-        "templates": [template.text.decode() for template in pending_write.templates],
-        "labels": list(pending_write.labels),
-        "creates": pending_write.creates,
-        "precondition": list(pending_write.precondition) if any(pending_write.precondition) else None,
-        "state": pending_write.state.value if pending_write.state is not State.OPEN else None,
-        "source": pending_write.source,
-        "owner": list(pending_write.owner) if pending_write.owner is not None else None,
-        "frees": pending_write.frees,
-        "renewed": pending_write.renewed,
-    }
-    named = {"id": pending_write.id, "workload": list(ref)}
-    return named | {key: value for key, value in record.items() if value or (key == "replicas" and value is not None)}
-
-
-def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
-    """The pending write of a record.
-
-    Args:
-        expires_s: when its landing window has elapsed, and ``now_s``, on this gate's clock. A write that was answered
-            counts as answered now, so that a read made from now on settles it.
-
-    Raises:
-        RecordError: ``record`` is not one that ``dump`` wrote.
-    """
-    try:
-        return _load(record, expires_s, now_s)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(repr(error)) from error
-
-
-def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
-    group, resource, namespace, name = map(str, _list(record["workload"]))
-    replicas = record.get("replicas")
-    version, uid = _list(record.get("precondition", [None, None]))
-    state = State(str(record.get("state", State.OPEN)))
-    owner = record.get("owner")
-    return WorkloadRef(group, resource, namespace, name), PendingWrite(
-        id=str(record["id"]),
-        replicas=None if replicas is None else _count(replicas),
-        templates=tuple(Template(str(text).encode()) for text in _list(record.get("templates", []))),
-        labels=tuple(map(str, _list(record.get("labels", [])))),
-        creates=bool(record.get("creates")),
-        precondition=Precondition(_optional(version), _optional(uid)),
-        expires_s=expires_s,
-        state=state,
-        source=str(record.get("source", "")),
-        answered_s=now_s if state is State.SUCCEEDED else None,
-        owner=None if owner is None else OwnerRef(*map(str, _list(owner))),
-        frees=bool(record.get("frees")),
-        renewed=_count(record.get("renewed", 0)),
-    )
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a count")
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _optional(value: object) -> str | None:
-    return None if value is None else str(value)

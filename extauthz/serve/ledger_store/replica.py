@@ -14,11 +14,11 @@ from typing import Protocol, TypeVar
 
 from cachetools import FIFOCache
 
-from extauthz.core.ledger import pending_writes
+from extauthz.core import records
 from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.pending_writes import RecordError
 from extauthz.core.model import WorkloadRef
+from extauthz.core.records import RecordError
 from extauthz.serve.ledger_store.payload import (
     Line,
     OtherFormatError,
@@ -181,7 +181,7 @@ class Replica:
             expires_s = now_s + max(int(tree["until_ms"]) - payload.clock_ms, 0) / 1000
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise RecordError(repr(error)) from error
-        return pending_writes.load({**tree, "id": pending_id}, expires_s, now_s)
+        return records.load({**tree, "id": pending_id}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
         """An object that cannot be read takes no room away: all that is known stays. An object that no gate wrote is
@@ -362,7 +362,7 @@ class Replica:
         self.released = False
 
     def _line(self, ref: WorkloadRef, pending_write: PendingWrite) -> Line:
-        tree = pending_writes.dump(ref, pending_write)
+        tree = records.dump(ref, pending_write)
         tree["until_ms"] = self.now_ms() + max(ceil((pending_write.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})

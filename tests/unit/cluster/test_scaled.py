@@ -240,14 +240,44 @@ def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_i
     assert fed.cpus() == 2
 
 
-def test_a_pod_without_a_controller_prices_it_too(fed):
+def test_a_pod_without_a_controller_is_none_of_its_own_and_prices_nothing(fed):
     fed.gadget(gadget(2))
     alone = fed.a_pod("a", "3")
     del alone["metadata"]["ownerReferences"]
     fed.pods.changed("ADDED", fed.pods.convert(alone))
-    assert fed.cpus() == 3 + 6
+    assert fed.cpus() == 3
     fed.pods.gone(("team-a", "a"), "9")
-    assert fed.cpus() == 6
+    assert fed.cpus() == 0
+
+
+def owned(name: str, kind: str, by: Tree, **more: Tree) -> Tree:
+    """A workload whose controller is ``by``: kind, name and UID."""
+    api = "example.dev/v1" if by[0] == "Gadget" else "apps/v1"
+    owner = {"apiVersion": api, "kind": by[0], "name": by[1], "uid": by[2], "controller": True}
+    return workload(name, 0, kind=kind, ownerReferences=[owner], **more)
+
+
+@pytest.mark.parametrize(
+    ("top", "cpus"),
+    [
+        pytest.param(("Gadget", "gizmo", "u1"), 2 * 3, id="its own"),
+        pytest.param(("Deployment", "other", "u-other"), 2 * 3, id="of an owner that is not known"),
+        pytest.param(("ReplicaSet", "web-1", "uid-web-1"), 0, id="a circle"),
+    ],
+)
+def test_pods_that_others_have_made_for_it_price_it(fed, top: Tree, cpus: int):
+    """A Deployment whose ReplicaSet has a pod. No useful object is its own owner."""
+    fed.gadget(gadget(2))
+    for tree in (owned("web", "Deployment", top), owned("web-1", "ReplicaSet", ("Deployment", "web", "uid-web"))):
+        fed.gate.observe(*observe(tree))
+    made = fed.a_pod("a", "3")
+    by = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "uid-web-1", "controller": True}
+    made["metadata"]["ownerReferences"] = [by]
+    fed.pods.changed("ADDED", fed.pods.convert(made))
+    gizmo = fed.gate.ledger.get(GIZMO)
+    assert (gizmo.observed.template is not None) == bool(cpus)
+    position = fed.gate.ledger.usage.position(gizmo)
+    assert position.used.amounts.get("requests.cpu", 0) == cpus * CPU
 
 
 def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):

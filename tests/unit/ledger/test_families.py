@@ -735,5 +735,5 @@ def test_one_that_is_left_counts_with_a_deployment_that_is_there_until_it_has_go
     ref, _ = workloads.observe(left(1, "4"))
     see(ask, (ref, None) if change is None else change)
     assert books(ask)[0] == 2 + (4 if change and change["spec"]["replicas"] else 0)
-    assert not ask.gate.ledger.ownership._left or change is not None
+    assert not ask.gate.ledger.ownership._orphans or change is not None
     assert not ask.gate.ledger.drift()

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger import pending_writes
 from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State, is_newer
-from extauthz.core.ledger.pending_writes import RecordError, dump, load
 from extauthz.core.model import (
     NO_PRECONDITION,
     Observed,
@@ -27,6 +25,7 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.core.records import RecordError, dump, load
 from tests.unit.ledger.families import (
     NAMESPACE,
     WORKSPACES,
@@ -242,8 +241,8 @@ class Case:
                 self._adopt(other, *found)
 
     def _adopt(self, gate: Gate, ref: Any, pending_write: Any) -> None:
-        kept = json.loads(json.dumps(pending_writes.dump(ref, pending_write)))
-        gate.ledger.adopt(*pending_writes.load(kept, pending_write.expires_s, self.now_s))
+        kept = json.loads(json.dumps(dump(ref, pending_write)))
+        gate.ledger.adopt(*load(kept, pending_write.expires_s, self.now_s))
 
     def land(self) -> None:
         """One of them lands or is refused, is seen, and perhaps heard of."""
