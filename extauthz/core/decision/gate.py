@@ -51,7 +51,6 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.quota.spec import Mode
-from extauthz.core.records import RecordError, dump, load
 
 MOVE_WAITS: Final = "move-waits"
 
