@@ -66,7 +66,7 @@ class Cluster:
     def tag_image(self, name: str) -> None:
         """Let the node have the gate's image by another name."""
         ctr = [str(find("ctr")), "--namespace=k8s.io"]
-        self.inside(*ctr, "images", "tag", "--force", engine.official(IMAGE), name)
+        self.inside(*ctr, "images", "tag", "--force", f"{engine.official(IMAGE)}:latest", name)
 
     def end_part(self, name: str) -> None:
         """SIGTERM for a part of the control plane or the node; it is started again after a second."""
@@ -139,7 +139,7 @@ def _wait(place: Place, child: subprocess.Popen[bytes]) -> None:
 
 def _end(place: Place, process: int) -> None:
     """The kernel ends all that is within with process 1, which ends with the one that started it."""
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         if b"tests.cluster.inside" in Path(f"/proc/{process}/cmdline").read_bytes():  # a number is given out again
             os.kill(process, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):

@@ -227,14 +227,21 @@ def _objects() -> list[Any]:
                 "versionPriority": 100,
             },
         },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "kubeadm:cluster-admins"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "kubeadm:cluster-admins"}],
-        },
+        _bound("kubeadm:cluster-admins", "cluster-admin", "Group", "kubeadm:cluster-admins"),
+        # For logs, exec and port-forward.
+        _bound("kubelet-api", "system:kubelet-api-admin", "User", "kube-apiserver-kubelet-client"),
     ]
+
+
+def _bound(name: str, role: str, kind: str, who: str) -> Any:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": kind, "name": who}],
+    }
 
 
 def _service(name: str, spec: Mapping[str, Any], port: int, target: int, *protocols: str) -> list[Any]:

@@ -35,19 +35,24 @@ class Person:
         file.chmod(0o755)
 
     def types(self, line: str) -> str:
-        """What is shown; a line that fails shows that."""
-        shown = self._run(line)
-        self._keep(line, shown)
-        return shown
+        """What is shown.
 
-    def sees(self, line: str, *words: str, without: str = "") -> str:
+        Raises:
+            AssertionError: the line fails.
+        """
+        done = self._run(line)
+        self._keep(line, done.stdout)
+        assert done.returncode == 0, f"{line}: {done.stdout}"
+        return done.stdout
+
+    def sees(self, line: str, *words: str) -> str:
         """What a line shows once it shows all these words: only that is kept."""
         last = ""
 
         def holds() -> bool:
             nonlocal last
-            last = self._run(line)
-            return all(word in last for word in words) and (not without or without not in last)
+            last = self._run(line).stdout
+            return all(word in last for word in words)
 
         eventually(holds, lambda: f"{line}: {words} is not in {last}", within_s=WITHIN_S, every_s=0.5)
         self._keep(line, last)
@@ -65,14 +70,14 @@ class Person:
                 file.write(f"    $ {line.rstrip()}\n".replace("\n", "\n    ").rstrip(" "))
                 file.write("".join(f"    {each}".rstrip() + "\n" for each in shown.splitlines()))
 
-    def _run(self, line: str) -> str:
+    def _run(self, line: str) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
             "HOME": str(self._folder),
             "KUBECONFIG": str(self._cluster.kubeconfig),
             "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
         }
-        done = subprocess.run(
+        return subprocess.run(
             ["bash", "-o", "pipefail", "-c", f"exec 2>&1\n{line}"],
             cwd=ROOT,
             env=environment,
@@ -82,4 +87,3 @@ class Person:
             timeout=LINE_WITHIN_S,
             check=False,
         )
-        return done.stdout
