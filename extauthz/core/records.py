@@ -83,9 +83,9 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
 
 
 def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= INT32:
+    if not isinstance(value, int) or not 0 <= value <= INT32:
         raise TypeError("a count is not one")
-    return value
+    return int(value)  # ``renewed`` was true or false in an earlier release
 
 
 def _labels(value: object) -> Labels:

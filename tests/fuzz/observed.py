@@ -24,6 +24,7 @@ from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from extauthz.serve.service.assembly import Assembly, Surroundings
+from extauthz.serve.service.handover import SLICE
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -79,7 +80,8 @@ class World:
         self._asker = Asker(gate)
 
     def show(self) -> Tree:
-        """One object more, mutated, as an event or, seldom, as all of a list."""
+        """One object more, mutated, as an event or, seldom, as all of a list. What is counted anew goes on."""
+        self.gate.ledger.usage.count(SLICE)
         resource = self.draw.choice(tuple(self._reflectors))
         tree = self._drawn(resource)
         for _ in range(self.draw.choice((0, 1, 1, 1, 2, 5))):
@@ -96,6 +98,8 @@ class World:
 
     def check(self) -> None:
         """Others are decided, by their own quota, and what is kept is what a count gives."""
+        while self.gate.ledger.usage.count(SLICE):
+            pass
         steady = workload("steady", 1, namespace="apart", version=str(next(self._versions)))
         self._tell(_resource(("apps", "deployments")), "ADDED", steady)
         allowed = self._asker(scale("steady", 2, namespace="apart"), charge=False)

@@ -191,7 +191,7 @@ SHIFTS: dict[str, Any] = {
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
     "old-template-forgotten": (
         "never over",
-        lambda: replaced(envelope, _running=lambda *_, **__: []),
+        lambda: replaced(envelope, _running=lambda *_, **__: [], _replaced=lambda entry: []),
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
     "revision-forgotten": (

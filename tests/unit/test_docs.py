@@ -228,7 +228,7 @@ def test_a_long_page_begins_with_its_answer_and_an_example(page: Path):
         assert not missing, f"{page.name} has {len(lines)} lines and does not begin with {missing}"
 
 
-MOST_WORDS = 26_500
+MOST_WORDS = 25_500
 
 
 def test_a_user_has_few_words_to_read():

@@ -143,6 +143,20 @@ def test_of_a_budget_the_largest_of_the_peer_that_holds_most_leaves_and_it_may_b
     assert places.resize(small, 10), "it holds nothing any more"
 
 
+def test_who_waits_already_keeps_its_place_in_the_order():
+    """A connection waits from when it is accepted: its handshake makes it no newer."""
+    places, first, second, third = Places(2), Held("a"), Held("a"), Held("a")
+    for one in (first, second):
+        places.enter(one)
+    assert places.waits(first)
+    places.enter(third)
+    assert (first.is_given_up, second.is_given_up) == (True, False)
+    places.works(second)
+    assert places.waits(second)
+    places.enter(Held("b"))
+    assert (second.is_given_up, third.is_given_up) == (False, True)
+
+
 def test_a_peer_takes_no_more_than_its_share():
     places, first = Places(9, each=1), Held("a")
     assert places.enter(first)

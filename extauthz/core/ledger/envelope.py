@@ -242,16 +242,20 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     top = max([entry.observed.replicas if entry.observed is not None else 0, *counts])
     yield product(top, shown + others)
     if objects:
-        found = shown if entry.observed is not None else []  # what is made anew finds no pods
         admitted: Templates = [template for one in objects for template in one.templates]
         most = max([*counts, *(one.replicas or 0 for one in objects)])
-        if ordinals(1, found + admitted) > 1:
+        if ordinals(1, _replaced(entry) + admitted) > 1:
             most = max(top, most)  # the range moves, and there are as many of the old one
-        yield product(most, found + others + admitted)
+        yield product(most, _replaced(entry) + others + admitted)
         top = max(top, most)
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
         yield Product(top + _leaving(entry, costs)[1], {})  # keeps the count, for pods whose cost is not known
+
+
+def _replaced(entry: Entry) -> Templates:
+    """Of the pods that an admitted object finds, and replaces one by one. What is made anew finds none."""
+    return [entry.observed.template] if entry.observed is not None else []
 
 
 def _own(entry: Entry, count: int, templates: Templates, costs: NamespaceCosts) -> Product:

@@ -73,11 +73,10 @@ class Places:
             del self._peers[place.peer]
 
     def waits(self, place: Place) -> bool:
-        """It may be given up, as the last that began to wait. False: it has left."""
+        """It may be given up, as the last that began to wait unless it waits already. False: it has left."""
         peer = self._peers.get(place.peer)
         if peer is None or place not in peer.places:
             return False
-        peer.waiting.pop(place, None)
         peer.waiting[place] = None
         return True
 

@@ -6,8 +6,8 @@ import asyncio
 
 from extauthz.core.decision.gate import Gate
 
-SLICE = 8
-"""Workloads that are counted anew in one turn of the loop: half a millisecond. Then others have their turn."""
+SLICE = 4
+"""Workloads that are counted anew in one turn of the loop: half a millisecond where their costs are new too."""
 
 LOOK_S = 0.005
 """How often somebody who waits for a count looks."""

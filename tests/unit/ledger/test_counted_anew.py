@@ -11,8 +11,9 @@ import pytest
 
 from extauthz.core.ledger import usage as usage_module
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Fetch, NeedsFetch, Verdict
+from extauthz.core.model import Fetch, NeedsFetch, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 
@@ -197,3 +198,39 @@ def test_a_count_that_somebody_else_spoils_begins_anew(monkeypatch: pytest.Monke
             ask.gate.observe(*observe(workload("w0", 9, version="9")))
     finish(ask)
     assert not ask.gate.ledger.drift()
+
+
+@pytest.mark.parametrize("at_once", [0, 64], ids=["in-slices", "carried"])
+def test_what_has_no_known_cost_stays_unknown(at_once: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(usage_module, "AT_ONCE", at_once)
+    ask = Asker(gate([quota("acme", HARD)], workload("few", 2, namespace="team-b"), namespaces=NAMESPACES))
+    usage, queries = ask.gate.ledger.usage, Queries(ask.gate.ledger)
+    usage.on_count = lambda: None
+    ask.gate.observe(WorkloadRef("apps", "deployments", "team-a", "odd"), Observed(1, None))
+    told: list[str] = []
+    usage.witness = Told(told)
+    ask.gate.load_quotas(tree(OTHER), 0.0)
+    assert usage.is_counting == (not at_once)
+    assert {one.node.quota.name: one.unpriced for one in queries.quotas()} == {"acme": 1, "other": 0}
+    finish(ask)
+    assert told[-1:] == ["counted anew"] or at_once
+    assert {one.node.quota.name: one.unpriced for one in queries.quotas()} == {"acme": 1, "other": 0}
+
+
+class Told:
+    """A witness."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def moved(self, *_: object) -> None:
+        self._told.append("moved")
+
+    def labelled(self, *_: object) -> None:
+        self._told.append("labelled")
+
+    def limited(self, *_: object) -> None:
+        self._told.append("limited")
+
+    def counted_anew(self) -> None:
+        self._told.append("counted anew")

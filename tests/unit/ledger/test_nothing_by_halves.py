@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.ledger.accounts import Shared
+from extauthz.core.ledger.accounts import Accounts, Shared
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Request, Verdict
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
@@ -126,16 +129,33 @@ def _raises(ask: Asker, request: Request) -> bool:
     return False
 
 
-def test_who_follows_moves_may_fail_and_nothing_has_changed(monkeypatch: pytest.MonkeyPatch):
-    ask = asker(PLAIN)
+@pytest.mark.parametrize(
+    ("of", "name", "grant", "quotas"),
+    [
+        (Usage, "_tell", "count", PLAIN),
+        (Usage, "keep", "count", PLAIN),
+        (Usage, "book", "joins", PLAIN),
+        (PendingWrites, "follow_on", "joins", PLAIN),
+        (Ownership, "regroup", "create", PLAIN),
+        (Entry, "add", "create", PLAIN),
+        (Accounts, "_follow", "count", GUARANTEED),
+        (Accounts, "_follow", "create", GUARANTEED),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_where_one_part_fails_nothing_has_changed(
+    of: type, name: str, grant: str, quotas: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    """The same part by part."""
+    ask = asker(quotas)
     before = state(ask)
 
     def raising(*_: object) -> None:
         raise Planted
 
-    monkeypatch.setattr(Usage, "_tell", raising)
-    with pytest.raises(Planted):
-        ask(scale("web", 5))
+    with monkeypatch.context() as patched:
+        patched.setattr(of, name, raising)
+        assert _raises(ask, GRANTS[grant])
     assert state(ask) == before
 
 

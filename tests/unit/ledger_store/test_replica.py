@@ -213,7 +213,6 @@ CPU = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
         {"labels": ["no pair"]},
         {"replicas": 10**4000},
         {"replicas": -1},
-        {"replicas": True},
         {"renewed": "1"},
         {"state": "?"},
         {"workload": ["apps"]},
