@@ -24,7 +24,7 @@ from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from extauthz.serve.service.assembly import Assembly, Surroundings
-from extauthz.serve.service.handover import SLICE
+from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
