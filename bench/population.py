@@ -96,9 +96,7 @@ class Population:
     def _workload(self, i: int, template: Template) -> tuple[WorkloadRef, Observed]:
         labels = fields.labels_text({"app": self.name(i)})
         ref = WorkloadRef("apps", "deployments", self._namespaces[i % len(self._namespaces)], self.name(i))
-        return ref, Observed(
-            1 + i % 8, template, labels, uid(i), self.resource_version(i), selector=labels, max_surge="25%"
-        )
+        return ref, Observed(1 + i % 8, template, labels, uid(i), self.resource_version(i), selector=labels)
 
 
 def uid(i: int) -> str:

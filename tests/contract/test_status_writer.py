@@ -19,8 +19,7 @@ from extauthz.core.quota.problems import Standing, standing
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.kube.connection import ApiError, connect
-from extauthz.tell.observe.autoscalers import NeverFits, Subject
-from extauthz.tell.observe.quota_facts import Ahead
+from extauthz.tell.observe.autoscalers import NeverFit, NeverFits, Subject
 from extauthz.tell.observe.status import COLLECTION, StatusWriter
 from extauthz.testing import Asker, gate, scale, snapshot, workload
 from tests.support.kubecalls import ScriptedApi
@@ -117,7 +116,7 @@ class Cluster:
         self.standings: list[Standing] = []
         self.told: list[str] = []
         self.now = NOW
-        self.ahead = Ahead()
+        self.never_fit: NeverFit = {}
         self.writer = StatusWriter(
             server.connection,
             self.gate,
@@ -125,7 +124,7 @@ class Cluster:
             tell=self._tell,
             now=lambda: self.now,
             writes_per_s=1e6,
-            ahead=lambda: self.ahead,
+            never_fit=lambda: self.never_fit,
         )
 
     def _tell(self, level: str, event: str, **_: object) -> None:
@@ -143,7 +142,7 @@ def quota(**hard: str) -> Tree:
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": NAME}, "spec": spec}
 
 
-async def test_what_is_near_and_what_never_fits_is_written_and_taken_back(server: Any):
+async def test_what_never_fits_is_written_and_taken_back(server: Any):
     """With names as autoscalers have them, which are keys of a map here."""
     scaler = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "team-a", "web.v2", "u")
     ceiling = Ceiling(10, NAME, "requests.cpu", 24 * 10**9, 10 * 10**9)
@@ -151,18 +150,13 @@ async def test_what_is_near_and_what_never_fits_is_written_and_taken_back(server
     cluster = Cluster(server)
     made = await server.create(quota(cpu="3"))
     cluster.see(made)
-    for ahead, shown in (
-        (
-            Ahead(90, {NAME: (found,)}),
-            ({"requests.cpu": "100%"}, {"HorizontalPodAutoscaler team-a/web.v2": "10 of 24"}),
-        ),
-        (Ahead(), ({}, {})),
-    ):
-        cluster.ahead = ahead
+    never: NeverFit
+    for never, shown in (({NAME: (found,)}, {"HorizontalPodAutoscaler team-a/web.v2": "10 of 24"}), ({}, {})):
+        cluster.never_fit = never
         for _ in range(2):
             await cluster.writer.sweep()
             there = await server.get()
-            assert tuple(there["status"].get(field, {}) for field in ("nearLimit", "neverFits")) == shown
+            assert there["status"].get("neverFits", {}) == shown
             cluster.see(there)
     assert cluster.writer.results == {"written": 2}
 

@@ -278,6 +278,7 @@ apiVersion: v1
 kind: List
 items:
 - {apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {workspace: acme}}}
+- {apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}
 - apiVersion: resource.k8s.io/v1
   kind: ResourceClaimTemplate
   metadata: {name: one-gpu, namespace: a}

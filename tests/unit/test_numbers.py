@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from extauthz.core import numbers
 from extauthz.core.ledger.entry import is_newer
-from extauthz.core.objects.workloads import observe
+from extauthz.core.objects.workloads import DEFAULT_SURGE, observe
 from extauthz.explain.knative import rules
 from extauthz.inputs.kube.connection import _refusal
 from extauthz.testing import workload
@@ -31,7 +33,9 @@ def test_a_number_is_plain_digits_and_bounded(text: str, number: int | None):
 def test_a_max_surge_is_bounded_where_it_is_read(surge: object, kept: object):
     tree = workload("web", 3)
     tree["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": surge}}
-    assert observe(tree)[1].max_surge == kept
+    template = observe(tree)[1].template
+    assert template is not None
+    assert json.loads(template.text).get("maxSurge", DEFAULT_SURGE) == kept
 
 
 @pytest.mark.parametrize("digits", [MANY, "x", "٣"])

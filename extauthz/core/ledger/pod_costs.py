@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
-from extauthz.core import numbers
 from extauthz.core.footprint import (
     NO_TERMS,
     UNSEEN_CLASS,
@@ -367,10 +366,8 @@ def _max_surge(template: Template) -> int | Fraction:
 
 
 def _of_surge(surge: int | str) -> int | Fraction:
-    """Pods, or a part of the replicas. The API server takes any number of digits."""
-    if isinstance(surge, int):
-        return min(max(surge, 0), numbers.INT32)
-    return Fraction(numbers.capped(surge.removesuffix("%"), numbers.INT32) or 0, 100)
+    """Pods, or a part of the replicas."""
+    return surge if isinstance(surge, int) else Fraction(int(surge.removesuffix("%")), 100)
 
 
 def _allowed(max_surge: int | Fraction, count: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from extauthz.core import quantities
+from extauthz.core import numbers, quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, STATEFUL_SETS, WorkloadKind
 from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
@@ -311,9 +311,17 @@ def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
             surge = 0
         elif surge is not None and type(surge) is not int and not isinstance(surge, str):
             wrong(surge, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
-        if surge not in (None, DEFAULT_SURGE):
+        surge = _bounded(DEFAULT_SURGE if surge is None else surge)
+        if surge != DEFAULT_SURGE:
             pruned["maxSurge"] = surge
     return intern(pruned)
+
+
+def _bounded(surge: int | str) -> int | str:
+    """Pods, or a part of the replicas. The API server takes any number of digits."""
+    if isinstance(surge, int):
+        return min(max(surge, 0), numbers.INT32)
+    return f"{numbers.capped(surge.removesuffix('%'), numbers.INT32) or 0}%"
 
 
 def _pod(tree: Tree, path: str) -> Tree:

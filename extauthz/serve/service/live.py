@@ -26,13 +26,12 @@ from extauthz.serve.service.certificates import CONFIGURATION
 from extauthz.serve.service.inputs import Clock, QuotaInput, Stale, StateInput
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
-from extauthz.tell.observe.autoscalers import Autoscalers
+from extauthz.tell.observe.autoscalers import Autoscalers, NeverFit
 from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_facts import Ahead
 from extauthz.tell.observe.quota_status import Facts
 from extauthz.tell.observe.status import StatusWriter
 
@@ -87,8 +86,8 @@ class StatusWritten(NamedTuple):
     wrote: Iterable[StatusHandler]
     serving: Callable[[], Serving]
     """Who asks the gates."""
-    ahead: Callable[[], Ahead | None]
-    """What is told before anything is refused; ``None``: it is not known yet."""
+    never_fit: Callable[[], NeverFit | None]
+    """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
 
 
 class LiveQuotaInput(QuotaInput):
@@ -125,7 +124,7 @@ class LiveQuotaInput(QuotaInput):
                 receivers=status.receivers,
                 wrote=status.wrote,
                 serving=status.serving,
-                ahead=status.ahead,
+                never_fit=status.never_fit,
             )
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}

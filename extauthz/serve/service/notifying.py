@@ -40,7 +40,6 @@ class Notifying:
             tell=log.event,
             is_known=lambda: gate.synced and not gate.is_stale,
             sweeps=not (settings.quotas == KUBERNETES and settings.numbers.writes_status),
-            near_percent=settings.near_limit,
         )
 
     def results(self) -> Mapping[tuple[str, ...], int]:

@@ -78,13 +78,6 @@ class Settings:
         description="Which cluster `kubernetes` means: the current context of this file. Without it, the cluster whose "
         "pod the gate runs in.",
     )
-    near_limit: int = setting(
-        0,
-        ge=0,
-        le=100,
-        description="From how many percent of a limit on a quota is [near](status.md#before-a-refusal) it. 0: never, "
-        "as GPUs that are used are no alarm.",
-    )
     pod_groups: PodGroups = setting(
         "",
         description="Where custom resources have their pod template, if it is not at `.spec.template`, or several, and "
@@ -224,6 +217,11 @@ class Settings:
         "spaces between: the entry points of the group `extauthz.policies`. `NAME=Audit` refuses nothing and is "
         "reported.",
     )
+    charge_surge: bool = setting(
+        _POLICY.charge_surge,
+        description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
+        "are free, up to 25 %.",
+    )
     window_s: float = setting(
         _POLICY.window_s,
         **SECONDS,
@@ -352,6 +350,7 @@ def policy(settings: Settings) -> Policy:
         **allowed,
         mode=settings.mode,
         objects=settings.objects or by_default,
+        charge_surge=settings.charge_surge,
         window_s=settings.window_s,
         admitted_window_s=numbers.window_of_admitted_s if has_default else None,
         max_intents=numbers.pending_writes,

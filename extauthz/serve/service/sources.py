@@ -39,11 +39,10 @@ from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, StatusHa
 from extauthz.serve.service.notifying import Notifying
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import KUBERNETES, Settings
-from extauthz.tell.observe.ceilings import NeverFit
+from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_facts import Ahead
 
 # Quotas that cover no namespace: allowed, and most often a label that is spelled wrong.
 
@@ -157,7 +156,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     ceilings = state.ceilings.by_quota if isinstance(state, LiveStateInput) and state.ceilings is not None else None
     if into.notifying is not None and ceilings is not None:
         into.notifying.notices.ceilings = ceilings
-    quotas = _quotas(settings, into, connection, watchdog, events, partial(_ahead, settings, ceilings))
+    quotas = _quotas(settings, into, connection, watchdog, events, ceilings or dict)
     if not settings.shares_ledger:
         return Inputs(quotas, state, None)
     assert connection is not None
@@ -186,7 +185,7 @@ def _quotas(
     connection: Connection | None,
     watchdog: Watchdog,
     events: StatusHandler | None,
-    ahead: Callable[[], Ahead | None],
+    never_fit: Callable[[], NeverFit | None],
 ) -> QuotaInput:
     gate, log, metrics, clock, notices, serving = into
     known = notifying.names(settings)
@@ -202,20 +201,12 @@ def _quotas(
         assert connection is not None
         handlers = (notices.notices.status_written if notices is not None else None, events)
         wrote = [one for one in handlers if one is not None]
-        written = StatusWritten(known, wrote, serving, ahead) if settings.numbers.writes_status else None
+        written = StatusWritten(known, wrote, serving, never_fit) if settings.numbers.writes_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, log, metrics)
-
-
-def _ahead(settings: Settings, ceilings: Callable[[], NeverFit | None] | None) -> Ahead | None:
-    """What is told before anything is refused; ``None``: it is not known yet."""
-    if ceilings is None:
-        return Ahead(settings.near_limit)
-    found = ceilings()
-    return Ahead(settings.near_limit, found) if found is not None else None
 
 
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:

@@ -166,8 +166,6 @@ class Kind(StrEnum):
     """What was refused may grow."""
     OVER = "over"
     """A quota has more in use than its limit."""
-    NEAR_LIMIT = "near-limit"
-    """Little is left of a limit of a quota."""
     NEVER_FITS = "never-fits"
     """The autoscaler of a workload may ask for more than can ever fit."""
     GRANTED = "granted"

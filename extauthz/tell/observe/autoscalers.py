@@ -3,9 +3,9 @@ page by page, with the most replicas that each may ask for."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from cachetools import TTLCache
 
@@ -112,6 +112,10 @@ class NeverFits(NamedTuple):
             f"{subject(self.ref)} take {self.ceiling.resource}={needs}, and workspace quota {self.ceiling.quota} can "
             f"give them {most}; lower its maximum to {self.ceiling.fits}, or have the limit raised"
         )
+
+
+NeverFit: TypeAlias = Mapping[str, tuple[NeverFits, ...]]
+"""By the quota that never has so much."""
 
 
 class Autoscalers:

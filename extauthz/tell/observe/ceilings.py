@@ -7,7 +7,7 @@ and nothing waits for it. Wired by ``service``: ``run()`` is one more task of a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from extauthz.core.decision.gate import Gate
@@ -16,7 +16,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
-from extauthz.tell.observe.autoscalers import Autoscaler, Autoscalers, NeverFits
+from extauthz.tell.observe.autoscalers import Autoscaler, Autoscalers, NeverFit, NeverFits
 from extauthz.tell.observe.quota_facts import in_slices
 
 LIST_S: Final = 300.0
@@ -28,9 +28,6 @@ LOOK_S: Final = 30.0
 FIRST_S: Final = 1.0
 """Until the next try, before the first look."""
 
-
-NeverFit: TypeAlias = Mapping[str, tuple[NeverFits, ...]]
-"""By the quota that never has so much."""
 
 Found: TypeAlias = Callable[[NeverFits], None]
 """Told of each once, and again once the numbers are others."""

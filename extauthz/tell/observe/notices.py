@@ -33,13 +33,10 @@ from extauthz.tell.observe.log import shortage
 from extauthz.tell.observe.observers import Told
 from extauthz.tell.observe.quota_facts import in_slices
 from extauthz.tell.observe.quota_status import (
-    HAS_HEADROOM,
     MOST_NEVER_FIT,
-    NEAR_LIMIT,
     NEVER_FITS,
     WITHIN_HARD,
     Facts,
-    near,
 )
 
 # What a notice says: pure functions of decisions, episodes and usage. docs/notices.md has the schema of the data.
@@ -146,33 +143,6 @@ def over(name: str, path: str, rows: Iterable[UsageRow], anchor: str, now_s: flo
     return Notice(_id(Kind.OVER, subject, anchor), Kind.OVER, subject, now_s, data)
 
 
-def near_limit(
-    name: str, path: str, rows: Iterable[UsageRow], shares: Mapping[str, str], anchor: str, now_s: float
-) -> Notice:
-    """A quota of whose limits little is left.
-
-    Args:
-        shares: of each key that is near its limit, how much is used or reserved of it.
-        anchor: tells this time from others of the same quota.
-    """
-    found = [row for row in rows if row.resource in shares][:MOST_ROWS]
-    amounts = [
-        {"resource": row.resource, "share": shares[row.resource]}
-        | _texts(row, used=row.used, reserved=row.reserved, hard=row.hard)
-        for row in found
-    ]
-    said = ", ".join(f"{one['resource']}: {one['share']} of {one['hard']}" for one in amounts)
-    data: Tree = {
-        "sentence": texts.cut(
-            f"workspace quota {path} is near its limits, used or reserved: {said}", texts.MAX_SENTENCE
-        ),
-        "workspaces": [texts.cut(name, texts.MAX_NAME)],
-        "amounts": amounts,
-    }
-    subject = f"workspacequotas.{GROUP}/{name}"
-    return Notice(_id(Kind.NEAR_LIMIT, subject, anchor), Kind.NEAR_LIMIT, subject, now_s, data)
-
-
 def never_fits(found: NeverFits, workspaces: Sequence[str], now_s: float) -> Notice:
     """An autoscaler may ask for more than a quota can ever give its workload."""
     scaler, ceiling = found.autoscaler, found.ceiling
@@ -249,9 +219,8 @@ class Notices:
         receivers: all that the configuration names.
         put: queues a notice for receivers of these names. Does no I/O.
         is_known: whether quotas and usage are known and current.
-        sweeps: looks by itself which quotas are over or near a limit. If not, whoever writes their status tells
+        sweeps: looks by itself which quotas are over. If not, whoever writes their status tells
             (``status_written``).
-        near_percent: from what part of a limit on it is near; 0: never. For ``sweeps``.
         clock: seconds since the epoch.
     """
 
@@ -264,7 +233,6 @@ class Notices:
         tell: Tell,
         is_known: Callable[[], bool],
         sweeps: bool,
-        near_percent: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queries = queries
@@ -284,13 +252,10 @@ class Notices:
         """Keys of grants that were told, or wait to be."""
         self.ceilings: Callable[[], Mapping[str, Sequence[NeverFits]] | None] = lambda: None
         """Autoscalers whose maximum never fits, by quota. Whoever knows them sets it."""
-        self._near_percent = near_percent
         self._over: set[str] = set()
         """Quotas that were over at the last look."""
-        self._near: dict[str, Mapping[str, str]] = {}
-        """The same of quotas that were near a limit, with the keys."""
         self._never: dict[str, str] = {}
-        """The same of autoscalers whose maximum never fits, with how much of it would."""
+        """Autoscalers whose maximum never fit at the last look, with how much of it would."""
         self._written: deque[Callable[[], None]] = deque()
         """What statuses say since a moment ago; each writes little."""
         self._grants_dropped = self._dropped_told = 0
@@ -333,12 +298,6 @@ class Notices:
         if now.get("status") == "False" and _condition(before, WITHIN_HARD).get("status") != "False":
             anchor = f"{facts.standing.uid} {now['lastTransitionTime']}"
             self._written.append(partial(self._tell_over, name, facts.rows, anchor))
-        shares = status.get(NEAR_LIMIT, {})
-        fresh = sorted(shares.keys() - before.get(NEAR_LIMIT, {}).keys())
-        if fresh:
-            since = _condition(status, HAS_HEADROOM).get("lastTransitionTime")
-            anchor = " ".join((facts.standing.uid, str(since), *fresh))
-            self._written.append(partial(self._tell_near, name, facts.rows, shares, anchor))
         told = before.get(NEVER_FITS, {})
         for one in facts.never_fit[:MOST_NEVER_FIT]:
             if told.get(one.name) != one.share:
@@ -426,12 +385,6 @@ class Notices:
             path = "/".join(use.node.path)
             self._send(over(name, path, rows, anchor, self._clock()), [use.node])
 
-    def _tell_near(self, name: str, rows: Sequence[UsageRow], shares: Mapping[str, str], anchor: str) -> None:
-        use = self._queries.quota(name)
-        if use is not None:
-            path = "/".join(use.node.path)
-            self._send(near_limit(name, path, rows, shares, anchor, self._clock()), [use.node])
-
     def _tell_never(self, found: NeverFits) -> None:
         nodes = self._queries.workspaces(found.ref)
         self._send(never_fits(found, _names(nodes), self._clock()), nodes)
@@ -446,11 +399,11 @@ class Notices:
         return {name for names in said for name in names if name in self._receivers}
 
     async def look(self) -> None:
-        """Find quotas that are over, near a limit, or too small for an autoscaler, and were not at the last look."""
+        """Find quotas that are over, or too small for an autoscaler, and were not at the last look."""
         if not self._is_known():
             return
         uses = await in_slices(self._queries.quotas())
-        for make in [*self._newly_over(uses), *self._newly_near(uses), *self._newly_never()]:
+        for make in [*self._newly_over(uses), *self._newly_never()]:
             self._safely(make)
             await asyncio.sleep(0)
 
@@ -460,16 +413,6 @@ class Notices:
         for use in found:
             if use.node.quota.name not in before:
                 yield partial(self._tell_over, use.node.quota.name, use.rows, stamp(self._clock()))
-
-    def _newly_near(self, uses: Sequence[QuotaUse]) -> Iterator[Callable[[], None]]:
-        before, self._near = self._near, {}
-        for use in uses if self._near_percent else ():
-            name = use.node.quota.name
-            was = before.get(name, {})
-            found = near(use.rows, self._near_percent, was)
-            self._near[name] = found
-            if found.keys() - was.keys():
-                yield partial(self._tell_near, name, use.rows, found, stamp(self._clock()))
 
     def _newly_never(self) -> Iterator[Callable[[], None]]:
         seen = self.ceilings()

@@ -15,7 +15,7 @@ from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.problems import Standing, shown
 from extauthz.core.quota.spec import Mode
 from extauthz.core.resources import is_device
-from extauthz.tell.observe.autoscalers import NeverFits
+from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.observers import NOBODY_KNOWN, Serving
 from extauthz.tell.observe.quota_status import Facts, Selected
 
@@ -26,18 +26,6 @@ LOOK_S = 30.0
 """How old the numbers of ``DeviceOwners`` may be."""
 
 Item = TypeVar("Item")
-
-
-class Ahead(NamedTuple):
-    """What is told before anything is refused."""
-
-    near_percent: int = 0
-    """From what part of a limit on it is near; 0: never."""
-    never_fit: Mapping[str, Sequence[NeverFits]] = MappingProxyType({})
-    """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
-
-
-NOTHING_AHEAD = Ahead()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +43,8 @@ class Survey:
     """Namespaces of a quota that the webhook is not asked about."""
     unlowered: frozenset[str] = frozenset()
     """Quotas in mode Clamp that have a namespace where nothing lowers a count."""
-    ahead: Ahead = NOTHING_AHEAD
+    never_fit: NeverFit = field(default_factory=dict)
+    """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -77,8 +66,7 @@ class Survey:
             promised=use.node.promised,
             override=use.node.override,
             next_override=use.node.next_override,
-            near_percent=self.ahead.near_percent,
-            never_fit=self.ahead.never_fit.get(name, ()),
+            never_fit=self.never_fit.get(name, ()),
         )
 
     def _selected(self, use: QuotaUse) -> Selected:
@@ -106,7 +94,7 @@ async def survey(
     queries: Queries,
     receivers: frozenset[str] = frozenset(),
     serving: Serving | None = None,
-    ahead: Ahead = NOTHING_AHEAD,
+    never_fit: NeverFit = MappingProxyType({}),
 ) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
@@ -125,7 +113,7 @@ async def survey(
         unlowered=frozenset(
             quota.name for quota, there in selected if quota.mode is Mode.CLAMP and not served.lowers(there)
         ),
-        ahead=ahead,
+        never_fit=never_fit,
     )
 
 

@@ -7,7 +7,7 @@ polarity: where all are True, nobody needs to look. ``docs/status.md`` is render
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -32,19 +32,16 @@ READY = "Ready"
 """The condition that says whether a quota is in force as it is written."""
 
 HAS_HEADROOM = "HasHeadroom"
-"""The condition that says whether a refusal is near."""
+"""The condition that says whether what autoscalers may ask for can ever fit."""
 
-NEAR_LIMIT, NEVER_FITS = "nearLimit", "neverFits"
-"""Fields of a status: keys that are near their limit, and autoscalers whose maximum never fits."""
+NEVER_FITS = "neverFits"
+"""The field of a status with autoscalers whose maximum never fits."""
 
 MOST_NEVER_FIT = 16
 """Autoscalers that a status names."""
 
 MOST_SENTENCES = 4
 """The same of those of which it has the sentence."""
-
-PASSED_PERCENT = 5
-"""By so much less a key is not near its limit any more: one that goes up and down beside that is told once."""
 
 WITHIN_HARD = "WithinHard"
 """The condition that says whether a quota is over a limit."""
@@ -89,8 +86,6 @@ class Facts(NamedTuple):
     """Other amounts that are in force."""
     next_override: Override | None = None
     """Those that begin next."""
-    near_percent: int = 0
-    """From what part of a limit on it is near; 0: never."""
     never_fit: Sequence[NeverFits] = ()
     """Autoscalers that may ask for more than it can ever give."""
 
@@ -181,37 +176,12 @@ def _within_hard(facts: Facts) -> Finding:
     return Finding("False", "OverLimit", f"{amounts}; nothing that needs more of it may grow, shrinking may always")
 
 
-def near(rows: Sequence[UsageRow], percent: int, before: Container[str]) -> dict[str, str]:
-    """Keys that are near their limit, each with how much is used or reserved of it: ``92%``.
-
-    Args:
-        percent: from how much on; 0: none ever is.
-        before: those that were near. They are until they are ``PASSED_PERCENT`` below.
-    """
-    found = {}
-    for row in rows if percent else ():
-        taken = 100 * (row.used + row.reserved)
-        least = percent - (PASSED_PERCENT if row.resource in before else 0)
-        if taken and taken >= least * row.hard:
-            found[row.resource] = f"{taken // row.hard}%" if row.hard else "over"
-    return found
-
-
-def _near(facts: Facts) -> dict[str, str]:
-    before = json.loads(facts.standing.status).get(NEAR_LIMIT, {}) if facts.near_percent else ()
-    return near(facts.rows, facts.near_percent, before)
-
-
 def _has_headroom(facts: Facts) -> Finding:
     if facts.never_fit:
         said = "; ".join(f"{one.name}: {one.sentence}" for one in facts.never_fit[:MOST_SENTENCES])
         more = len(facts.never_fit) - MOST_SENTENCES
         return Finding("False", "NeverFits", said + (f"; and {more} more" if more > 0 else ""))
-    found = _near(facts)
-    if found:
-        amounts = ", ".join(f"{key}: {share}" for key, share in found.items())
-        return Finding("False", "NearLimit", f"used or reserved of its limits: {amounts}")
-    return Finding("True", "Headroom", "no limit is near, and no autoscaler is known whose maximum never fits")
+    return Finding("True", "Headroom", "no autoscaler is known whose maximum never fits")
 
 
 def _guarantees_kept(facts: Facts) -> Finding:
@@ -337,9 +307,8 @@ TABLE: tuple[Condition, ...] = (
     Condition(
         HAS_HEADROOM,
         {
-            "Headroom": "No limit is near (setting `near-limit`), and each maximum of an autoscaler fits by itself.",
+            "Headroom": "Each maximum of an autoscaler fits by itself.",
             "NeverFits": "An autoscaler may ask for more than can ever fit; the message says how much would.",
-            "NearLimit": "As much of a limit is used or reserved as `near-limit` says; `status.nearLimit` has which.",
         },
         _has_headroom,
     ),
@@ -420,7 +389,6 @@ def status_of(facts: Facts, now: str) -> Tree:
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
         **_shares(facts.rows),
         **_overrides(facts),
-        NEAR_LIMIT: _near(facts),
         NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
         "summary": _summary(facts.rows),
         "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
@@ -456,7 +424,6 @@ def same(status: Tree, seen: bytes) -> bool:
         **_shares(()),
         "override": {},
         "nextOverride": {},
-        NEAR_LIMIT: {},
         NEVER_FITS: {},
         "summary": {},
     }  # what is empty may be left out

@@ -21,8 +21,9 @@ from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
+from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_facts import SLICE, Ahead, survey
+from extauthz.tell.observe.quota_facts import SLICE, survey
 from extauthz.tell.observe.quota_status import TABLE, Facts, same, status_of
 
 SWEEP_S = 5.0
@@ -58,8 +59,8 @@ class StatusWriter:
         receivers: names that ``spec.notify`` may have.
         wrote: each is told of each status that was written: what it was made from, and what it says.
         serving: who asks the gates.
-        ahead: what is told before anything is refused; ``None``: it is not known yet, and until then nothing is
-            written.
+        never_fit: autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet, and
+            until then nothing is written.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class StatusWriter:
         receivers: frozenset[str] = frozenset(),
         wrote: Iterable[Callable[[Facts, Tree], None]] = (),
         serving: Callable[[], Serving] = Serving,
-        ahead: Callable[[], Ahead | None] = Ahead,
+        never_fit: Callable[[], NeverFit | None] = dict,
     ) -> None:
         self._connection = connection
         self._gate = gate
@@ -88,7 +89,7 @@ class StatusWriter:
         self._receivers = receivers
         self._wrote = tuple(wrote)
         self._serving = serving
-        self._ahead = ahead
+        self._never_fit = never_fit
         self._said: dict[str, Facts] = {}
         """What each quota's status says, by name."""
         self._answers: dict[str, tuple[str, bytes]] = {}
@@ -113,10 +114,10 @@ class StatusWriter:
         With several gates, the first to notice a change writes it, and the others find it written. A gate whose watches
         are stalled writes nothing: it would write old numbers again and again.
         """
-        ahead = self._ahead()
-        if ahead is None or not self._gate.synced or self._gate.is_stale:
+        never_fit = self._never_fit()
+        if never_fit is None or not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers, self._serving(), ahead)
+        seen = await survey(self._queries, self._receivers, self._serving(), never_fit)
         standings = list(self._standings())
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))

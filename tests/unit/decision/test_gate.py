@@ -302,10 +302,22 @@ def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one
 def test_pending_writes_are_bounded_per_workload_and_over_all():
     ask = asker(workload("web", 2), workload("api", 1), policy=Policy(max_intents_per_workload=2, max_intents=3))
     assert [ask(scale("web", count)).verdict for count in (2, 1)] == [Verdict.ALLOW] * 2
-    assert ask(put_scale("web", 2, "9")).reason == "too-many-intents"
+    assert ask(scale("web", 3)).reason == "too-many-intents"
     assert ask(scale("api", 1)).verdict is Verdict.ALLOW
-    assert ask(scale("api", 1)).reason == "too-many-intents"
+    assert ask(scale("api", 2)).reason == "too-many-intents"
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
+
+
+def test_less_is_followed_by_one_count_a_workload_where_no_more_writes_are():
+    """Whatever it says of the version, and however often another count is asked for."""
+    ask = asker(workload("web", 3), workload("api", 1), policy=Policy(max_intents_per_workload=2, max_intents=3))
+    for count in (2, 1, 3, 2, 1):
+        assert ask(scale("web", count)).verdict is ask(put_scale("web", count, "9")).verdict is Verdict.ALLOW
+    pending = ask.gate.ledger.pending
+    assert len(pending) == 3, "→2, →1, and one →3 that stands for all lower ones"
+    for _ in range(2):
+        assert ask(scale("api", 1)).verdict is Verdict.ALLOW, "the gate is full, and it is no more all the same"
+    assert len(pending) == 4
 
 
 def put(obj: dict) -> Request:

@@ -77,9 +77,7 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 class Desk:
     """A gate with ``web`` in ``acme`` below ``corp``, and what is told."""
 
-    def __init__(
-        self, *quotas: Any, receivers: Iterable[Receiver] = (OPS, TEAM, ALL), version: str = "1", near_percent: int = 0
-    ) -> None:
+    def __init__(self, *quotas: Any, receivers: Iterable[Receiver] = (OPS, TEAM, ALL), version: str = "1") -> None:
         self.now_s = 1_795_000_000.0
         self.put: list[tuple[Notice, tuple[str, ...]]] = []
         self.lines: list[dict[str, Any]] = []
@@ -98,7 +96,6 @@ class Desk:
             tell=lambda level, event, **fields: self.lines.append({"event": event, **fields}),
             is_known=lambda: self.is_known,
             sweeps=True,
-            near_percent=near_percent,
             clock=lambda: self.now_s,
         )
 
@@ -420,24 +417,8 @@ NEVER = NeverFits(
 
 
 def ahead(used: int, status: Any = None, *never: NeverFits) -> tuple[Facts, Any]:
-    found = facts(used, status)._replace(near_percent=75, never_fit=never)
+    found = facts(used, status)._replace(never_fit=never)
     return found, status_of(found, "2026-11-22T09:30:00Z")
-
-
-async def test_the_gate_that_writes_that_a_limit_is_near_tells_it_once():
-    desk = Desk()
-    first, calm = ahead(2)
-    begins, near = ahead(3, calm)
-    desk.notices.status_written(first, calm)
-    desk.notices.status_written(begins, near)
-    desk.notices.status_written(*ahead(4, near))
-    assert [kind for kind, _ in await desk.told()] == ["near-limit"]
-    assert desk.last.subject == "workspacequotas.extauthz.dev/acme"
-    assert desk.last.data == {
-        "sentence": "workspace quota corp/acme is near its limits, used or reserved: pods: 75% of 4",
-        "workspaces": ["acme"],
-        "amounts": [{"resource": "pods", "share": "75%", "used": "3", "reserved": "0", "hard": "4"}],
-    }
 
 
 async def test_the_gate_that_writes_that_a_maximum_never_fits_tells_it_once_until_the_numbers_are_others():
@@ -474,27 +455,18 @@ async def test_the_gate_that_writes_that_a_maximum_never_fits_tells_it_once_unti
 
 
 async def test_where_nobody_writes_statuses_a_look_tells_it_once():
-    desk = Desk(near_percent=90)
+    desk = Desk()
     await desk.notices.look()
     assert desk.put == [], "nobody knows yet what autoscalers may ask for"
     desk.notices.ceilings = lambda: {"acme": (NEVER,)}
-    for cpu in ("2", "2200m", "2300m", "3", "2"):
-        over(desk, cpu)
-        desk.now_s += 1
+    for _ in range(2):
         await desk.notices.look()
-    assert [notice.kind.value for notice, _ in desk.put] == ["near-limit", "never-fits", "near-limit"]
+    assert [notice.kind.value for notice, _ in desk.put] == ["never-fits"]
     desk.notices.ceilings = dict
     await desk.notices.look()
     desk.notices.ceilings = lambda: {"acme": (NEVER,)}
     await desk.notices.look()
-    assert desk.last.kind.value == "never-fits"
-
-
-async def test_a_quota_that_is_gone_is_near_nothing():
-    desk = Desk()
-    desk.notices.status_written(*ahead(3))
-    desk.gate.load_quotas(QuotaTree.build([]), 0.0)
-    assert await desk.told() == []
+    assert [notice.kind.value for notice, _ in desk.put] == ["never-fits", "never-fits"], "it was gone in between"
 
 
 # What goes wrong.

@@ -94,21 +94,6 @@ def test_guarantees_are_shown_where_there_are_any():
     assert same(plain, compact(left_out)), "an API server, or a definition of before, leaves out what is empty"
 
 
-def test_a_key_is_near_its_limit_from_the_share_on_and_until_it_is_well_below():
-    def shown(used: int, before: Any = None, percent: int = 90) -> Any:
-        rows = (row("pods", used, 100, reserved=2), row("requests.cpu", 0, 0))
-        return status_of(Facts(standing(before), rows, near_percent=percent), NOW)
-
-    assert shown(87)["nearLimit"] == {}
-    near = shown(88)
-    assert near["nearLimit"] == {"pods": "90%"}
-    assert shown(83, near)["nearLimit"] == {"pods": "85%"}, "up and down beside the share it is told once"
-    assert shown(82, near)["nearLimit"] == {}
-    assert shown(100, near, percent=0)["nearLimit"] == {}
-    over = status_of(Facts(standing(), (row("pods", 1, 0),), near_percent=90), NOW)
-    assert over["nearLimit"] == {"pods": "over"}
-
-
 def test_of_very_many_autoscalers_some_are_named():
     facts = Facts(standing(), ROWS, never_fit=NEVER)
     assert status_of(facts, NOW)["neverFits"] == {
@@ -194,12 +179,6 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "or have the limit raised",
         ),
         (
-            Facts(standing(), ROWS, near_percent=50),
-            "HasHeadroom",
-            "NearLimit",
-            "used or reserved of its limits: requests.cpu: 50%",
-        ),
-        (
             Facts(standing(), (row("pods", 12, 10),), Mode.AUDIT),
             "WithinHard",
             "OverLimit",
@@ -252,7 +231,7 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
     ],
     ids=[
         "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over", "lent",
-        "overpromised", "never fits", "near", "over in audit", "not asked", "no webhook", "not lowered",
+        "overpromised", "never fits", "over in audit", "not asked", "no webhook", "not lowered",
         "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
@@ -317,7 +296,6 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
         Facts(standing(), (LENT,)),
         Facts(standing(), (LENT,), promised={"pods": 9 * NANOS}),
-        Facts(standing(), ROWS, near_percent=10),
         Facts(standing(), ROWS, never_fit=NEVER),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}

@@ -17,9 +17,8 @@ from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.kube.connection import ApiError, Unreachable
-from extauthz.tell.observe.autoscalers import NeverFits, Subject
+from extauthz.tell.observe.autoscalers import NeverFit, NeverFits, Subject
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_facts import Ahead
 from extauthz.tell.observe.quota_status import Facts
 from extauthz.tell.observe.status import COLLECTION, StatusWriter
 from extauthz.testing import gate, workload
@@ -46,7 +45,7 @@ class Cluster:
 
     def __init__(self, *faults: ApiError | Unreachable, writes_per_s: float = 1e6) -> None:
         self.serving = Serving()
-        self.ahead: Ahead | None = Ahead()
+        self.never_fit: NeverFit | None = {}
         self.api = ScriptedApi()
         self.api.faults = list(faults)
         self.gate = gate([], workload("web", 3))
@@ -64,7 +63,7 @@ class Cluster:
             writes_per_s=writes_per_s,
             wrote=[self._wrote],
             serving=lambda: self.serving,
-            ahead=lambda: self.ahead,
+            never_fit=lambda: self.never_fit,
         )
 
     def _wrote(self, facts: Facts, status: Any) -> None:
@@ -161,13 +160,13 @@ async def test_what_was_said_of_a_quota_that_has_gone_is_forgotten():
 async def test_before_it_is_known_what_autoscalers_may_ask_for_nothing_is_written():
     """A gate that begins would say that all is well, and 30 s later that it is not."""
     cluster = Cluster()
-    cluster.ahead = None
+    cluster.never_fit = None
     assert await cluster.writer.sweep()
     assert cluster.written == []
     scaler = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "team-a", "web", "u")
     ceiling = Ceiling(10, "b", "requests.cpu", 24 * 10**9, 10 * 10**9)
     found = NeverFits(scaler, WorkloadRef("apps", "deployments", "team-a", "web"), 24, ceiling)
-    cluster.ahead = Ahead(30, {"b": (found,)})
+    cluster.never_fit = {"b": (found,)}
     await cluster.writer.sweep()
     told = {name: cluster.api.objects[f"{COLLECTION}/{name}"]["status"] for name in NAMES}
     assert [one.get("neverFits") for one in told.values()] == [
@@ -175,7 +174,6 @@ async def test_before_it_is_known_what_autoscalers_may_ask_for_nothing_is_writte
         {"HorizontalPodAutoscaler team-a/web": "10 of 24"},
         None,
     ]
-    assert [one["nearLimit"] for one in told.values()] == [{"requests.cpu": "30%"}] * 3
 
 
 async def test_run_goes_on_through_failures_until_it_is_cancelled():
