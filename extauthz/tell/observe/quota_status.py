@@ -271,7 +271,7 @@ TABLE: tuple[Condition, ...] = (
         READY,
         {
             "InForce": "The limits are in force as they are written.",
-            Fault.INVALID: "The spec is none. The last good one holds; if there was none, what it covers cannot grow.",
+            Fault.INVALID: "The spec is not valid. The last valid one holds; without one, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
