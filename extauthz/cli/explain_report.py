@@ -8,6 +8,7 @@ from typing import Any
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.core.decision.sentences import ordinal
+from extauthz.core.model import Tree
 from extauthz.explain.answer import Answer, Step
 from extauthz.explain.sentence import HOLDS, Change, sentence
 from extauthz.explain.specs import Scene
@@ -34,6 +35,30 @@ def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: Json | N
         "steps": steps(answer.steps),
         "oneMore": [one._asdict() for one in would],
         "quota": quota,
+    }
+
+
+def only_said(kind: str, tree: Tree, told: Sequence[Step]) -> Json:
+    """Of an autoscaler whose target is not there: what its controller says."""
+    ref, status = tree["spec"]["scaleTargetRef"], tree.get("status") or {}
+    name, count = tree["metadata"]["name"], status.get("currentReplicas")
+    target_kind = ref.get("kind") or "Deployment"
+    return {
+        "hpa": None,
+        kind: name,
+        "namespace": tree["metadata"].get("namespace", "default"),
+        "workload": {"kind": target_kind, "name": ref["name"]},
+        "sentence": f"{kind.lower()}/{name} scales nothing: {'; '.join(one.text for one in told)}.",
+        "outcome": "failed",
+        "held": True,
+        "confidence": confidence(certain=all(one.certain for one in told)),
+        "currentReplicas": count,
+        "desiredReplicas": count,
+        "tolerance": None,
+        "status": {each: status.get(each) for each in ("currentReplicas", "desiredReplicas")},
+        "steps": steps(told),
+        "oneMore": [],
+        "quota": None,
     }
 
 

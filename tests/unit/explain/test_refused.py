@@ -103,7 +103,7 @@ def test_without_conditions_the_gates_own_event_is_the_last_word():
         autoscaler["status"].pop("conditions", None)
         scene = scene_of(Objects([deployment(12), *alike(12, "200m"), autoscaler, *events]), autoscaler, Flags(), now)
         answer = refused.believed(scene, decide(scene))
-        return answer.outcome, answer.steps[-1].text
+        return answer.outcome, answer.steps[0].text
 
     assert outcome(exceeded) == ("refused", OURS)
     assert outcome(exceeded, event("WorkspaceQuotaHasRoom", "", "2026-01-01T00:00:30Z"))[0] == "scales-up"
