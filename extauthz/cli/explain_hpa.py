@@ -9,7 +9,7 @@ from extauthz.cli import explain_finding, explain_quota, explain_report
 from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import keda, refused, said, specs
+from extauthz.explain import keda, refused, remedies, said, specs
 from extauthz.explain import objects as controller
 from extauthz.explain import target as targets
 from extauthz.explain.decide import at_tolerance, decide, scene_of
@@ -42,10 +42,12 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
     answer = decide(scene, _values(hpa, arguments.at))
     if not (arguments.at or arguments.tolerance or arguments.controller):  # what if: nobody has refused that yet
         answer = refused.believed(scene, answer)
-    would = changes(scene, answer) if not arguments.at else []
     workload = explain_quota.workload(objects, ref, scene.namespace)
     wanted = max(answer.desired, scene.target.asked + 1)
     quota = explain_quota.said(arguments, objects, workload, wanted, hpa["spec"]["maxReplicas"], now)
+    would = changes(scene, answer) if not arguments.at else []
+    if answer.desired > answer.current and explain_report.is_denied(quota):
+        would = remedies.of_quota(quota["decision"]["sentence"], wanted) if quota else []
     return explain_report.shown(scene, answer, would, quota)
 
 

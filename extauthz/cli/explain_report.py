@@ -9,8 +9,8 @@ from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.model import Tree
-from extauthz.explain.answer import Answer, Step
-from extauthz.explain.sentence import HOLDS, Change, sentence
+from extauthz.explain.answer import Answer, Change, Step
+from extauthz.explain.sentence import HOLDS, sentence
 from extauthz.explain.specs import Scene
 
 Json = dict[str, Any]
@@ -81,7 +81,8 @@ def as_text(found: Json) -> str:
     for number, step in enumerate(found["steps"], 1):
         lines += _indented(f"{number}. {step['confidence']}: {step['text']}")
     if found["oneMore"]:
-        lines += ["", "for one more replica, any of these:"]
+        by_quota = found["oneMore"][0]["kind"] == "quota"
+        lines += ["", "for what it asks for:" if by_quota else "for one more replica, any of these:"]
         for one in found["oneMore"]:
             lines += _indented(f"- {one['text']}")
     if found["quota"] is not None:

@@ -48,6 +48,18 @@ class Answer:
     proposals: tuple[Proposal, ...] = ()
 
 
+class Change(NamedTuple):
+    """One change that would do, if nothing else changes."""
+
+    kind: str
+    """A stable word: ``finished-pods``, ``quota``, ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``,
+    ``policies``."""
+    text: str
+    value: str
+    replicas: int
+    """What the HPA then goes to."""
+
+
 CODES: Final = {
     "TooManyReplicas": "max-replicas",
     "TooFewReplicas": "min-replicas",

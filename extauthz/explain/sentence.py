@@ -6,13 +6,13 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from . import refused
-from .answer import Answer, Proposal, amount, percent
+from . import refused, remedies
+from .answer import Answer, Change, Proposal, amount, percent
 from .decide import at_tolerance, decide
 from .pods import SUCCEEDED
 from .specs import Scene
@@ -91,20 +91,14 @@ LARGEST: Final = 2**48
 """Of a value that is tried, in percent or thousandths."""
 
 
-class Change(NamedTuple):
-    """One change that would do, if nothing else changes."""
-
-    kind: str
-    """A stable word: ``finished-pods``, ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``,
-    ``policies``."""
-    text: str
-    value: str
-    replicas: int
-    """What the HPA then goes to."""
-
-
 def changes(scene: Scene, answer: Answer) -> list[Change]:
-    """All that would do, each by itself."""
+    """All that would do, each by itself. Where a quota refuses, nothing else does."""
+    if answer.outcome == refused.OUTCOME:
+        return remedies.of_quota(answer.steps[0].text, max(answer.desired, answer.current + 1))
+    return remedies.in_terms_of_keda(scene.hpa, scene.objects, _changes(scene, answer))
+
+
+def _changes(scene: Scene, answer: Answer) -> list[Change]:
     wanted = max(answer.current, answer.desired) + 1
     if finished := list(_finished(scene, wanted)):
         return finished

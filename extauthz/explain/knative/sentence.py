@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from extauthz.explain.sentence import Change
+from extauthz.explain.answer import Change
 
 from . import rules
 from .decide import Answer, amount, decide, target
