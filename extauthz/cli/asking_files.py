@@ -63,7 +63,7 @@ class Files:
     """What files say."""
 
     def __init__(self, known: Gate) -> None:
-        decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
+        decide = lambda reading: known.asked(reading, new_id(), 0.0)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)
 
     def quotas(self) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from extauthz.cli import asking, asking_files, headroom, not_weighed, report
 from extauthz.cli.flags.settings import effective
+from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.errors import ObjectError
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_NAME
@@ -127,7 +128,8 @@ def _line(decision: Json) -> str:
     change = f"{was} → {wanted}" if count["from"] is not None else f"new, {wanted}"
     if decision["verdict"] != Verdict.UNAVAILABLE and count["to"] is None:  # of its kind each object is one
         change = "new" if count["from"] is None else "changed"
-    why = decision["reason"] if decision["verdict"] == Verdict.ALLOW else decision["sentence"]
+    is_plain = decision["verdict"] == Verdict.ALLOW and decision["reason"] != CLAMPED
+    why = decision["reason"] if is_plain else decision["sentence"]
     return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.model import Tree
 from extauthz.explain.answer import Answer, Change, Step
@@ -102,8 +103,8 @@ def not_seen(found: Json) -> str:
 
 
 def is_denied(quota: Json | None) -> bool:
-    """Whether the gate was asked, and does not allow it."""
-    return quota is not None and quota["decision"]["verdict"] != "allow"
+    """Whether the gate was asked, and does not allow all of it."""
+    return quota is not None and (quota["decision"]["verdict"] != "allow" or quota["decision"].get("reason") == CLAMPED)
 
 
 def of_quota(quota: Json | None, *, wants_more: bool) -> str:
@@ -118,6 +119,8 @@ def of_quota(quota: Json | None, *, wants_more: bool) -> str:
     if not is_denied(quota):
         return f" The quota allows it.{share and ' '}{share}"
     line = quota["line"]
+    if quota["decision"].get("reason") == CLAMPED and quota["decision"]["fits"] is not None:
+        return f" The quota grants {quota['decision']['fits']} of the {quota['asked']} (mode Clamp)."
     if quota["decision"].get("turn") is not None:
         return f" The quota does not allow it yet: {_in_line(line)}."
     why = "." if most is None else f": {share or f'{replicas(most)} at most.'}"
