@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from extauthz.cli import exits
 from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.model import WorkloadRef
 from extauthz.inputs.files.content import FilesError
+from extauthz.inputs.files.objects import Placed
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
 
@@ -54,8 +55,11 @@ def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 
 
 @contextmanager
-def source(arguments: argparse.Namespace) -> Iterator[Source]:
+def source(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Iterator[Source]:
     """Where the flags say; where they say nothing, a gate in the cluster if there is a kubectl.
+
+    Args:
+        more: objects that a state of files gets beside its own. A gate that runs knows what its cluster has.
 
     Raises:
         SettingsError: the flags say two places, or none.
@@ -78,4 +82,4 @@ def source(arguments: argparse.Namespace) -> Iterator[Source]:
     else:
         from extauthz.cli.asking_files import Files, gate
 
-        yield Files(gate(arguments))
+        yield Files(gate(arguments, more))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
@@ -13,6 +14,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
 from extauthz.serve.servers.api.answers import Answers
@@ -28,7 +30,7 @@ SAVED: Final = {
 """How to get the files from a cluster."""
 
 
-def gate(arguments: argparse.Namespace) -> Gate:
+def gate(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Gate:
     """A gate that knows what the files say. Raises as ``source``."""
     if arguments.quotas is None or arguments.state is None:
         raise SettingsError(
@@ -47,7 +49,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     where = pod_groups.parse(settings.pod_groups)
     made.ledger.usage.on_unreadable = unreadable
-    made.load_state(state_file.load(arguments.state, where).state, 0.0)
+    made.load_state(state_file.load(arguments.state, where, more).state, 0.0)
     return made
 
 
@@ -61,7 +63,7 @@ class Files:
     """What files say."""
 
     def __init__(self, known: Gate) -> None:
-        decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
+        decide = lambda reading: known.asked(reading, new_id(), 0.0)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)
 
     def quotas(self) -> list[dict[str, Any]]:

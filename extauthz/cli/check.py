@@ -7,20 +7,25 @@ import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from extauthz.cli import asking, asking_files, headroom, report
+from extauthz.cli import asking, asking_files, headroom, not_weighed, report
+from extauthz.cli.flags.settings import effective
+from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.errors import ObjectError
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Request, Tree, Verdict, WorkloadRef
 from extauthz.core.objects import fields
+from extauthz.explain.target import plural
+from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import Content, FilesError
 from extauthz.inputs.files.objects import Placed, objects
 from extauthz.inputs.files.text import steps
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.shown import Json
+from extauthz.serve.service import pod_groups
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.setting_types import SettingsError
 
@@ -96,16 +101,21 @@ def run_files(arguments: argparse.Namespace) -> int:
     for name in _NAMES:
         if getattr(arguments, name) is not None:
             raise SettingsError(f"{name}: leave it out where -f names files")
-    placed = _workloads(arguments.filename, arguments.namespace, frozenset(arguments.custom))
-    with asking.source(arguments) as source:
+    custom = {*arguments.custom, *pod_groups.parse(effective(arguments).pod_groups)}
+    placed, others, left = _sorted(arguments.filename, arguments.namespace, custom)
+    with asking.source(arguments, others) as source:
         found = [(one, source.decision({"object": one.tree})) for one in placed]
     if arguments.output == "json":
-        sys.stdout.write(report.as_json([{"file": one.name, "decision": decision} for one, decision in found]))
+        told = [{"file": one.name, "decision": decision} for one, decision in found]
+        sys.stdout.write(report.as_json([*told, *(one._asdict() for one in left)]))
     else:
         sys.stdout.writelines(f"{_line(decision)}\n" for _, decision in found)
-        if not found:
+        sys.stdout.writelines(f"not weighed {one.notWeighed}: {one.why}\n" for one in left)
+        if not found and not left:
             sys.stdout.write("no object with replicas\n")
     verdicts = {Verdict(decision["verdict"]) for _, decision in found}
+    if left:
+        verdicts.add(Verdict.UNAVAILABLE)
     gravest = next((one for one in (Verdict.DENY, Verdict.UNAVAILABLE) if one in verdicts), Verdict.ALLOW)
     return EXITS[gravest]
 
@@ -118,25 +128,48 @@ def _line(decision: Json) -> str:
     change = f"{was} → {wanted}" if count["from"] is not None else f"new, {wanted}"
     if decision["verdict"] != Verdict.UNAVAILABLE and count["to"] is None:  # of its kind each object is one
         change = "new" if count["from"] is None else "changed"
-    why = decision["reason"] if decision["verdict"] == Verdict.ALLOW else decision["sentence"]
+    is_plain = decision["verdict"] == Verdict.ALLOW and decision["reason"] != CLAMPED
+    why = decision["reason"] if is_plain else decision["sentence"]
     return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
 
 
-def _workloads(names: Iterable[str], namespace: str | None, custom: Container[str]) -> list[Placed]:
-    """Those with replicas, each with its namespace; of custom resources those of ``custom``. Raises FilesError with all
-    that is wrong."""
+class Left(NamedTuple):
+    """An object that is not weighed."""
+
+    file: str
+    notWeighed: str  # noqa: N815 (a field of the JSON)
+    why: str
+
+
+def _sorted(
+    names: Iterable[str], namespace: str | None, custom: Container[str]
+) -> tuple[list[Placed], list[Placed], list[Left]]:
+    """Those with replicas, each with its namespace (of custom resources those of ``custom``); what these rest on; and
+    those of which pods come that are not weighed. Raises FilesError with all that is wrong."""
     read, problems = objects(_contents(names))
     found: list[Placed] = []
+    others: list[Placed] = []
+    left: list[Left] = []
     for one in read:
         try:
             if _is_gated(one.tree, custom):
                 found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
+            elif fields.kind_of(one.tree) in state_file.RESTED_ON:
+                others.append(one._replace(tree=_placed(one.tree, namespace)))
+            elif why := not_weighed.why(one.tree):
+                left.append(Left(one.name, not_weighed.named(one.tree, namespace), why))
         except ObjectError as error:
             detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
             problems.append(one.problem(steps(error.path), error.path, detail, cure))
     if problems:
         raise FilesError(problems)
-    return found
+    return found, others, left
+
+
+def _placed(tree: Mapping[str, Tree], namespace: str | None) -> dict[str, Tree]:
+    given = tree.get("metadata")
+    metadata = given if isinstance(given, Mapping) else {}
+    return dict(tree) | {"metadata": {"namespace": namespace, **metadata}}
 
 
 def _contents(names: Iterable[str]) -> Iterator[Content]:
@@ -154,14 +187,7 @@ def _is_gated(tree: Tree, custom: Container[str]) -> bool:
         raise ObjectError("apiVersion", "is missing")
     group, name = fields.kind_of(tree)
     kind = BY_NAME.get((group, name))
-    return kind.is_gated or kind.is_admitted if kind is not None else f"{_plural(name.lower())}.{group}" in custom
-
-
-def _plural(singular: str) -> str:
-    """As kubectl guesses it (``meta.UnsafeGuessKindToResource`` of apimachinery)."""
-    if singular.endswith("s"):
-        return f"{singular}es"
-    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
+    return kind.is_gated or kind.is_admitted if kind is not None else f"{plural(name)}.{group}" in custom
 
 
 def _in_namespace(tree: Mapping[str, Tree], namespace: str | None) -> dict[str, Tree]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
+from datetime import UTC, datetime
 
 from extauthz.cli import (
     asking,
@@ -19,7 +19,7 @@ from extauthz.cli import (
 )
 from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT
 from extauthz.core.quantities import QuantityError
-from extauthz.explain.objects import ExplainError, Objects
+from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.objects import objects as placed
@@ -71,12 +71,19 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
         kind, name = arguments.what
         from extauthz.cli import explain_cluster  # it needs the Kubernetes client
 
+        if arguments.now is not None:
+            raise SettingsError("--now is for --state; a cluster is explained as it is now")
         return explain_cluster.objects(arguments.kubeconfig, arguments.namespace, kind, name), time.time()
     if arguments.kubeconfig is not None:
         raise SettingsError("--state and --kubeconfig are two places; leave one of them out")
     contents = [one for path in arguments.state for one in content.read(path)]
-    now = max(Path(one.name).stat().st_mtime for one in contents)
     found, problems = placed(contents)
     if problems:
         raise FilesError(problems)
-    return Objects(each.tree for each in found), now
+    objects = Objects(each.tree for each in found)
+    if arguments.now is not None:
+        return objects, arguments.now
+    now = newest(objects.all())
+    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    sys.stderr.write(f"extauthz: as of {at}, the newest time in the objects (--now TIME for another)\n")
+    return objects, now

@@ -127,7 +127,8 @@ class Reading:
         await self._events(f"involvedObject.kind={knative.KIND},involvedObject.name={name}")
 
     async def _scaled_object(self, tree: Tree) -> None:
-        """Its HPA if there is one, else what it scales."""
+        """Its HPA if there is one, else what it scales; and its events, in which KEDA says what it was refused."""
+        await self._events(f"involvedObject.kind={keda.KIND},involvedObject.name={tree['metadata']['name']}")
         if await self._hpa(keda.hpa_name(tree)):
             return
         kind, name = keda.target(tree)

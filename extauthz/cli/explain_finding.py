@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 from extauthz.explain import target
-from extauthz.explain.objects import ExplainError, Objects
+from extauthz.explain.objects import ExplainError, Objects, group_of
 
 HPA: Final = "hpa"
 KPA: Final = "kpa"
@@ -40,7 +41,6 @@ API: Final = {
     KSVC: "serving.knative.dev/v1",
     SCALED_OBJECT: "keda.sh/v1alpha1",
 }
-SERVING: Final = "serving.knative.dev/"
 
 
 def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, str]:
@@ -52,10 +52,20 @@ def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, 
     if kind in NAMES:
         return kind, name
     for each in (SCALED_OBJECT, KPA, HPA):
-        for tree in objects.of(OBJECT_KINDS[each], namespace):
+        for tree in of_api(objects, each, namespace):
             if scales(tree, kind, name):
                 return each, tree["metadata"]["name"]
+    for tree in objects.all():
+        if at(tree, "metadata", "namespace") == namespace and at(tree, "spec", "scaleTargetRef", "name") == name:
+            other = f"{tree.get('kind')}.{group_of(tree)} {tree['metadata']['name']}"
+            raise ExplainError(f"{other} scales {kind} {namespace}/{name}, and its arithmetic is not known here")
     raise ExplainError(f"no HPA scales {kind} {namespace}/{name}; it stays at its count until somebody changes it")
+
+
+def of_api(objects: Objects, kind: str, namespace: str) -> list[Tree]:
+    """Autoscalers of a kind: others have kinds of the same name in groups of their own."""
+    group = API[kind].partition("/")[0]
+    return [one for one in objects.of(OBJECT_KINDS[kind], namespace) if group_of(one) in (group, None)]
 
 
 def scales(tree: Tree, kind: str, name: str) -> bool:
@@ -70,8 +80,8 @@ def one(objects: Objects, namespace: str, kind: str, name: str) -> Tree:
     Raises:
         ExplainError: there is none of this name.
     """
-    for tree in objects.of(OBJECT_KINDS[kind], namespace):
-        if tree["metadata"]["name"] == name and (kind != KSVC or str(tree.get("apiVersion")).startswith(SERVING)):
+    for tree in of_api(objects, kind, namespace):
+        if tree["metadata"]["name"] == name:
             return tree
     raise ExplainError(
         f"there is no {kind}/{name} in namespace {namespace}; to see which there are: "

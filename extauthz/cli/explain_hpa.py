@@ -9,13 +9,17 @@ from extauthz.cli import explain_finding, explain_quota, explain_report
 from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import keda, refused, specs
+from extauthz.explain import keda, refused, remedies, said, specs
 from extauthz.explain import objects as controller
+from extauthz.explain import target as targets
 from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects, milli
 from extauthz.explain.sentence import changes
 from extauthz.explain.specs import Scene
 from extauthz.serve.service.setting_types import SettingsError
+
+OLD = ("autoscaling/v1", "autoscaling/v2beta1")
+"""Versions whose metrics look different."""
 
 
 def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:
@@ -24,20 +28,26 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
     Raises:
         ExplainError: what it depends on is not among the objects.
     """
-    if hpa.get("apiVersion") == "autoscaling/v1":
+    if hpa.get("apiVersion") in OLD:
         name, place = hpa["metadata"]["name"], hpa["metadata"].get("namespace", "default")
         raise ExplainError(
-            f"hpa/{name} is of autoscaling/v1, which has its metrics elsewhere; save it as "
+            f"hpa/{name} is of {hpa['apiVersion']}, which has its metrics elsewhere; save it as "
             f"kubectl get hpa.v2.autoscaling {name} -n {place} -o yaml prints it"
         )
+    ref = hpa["spec"]["scaleTargetRef"]
+    place = hpa["metadata"].get("namespace", "default")
+    if targets.of_ref(objects, ref, place) is None and (told := said.of(hpa, said.HPA)):
+        return explain_report.only_said("hpa", hpa, told)
     scene = _with_fields(scene_of(objects, hpa, _flags(arguments, objects), now), arguments.tolerance)
     answer = decide(scene, _values(hpa, arguments.at))
     if not (arguments.at or arguments.tolerance or arguments.controller):  # what if: nobody has refused that yet
         answer = refused.believed(scene, answer)
-    would = changes(scene, answer) if not arguments.at else []
-    ref = explain_quota.workload(hpa["spec"]["scaleTargetRef"], scene.namespace)
+    workload = explain_quota.workload(objects, ref, scene.namespace)
     wanted = max(answer.desired, scene.target.asked + 1)
-    quota = explain_quota.said(arguments, objects, ref, wanted, hpa["spec"]["maxReplicas"])
+    quota = explain_quota.said(arguments, objects, workload, wanted, hpa["spec"]["maxReplicas"], now)
+    would = changes(scene, answer) if not arguments.at else []
+    if answer.desired > answer.current and explain_report.is_denied(quota):
+        would = remedies.of_quota(quota["decision"]["sentence"], wanted) if quota else []
     return explain_report.shown(scene, answer, would, quota)
 
 
@@ -85,19 +95,26 @@ def _with_fields(scene: Scene, texts: list[str]) -> Scene:
     return scene
 
 
-HELD = frozenset({"paused", "refused", "cooldown"})
+HELD = frozenset({"paused", "refused", "cooldown", "not-ready"})
 
 
 def of_scaled_object(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
     """All fields of the answer."""
+    namespace = tree["metadata"].get("namespace", "default")
+    if targets.of_ref(objects, tree["spec"]["scaleTargetRef"], namespace) is None and (
+        told := said.of(tree, said.KEDA)
+    ):
+        return explain_report.only_said("scaledObject", tree, told)
     scene = keda.of(objects, tree, now)
     answer = keda.decide(scene)
     if answer.outcome == "" and scene.replicas > 0:
-        return _by_hpa(arguments, objects, scene, answer)
-    namespace = tree["metadata"].get("namespace", "default")
+        found = _by_hpa(arguments, objects, scene, answer)
+        if found is not None:
+            return found
+        answer = keda.without_hpa(scene)
     wants_more = answer.desired > answer.current
-    ref = explain_quota.workload(tree["spec"]["scaleTargetRef"], namespace)
-    quota = explain_quota.said(arguments, objects, ref, max(answer.desired, answer.current + 1), scene.most)
+    ref = explain_quota.workload(objects, tree["spec"]["scaleTargetRef"], namespace)
+    quota = explain_quota.said(arguments, objects, ref, max(answer.desired, answer.current + 1), scene.most, now)
     kind, name = keda.target(tree)
     return {
         "scaledObject": scene.name,
@@ -118,11 +135,14 @@ def of_scaled_object(arguments: argparse.Namespace, objects: Objects, tree: Tree
     }
 
 
-def _by_hpa(arguments: argparse.Namespace, objects: Objects, scene: keda.Scene, answer: keda.Answer) -> Json:
+def _by_hpa(arguments: argparse.Namespace, objects: Objects, scene: keda.Scene, answer: keda.Answer) -> Json | None:
+    """``None``: there is no HPA, and KEDA says why."""
     namespace, name = scene.tree["metadata"].get("namespace", "default"), keda.hpa_name(scene.tree)
     try:
         hpa = explain_finding.one(objects, namespace, explain_finding.HPA, name)
     except ExplainError as error:
+        if said.of(scene.tree, said.KEDA):
+            return None
         raise ExplainError(f"KEDA leaves scaledobject/{scene.name} to the HPA that it makes, but {error}") from None
     found = explained(arguments, objects, hpa, scene.now)
     sentence = f"scaledobject/{scene.name}: {answer.why}; its HPA decides. {found['sentence']}"

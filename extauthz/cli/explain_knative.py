@@ -34,8 +34,8 @@ def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: 
     known = scene.of(objects, tree, now)
     answer = decide(known, _values(known, arguments.at))
     wanted = max(answer.desired, known.replicas + 1)
-    ref = explain_quota.workload(tree["spec"]["scaleTargetRef"], known.namespace)
-    quota = explain_quota.said(arguments, objects, ref, wanted, known.rules.most or None)
+    ref = explain_quota.workload(objects, tree["spec"]["scaleTargetRef"], known.namespace)
+    quota = explain_quota.said(arguments, objects, ref, wanted, known.rules.most or None, now)
     return _shown(known, answer, quota)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -15,34 +14,38 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.resources import FootprintError
 from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.inputs.cluster.snapshot import SnapshotBuilder
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import named
+from extauthz.serve.service import pod_groups
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import policy
 
 Json = dict[str, Any]
 
 
-def workload(ref: Tree, namespace: str) -> WorkloadRef:
+def workload(objects: Objects, ref: Tree, namespace: str) -> WorkloadRef:
     """What a ``scaleTargetRef`` names."""
-    group = str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
-    return WorkloadRef(group, target.plural(ref.get("kind") or "Deployment"), namespace, ref["name"])
+    group, kind = target.group_of_ref(ref), ref.get("kind") or "Deployment"
+    return WorkloadRef(group, target.plural(kind, objects.definition(group, kind)), namespace, ref["name"])
 
 
 def said(
-    arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int, most: int | None
+    arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int, most: int | None, now: float
 ) -> Json | None:
     """What the gate says to this count; ``None``: it is not asked.
 
     Args:
         most: replicas that its autoscaler may ask for; ``None``: any number.
+        now: seconds since 1970, for overrides and policies of files.
     """
     if arguments.server is None and arguments.quotas is None:
         return None
     source: asking.Source = (
-        asking_server.Server(arguments.server) if arguments.server else asking_files.Files(_gate(arguments, objects))
+        asking_server.Server(arguments.server)
+        if arguments.server
+        else asking_files.Files(_gate(arguments, objects, now))
     )
     try:
         decision = source.decision(named(ref) | {"replicas": wanted})
@@ -65,14 +68,15 @@ def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | Non
     return None
 
 
-def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:
+def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:
     """A gate that knows what the files say."""
-    made = Gate(policy(effective(arguments)))
-    made.epoch_s = time.time()
+    settings = effective(arguments)
+    made = Gate(policy(settings))
+    made.epoch_s = now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    builder = SnapshotBuilder()
+    builder = SnapshotBuilder(pod_groups.parse(settings.pod_groups))
     try:
-        for tree in objects.all():
+        for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):
                 builder.add(tree)
     except (ObjectError, FootprintError) as error:

@@ -7,9 +7,11 @@ from typing import Any
 
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.decision.sentences import ordinal
-from extauthz.explain.answer import Answer, Step
-from extauthz.explain.sentence import HOLDS, Change, sentence
+from extauthz.core.model import Tree
+from extauthz.explain.answer import Answer, Change, Step
+from extauthz.explain.sentence import HOLDS, sentence
 from extauthz.explain.specs import Scene
 
 Json = dict[str, Any]
@@ -37,6 +39,30 @@ def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: Json | N
     }
 
 
+def only_said(kind: str, tree: Tree, told: Sequence[Step]) -> Json:
+    """Of an autoscaler whose target is not there: what its controller says."""
+    ref, status = tree["spec"]["scaleTargetRef"], tree.get("status") or {}
+    name, count = tree["metadata"]["name"], status.get("currentReplicas")
+    target_kind = ref.get("kind") or "Deployment"
+    return {
+        "hpa": None,
+        kind: name,
+        "namespace": tree["metadata"].get("namespace", "default"),
+        "workload": {"kind": target_kind, "name": ref["name"]},
+        "sentence": f"{kind.lower()}/{name} scales nothing: {'; '.join(one.text for one in told)}.",
+        "outcome": "failed",
+        "held": True,
+        "confidence": confidence(certain=all(one.certain for one in told)),
+        "currentReplicas": count,
+        "desiredReplicas": count,
+        "tolerance": None,
+        "status": {each: status.get(each) for each in ("currentReplicas", "desiredReplicas")},
+        "steps": steps(told),
+        "oneMore": [],
+        "quota": None,
+    }
+
+
 def steps(found: Sequence[Step]) -> list[Json]:
     """In order."""
     return [
@@ -56,7 +82,8 @@ def as_text(found: Json) -> str:
     for number, step in enumerate(found["steps"], 1):
         lines += _indented(f"{number}. {step['confidence']}: {step['text']}")
     if found["oneMore"]:
-        lines += ["", "for one more replica, any of these:"]
+        by_quota = found["oneMore"][0]["kind"] == "quota"
+        lines += ["", "for what it asks for:" if by_quota else "for one more replica, any of these:"]
         for one in found["oneMore"]:
             lines += _indented(f"- {one['text']}")
     if found["quota"] is not None:
@@ -76,8 +103,8 @@ def not_seen(found: Json) -> str:
 
 
 def is_denied(quota: Json | None) -> bool:
-    """Whether the gate was asked, and does not allow it."""
-    return quota is not None and quota["decision"]["verdict"] != "allow"
+    """Whether the gate was asked, and does not allow all of it."""
+    return quota is not None and (quota["decision"]["verdict"] != "allow" or quota["decision"].get("reason") == CLAMPED)
 
 
 def of_quota(quota: Json | None, *, wants_more: bool) -> str:
@@ -92,6 +119,8 @@ def of_quota(quota: Json | None, *, wants_more: bool) -> str:
     if not is_denied(quota):
         return f" The quota allows it.{share and ' '}{share}"
     line = quota["line"]
+    if quota["decision"].get("reason") == CLAMPED and quota["decision"]["fits"] is not None:
+        return f" The quota grants {quota['decision']['fits']} of the {quota['asked']} (mode Clamp)."
     if quota["decision"].get("turn") is not None:
         return f" The quota does not allow it yet: {_in_line(line)}."
     why = "." if most is None else f": {share or f'{replicas(most)} at most.'}"

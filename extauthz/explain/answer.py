@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,6 +48,18 @@ class Answer:
     proposals: tuple[Proposal, ...] = ()
 
 
+class Change(NamedTuple):
+    """One change that would do, if nothing else changes."""
+
+    kind: str
+    """A stable word: ``finished-pods``, ``quota``, ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``,
+    ``policies``."""
+    text: str
+    value: str
+    replicas: int
+    """What the HPA then goes to."""
+
+
 CODES: Final = {
     "TooManyReplicas": "max-replicas",
     "TooFewReplicas": "min-replicas",
@@ -85,6 +98,9 @@ def metric(one: Proposal, scene: Scene, current: int) -> Step:
         return Step("metric", f"{name} fails: {one.error}", None, one.certain)
     found = one.result
     value, aim = amount(one.metric, found.value), amount(one.metric, one.metric.target)
+    if not math.isfinite(found.ratio):
+        text = f"{name} is {value}, the target is {aim} for each pod; there are no pods yet, so there is no ratio"
+        return Step("metric", f"{text}, and it asks for {found.replicas}", found.replicas, one.certain)
     parts = [f"{name} is {value}, the target is {aim}: a ratio of {number(found.ratio)}"]
     ratio, count = found.ratio, one.known.pods
     if found.again is not None:
@@ -105,8 +121,10 @@ def _came_to(one: Proposal, scene: Scene, ratio: float, count: int | None, curre
     assert one.result is not None
     band = scene.band
     if one.result.why == "tolerance":
-        low, high = number(1.0 - band.down), number(1.0 + band.up)
-        return f"it is within the tolerance, {low} to {high}, so nothing is computed and the count stays {current}"
+        within = f"it is within the tolerance, {number(1.0 - band.down)} to {number(1.0 + band.up)}, so"
+        if one.result.replicas != current:
+            return f"{within} the controller takes the {one.result.replicas} replicas of the scale's status"
+        return f"{within} nothing is computed and the count stays {current}"
     if one.result.why == "turned":
         return f"that would go the other way, so the count stays {current}"
     if count is None:

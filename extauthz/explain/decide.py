@@ -9,7 +9,7 @@ from typing import Final
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from . import answer, limits, metrics, specs, target
+from . import answer, limits, metrics, said, specs, target
 from .answer import Answer, Proposal, Step
 from .limits import Range
 from .objects import ExplainError, Flags, Objects, as_float, condition
@@ -44,6 +44,16 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
     Raises:
         ExplainError: what it depends on is not among the objects.
     """
+    found = _decided(scene, values)
+    found = replace(found, steps=(*said.of(scene.hpa, said.HPA), *found.steps))
+    if scene.target.is_exact:
+        return found
+    text = f"neither the scale of {scene.target.kind} {scene.target.name} nor its definition is among the objects"
+    step = Step("target", f"{text}, so its count and its pods are guessed", None, certain=False)
+    return replace(found, certain=False, steps=(step, *found.steps))
+
+
+def _decided(scene: Scene, values: Mapping[str, int]) -> Answer:
     current = scene.target.asked
     rule = limits.rules(scene.hpa, scene.flags)
     if early := _without_metrics(scene, rule, current):
@@ -72,8 +82,16 @@ def _after_metrics(
         desired = Range(rule.least, rule.least, max(rule.least, desired.high))
     steps.append(answer.window(window, wanted, current, rule, certain=certain))
     steps.append(answer.bounds(window.guess, desired, reason, rule, certain=certain and window.certain))
-    outcome = _outcome(proposals, wanted, window.guess, desired.guess, current, reason)
+    outcome = _switched_off(rule, wanted, current) or _outcome(
+        proposals, wanted, window.guess, desired.guess, current, reason
+    )
     return Answer(current, desired.guess, outcome, certain and desired.certain, tuple(steps), proposals)
+
+
+def _switched_off(rule: limits.Rules, wanted: int, current: int) -> str:
+    """Where a policy forbids the way that the metrics ask for: no window ends that."""
+    way, rules = ("down", rule.down) if wanted < current else ("up", rule.up)
+    return f"{way}-off" if wanted != current and rules and rules["selectPolicy"] == "Disabled" else ""
 
 
 def _outcome(proposals: Sequence[Proposal], wanted: int, window: int, desired: int, current: int, reason: str) -> str:
@@ -91,14 +109,8 @@ def _outcome(proposals: Sequence[Proposal], wanted: int, window: int, desired: i
 
 def _without_metrics(scene: Scene, rule: limits.Rules, current: int) -> Answer | None:
     """Where the count alone decides, before any metric is read."""
-    spec = scene.hpa["spec"]
     if current == 0:
-        was_scaled = condition(scene.hpa, "ScaledToZero").get("status") == "True"
-        outer = any(one["type"] in ("Object", "External") for one in spec.get("metrics") or [])
-        if was_scaled and (rule.least != 0 or outer):
-            return None
-        text = "the count is 0, and the HPA leaves it at that: somebody has turned it off"
-        return _stays(0, "disabled", Step("zero", text, 0, certain=True))
+        return _at_zero(scene, rule)
     if current > rule.most:
         text = f"{current} is more than maxReplicas {rule.most}; no metric is read"
         return Answer(current, rule.most, "above-max", True, (Step("bounds", text, rule.most, certain=True),))
@@ -106,6 +118,21 @@ def _without_metrics(scene: Scene, rule: limits.Rules, current: int) -> Answer |
         text = f"{current} is less than minReplicas {rule.least}; no metric is read"
         return Answer(current, rule.least, "below-min", True, (Step("bounds", text, rule.least, certain=True),))
     return None
+
+
+def _at_zero(scene: Scene, rule: limits.Rules) -> Answer | None:
+    """``None``: the controller has taken it there itself, so metrics are read. Since 1.36 the condition ScaledToZero
+    says so; 1.34 and 1.35 (HPAScaleToZero) read metrics at zero wherever ``minReplicas`` is 0."""
+    active = condition(scene.hpa, "ScalingActive")
+    was_scaled = condition(scene.hpa, "ScaledToZero").get("status") == "True"
+    outer = any(one["type"] in ("Object", "External") for one in scene.hpa["spec"].get("metrics") or [])
+    if was_scaled and (rule.least != 0 or outer):
+        return None
+    if rule.least == 0 and outer and active.get("status") == "True" and not at(scene.hpa, "status", "currentReplicas"):
+        return None
+    text = "the count is 0, and the HPA leaves it at that: somebody has turned it off"
+    certain = rule.least != 0 or active.get("reason") == "ScalingDisabled"
+    return _stays(0, "disabled", Step("zero", text, 0, certain))
 
 
 def _stays(current: int, outcome: str, step: Step) -> Answer:
@@ -117,7 +144,7 @@ def _selector_fault(scene: Scene) -> Step | None:
     current = scene.target.asked
     if not scene.target.selector:
         text = "its scale has no selector, so the controller does not know its pods"
-        return Step("selector", text, current, certain=True)
+        return Step("selector", text, current, certain=scene.target.is_exact)
     if other := _other_hpa(scene):
         text = f"its pods are also those of hpa/{other} (AmbiguousSelector)"
         return Step("selector", text, current, certain=True)
@@ -153,7 +180,7 @@ def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, i
     except specs.UnknownError:
         raise
     except ExplainError as error:
-        return Proposal(metric, None, None, str(error), certain=True)
+        return Proposal(metric, None, None, str(error), certain=not isinstance(error, specs.UnsureError))
     in_band = known.certain_in_band and scene.band.holds(result.ratio)
     return Proposal(metric, known, result, "", known.certain or in_band)
 

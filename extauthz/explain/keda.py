@@ -6,17 +6,21 @@ is known of its last look only, so what follows from that is likely.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
+from . import refused, said
+from . import target as targets
 from .answer import Step
 from .objects import ExplainError, Objects, condition, moment
 
 KIND: Final = "ScaledObject"
+ACTIVATION_FAILED: Final = "KEDAScaleTargetActivationFailed"
 NOTES: Final = "autoscaling.keda.sh/"
 COOLDOWN_S: Final = 300
 DEFAULT_MAX: Final = 100
@@ -43,6 +47,8 @@ class Scene:
     tree: Tree
     replicas: int
     now: float
+    events: Sequence[Tree] = ()
+    """About it, the newest first."""
 
     @property
     def name(self) -> str:
@@ -80,16 +86,20 @@ def of(objects: Objects, tree: Tree, now: float) -> Scene:
     """
     kind, name = target(tree)
     namespace = tree["metadata"].get("namespace", "default")
-    workload = objects.one("Scale", namespace, name) or objects.one(kind, namespace, name)
-    if workload is None:
+    found = targets.of_ref(objects, tree["spec"]["scaleTargetRef"], namespace)
+    if found is None:
         own = tree["metadata"]["name"]
         raise ExplainError(
             f"{kind} {namespace}/{name}, which scaledobject/{own} scales, is not among the objects; add it "
             f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
         )
-    replicas = at(workload, "spec", "replicas")
-    usual = 0 if workload.get("kind") == "Scale" else 1
-    return Scene(tree, usual if replicas is None else replicas, now)
+    about = [
+        event
+        for event in objects.of("Event", namespace)
+        if at(event, "involvedObject", "kind") == KIND
+        and at(event, "involvedObject", "name") == tree["metadata"]["name"]
+    ]
+    return Scene(tree, found.asked, now, sorted(about, key=refused.time_of, reverse=True))
 
 
 def target(tree: Tree) -> tuple[str, str]:
@@ -108,10 +118,32 @@ def decide(scene: Scene) -> Answer:
     """KEDA's next decision."""
     if scene.note("paused-replicas") is not None or scene.says("paused"):
         return _paused(scene)
+    found = _unless_refused(scene, _decided(scene))
+    return replace(found, steps=(*_said(scene), *found.steps))
+
+
+def without_hpa(scene: Scene) -> Answer:
+    """Where KEDA says that it is not ready, and has made no HPA: nothing moves."""
+    told = _said(scene)
+    why = "; ".join(one.text for one in told)
+    return Answer(scene.replicas, scene.replicas, "not-ready", False, tuple(told), why)
+
+
+def _said(scene: Scene) -> list[Step]:
+    """Faults of triggers and of writes have their places in the arithmetic."""
+    ready = condition(scene.tree, "Ready")
+    if ready.get("reason") in ("TriggerError", "PartialTriggerError", "ErrorScalingTarget"):
+        return []
+    return said.of(scene.tree, said.KEDA)
+
+
+def _decided(scene: Scene) -> Answer:
     active = condition(scene.tree, "Active")
     if scene.says("force-activation") or active.get("status") == "True":
         return _active(scene)
     if active.get("status") != "False":
+        if scene.replicas == 0 and _said(scene):
+            return replace(without_hpa(scene), steps=())
         step = Step("active", "KEDA has not said yet whether its triggers are active", None, certain=False)
         return _left_to_hpa(scene, step)
     return _inactive(scene)
@@ -142,16 +174,32 @@ def _active(scene: Scene) -> Answer:
         text = f"{why}, but scaling out is paused (annotation {NOTES}paused-scale-out)"
         return Answer(current, current, "paused", forced, (Step("active", text, current, forced),), text)
     step = Step("active", f"{why}, so KEDA takes it to {wanted} (minReplicaCount {least})", wanted, forced)
-    return _unless_refused(scene, Answer(current, wanted, "scales-up", forced, (step,), why))
+    return Answer(current, wanted, "scales-up", forced, (step,), why)
 
 
 def _unless_refused(scene: Scene, answer: Answer) -> Answer:
-    ready = condition(scene.tree, "Ready")
-    if ready.get("reason") != "ErrorScalingTarget":
+    """Since KEDA 2.21 a condition says that its write was refused; before it says so in an event only."""
+    if answer.outcome not in ("scales-up", "scales-down"):
         return answer
-    text = f"its write was refused: {ready.get('message', '')}"
+    ready = condition(scene.tree, "Ready")
+    if ready.get("reason") == "ErrorScalingTarget":
+        text = f"its write was refused: {ready.get('message', '')}"
+    elif answer.desired > answer.current and (event := _refusal(scene)) is not None:
+        text = f"its write was refused ({event['reason']}): {refused.plain(str(event.get('message', '')))}"
+    else:
+        return answer
     step = Step("write", text, answer.current, certain=False)
-    return Answer(answer.current, answer.desired, "refused", False, (*answer.steps, step), text)
+    return Answer(answer.current, answer.desired, "refused", False, (step, *answer.steps), text)
+
+
+def _refusal(scene: Scene) -> Tree | None:
+    """The event that says it, ours before KEDA's; ``None``: none that is young enough to be of its last write."""
+    for reason in (refused.EXCEEDED, ACTIVATION_FAILED):
+        for event in scene.events:
+            is_young = scene.now - refused.time_of(event) <= refused.EPISODE_S
+            if event.get("reason") == reason and is_young:
+                return event
+    return None
 
 
 def _inactive(scene: Scene) -> Answer:
@@ -162,8 +210,14 @@ def _inactive(scene: Scene) -> Answer:
     if current > (idle or 0) and (idle is not None or least == 0):
         return _to_rest(scene, why, idle or 0)
     if idle is None and current < least:
-        step = Step("active", f"{why}; {current} is less than minReplicaCount {least}", least, certain=True)
-        return _unless_refused(scene, Answer(current, least, "scales-up", True, (step,), step.text))
+        text = f"{why}; {current} is less than minReplicaCount {least}"
+        certain = not at(scene.tree, "spec", "fallback", "replicas")
+        if not certain:
+            text += (
+                " (if none is in error: KEDA leaves the count to the fallback then, which does nothing at 0 replicas)"
+            )
+        step = Step("active", text, least, certain)
+        return Answer(current, least, "scales-up", certain, (step,), text)
     if current == (idle or 0) and (idle is not None or least == 0):
         step = Step("active", f"{why}, so KEDA leaves it at {current}", current, certain=False)
         return Answer(current, current, "idle", False, (step,), why)
@@ -199,7 +253,7 @@ def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
         return Answer(current, current, "cooldown", False, (Step("cooldown", text, current, certain=False),), text)
     text = f"{why}, and {name} of {period} s is over, so KEDA takes it to {rest}"
     step = Step("cooldown", text, rest, certain=False)
-    return _unless_refused(scene, Answer(current, rest, "scales-down", False, (step,), text))
+    return Answer(current, rest, "scales-down", False, (step,), text)
 
 
 def _left_to_hpa(scene: Scene, step: Step) -> Answer:

@@ -11,8 +11,21 @@ from extauthz.core.objects.fields import at
 from . import pods as podlist
 from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
 from .pods import Sample
-from .specs import Goal, Metric, Pool, Result, Scene, Tolerances, UnknownError, of_pool, of_share, of_total
-from .target import Target, labelled, selects
+from .specs import (
+    Goal,
+    Metric,
+    Pool,
+    Result,
+    Scene,
+    Tolerances,
+    UnknownError,
+    UnsureError,
+    of_hpa,
+    of_pool,
+    of_share,
+    of_total,
+)
+from .target import Selector, Target, labelled, selects
 
 
 class Known(NamedTuple):
@@ -76,10 +89,10 @@ def _of_pods(scene: Scene, metric: Metric) -> Known:
         missing=tuple(asked[name] for name in groups.missing),
         unready=tuple(asked[name] for name in groups.unready),
     )
-    return _pooled(metric, pool, settled, _said(groups))
+    return _pooled(metric, pool, settled and not groups.finished, _said(groups), not groups.finished)
 
 
-def _pooled(metric: Metric, pool: Pool, certain: bool, note: str) -> Known:
+def _pooled(metric: Metric, pool: Pool, certain: bool, note: str, certain_in_band: bool = True) -> Known:
     goal = Goal(metric.target, metric.measure == "Utilization")
 
     def result(current: int, band: Tolerances) -> Result:
@@ -90,7 +103,8 @@ def _pooled(metric: Metric, pool: Pool, certain: bool, note: str) -> Known:
         moved = Pool(pool.ready, pool.sampled, total, pool.requested, pool.missing, pool.unready)
         return of_pool(moved, goal, current, band)
 
-    return Known(result, at_value, goal.value(pool.total, pool.requested, pool.sampled), certain, note, pool.ready)
+    value = goal.value(pool.total, pool.requested, pool.sampled)
+    return Known(result, at_value, value, certain, note, pool.ready, certain_in_band)
 
 
 def _said(groups: podlist.Groups) -> str:
@@ -99,6 +113,7 @@ def _said(groups: podlist.Groups) -> str:
         *(f"{len(groups.unready)} unready" for _ in [0] if groups.unready),
         *(f"{len(groups.missing)} without a metric" for _ in [0] if groups.missing),
         *(f"{len(groups.ignored)} failed or ending" for _ in [0] if groups.ignored),
+        *(f"{len(groups.finished)} of them have finished, which counts up to 1.37" for _ in [0] if groups.finished),
     ]
     return "pods: " + ", ".join(parts)
 
@@ -178,7 +193,12 @@ def _usage(scene: Scene, metric: Metric) -> tuple[int, bool]:
 def _external(scene: Scene, metric: Metric) -> list[int]:
     wanted = labelled(at(metric.spec, "metric", "selector"))
     named = [one for one in scene.objects.of("ExternalMetricValue") if one["metricName"] == metric.name]
-    return [milli(one["value"]) for one in named if selects(wanted, one.get("metricLabels") or {})]
+    return [milli(one["value"]) for one in named if _may_be_selected(wanted, one.get("metricLabels") or {})]
+
+
+def _may_be_selected(wanted: Selector, labels: Mapping[str, str]) -> bool:
+    """The API has filtered already, and an adapter need not repeat labels (KEDA's prints none)."""
+    return all(one.key not in labels or one.matches(labels) for one in wanted)
 
 
 def _described(scene: Scene, metric: Metric) -> list[int]:
@@ -227,6 +247,8 @@ def _amount(containers: Sequence[Tree], metric: Metric) -> int | None:
     """Of a pod, in thousandths. A container that does not say leaves the whole pod without one."""
     if metric.container:
         containers = [one for one in containers if one["name"] == metric.container]
+        if not containers:
+            raise ExplainError(f"the metrics of a pod have no container {metric.container}")
     if not containers or any(metric.name not in (one.get("usage") or {}) for one in containers):
         return None
     return sum(milli(one["usage"][metric.name]) for one in containers)
@@ -263,10 +285,21 @@ def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
     if len(at(hpa, "status", "currentMetrics") or []) > metric.number and failed.get("status") == "True":
         raise ExplainError("it could not be read when the HPA last looked")
     if failed.get("status") == "False":
-        raise ExplainError(f"{failed['reason']}: {failed.get('message', '')}")
+        raise _failure(hpa, metric, failed)
     place = hpa["metadata"].get("namespace", "default")
     helps = "what its metrics server answers (kubectl get --raw)"
     if metric.resource:
         helps = f"podmetrics (kubectl get podmetrics -n {place} -o yaml)"
     text = f"the value of {metric.type} {metric.said} is neither among the objects nor in the HPA's status"
     raise UnknownError(f"{text}; add {helps}")
+
+
+def _failure(hpa: Tree, metric: Metric, failed: Tree) -> ExplainError:
+    """``computeReplicasForMetrics`` keeps the error of the first metric that fails, and no other."""
+    reason, entries = str(failed.get("reason")), at(hpa, "status", "currentMetrics") or []
+    of_type = [one for one in of_hpa(hpa) if reason == f"FailedGet{one.type}Metric"]
+    without = [one for one in of_type if len(entries) <= one.number or entries[one.number].get("type") != one.type]
+    if of_type and (not without or without[0].number != metric.number):
+        text = "the condition names only the first metric that fails, so why this one does is not known"
+        return ExplainError(text) if len(entries) > metric.number else UnsureError(text)
+    return ExplainError(f"{reason}: {failed.get('message', '')}")

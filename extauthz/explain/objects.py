@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Final
 
-from extauthz.core import quantities
+from extauthz.core import quantities, texts
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
@@ -38,12 +38,12 @@ class Objects:
         self.asked = frozenset(asked)
         self.missing = tuple(dict.fromkeys(missing))
         self._by_kind: dict[str, list[Tree]] = {}
-        self._by_name: dict[tuple[str, str, str], Tree] = {}
+        self._by_name: dict[tuple[str, str, str], list[Tree]] = {}
         for tree in trees:
             if isinstance(tree, Mapping):
                 kind = _kind(tree)
                 self._by_kind.setdefault(kind, []).append(tree)
-                self._by_name.setdefault((kind, _namespace(tree), str(at(tree, "metadata", "name"))), tree)
+                self._by_name.setdefault((kind, _namespace(tree), str(at(tree, "metadata", "name"))), []).append(tree)
 
     def all(self) -> Iterator[Tree]:
         """Every tree."""
@@ -54,9 +54,23 @@ class Objects:
         found = self._by_kind.get(kind, [])
         return found if namespace is None else [one for one in found if _namespace(one) == namespace]
 
-    def one(self, kind: str, namespace: str, name: str) -> Tree | None:
-        """An object, or ``None``."""
-        return self._by_name.get((kind, namespace, name))
+    def one(self, kind: str, namespace: str, name: str, group: str | None = None) -> Tree | None:
+        """An object, or ``None``. A kind is a group and a kind; ``None``: of whatever group."""
+        found = self._by_name.get((kind, namespace, name), [])
+        return next((one for one in found if group is None or group_of(one) in (group, None)), None)
+
+    def definition(self, group: str, kind: str) -> Tree | None:
+        """The CustomResourceDefinition of a kind."""
+        for tree in self.of("CustomResourceDefinition"):
+            if at(tree, "spec", "group") == group and at(tree, "spec", "names", "kind") == kind:
+                return tree
+        return None
+
+
+def group_of(tree: Tree) -> str | None:
+    """Its API group; ``None``: it does not say, as the items of a list from the API server."""
+    version = tree.get("apiVersion")
+    return None if version is None else str(version).rpartition("/")[0]
 
 
 def _kind(tree: Tree) -> str:
@@ -94,9 +108,36 @@ def as_float(text: Tree) -> float:
     return float(nanos) * 1e-9
 
 
-def moment(text: str) -> float:
-    """Seconds since 1970 of a time in an object."""
-    return datetime.fromisoformat(text).timestamp()
+def moment(text: str | None) -> float:
+    """Seconds since 1970 of a time in an object. Some adapters print Go's zero time, which is ``null``."""
+    return 0.0 if text is None else datetime.fromisoformat(text).timestamp()
+
+
+OBSERVED: Final = frozenset(
+    {
+        *("creationTimestamp", "lastTransitionTime", "lastUpdateTime", "lastProbeTime", "lastScaleTime"),
+        *("lastActiveTime", "startTime", "completionTime", "startedAt", "finishedAt", "timestamp", "time"),
+        *("firstTimestamp", "lastTimestamp", "eventTime", "lastObservedTime", "renewTime", "lastScheduleTime"),
+    }
+)
+"""Fields that the API server, a controller or a metrics server fills with the time at which it saw something."""
+
+
+def newest(trees: Iterable[Tree]) -> float:
+    """Seconds since 1970 of the newest time that something was seen; 0 if there is none."""
+    return max(chain((0.0,), chain.from_iterable(map(_times, trees))))
+
+
+def _times(tree: Tree) -> Iterator[float]:
+    left = [tree]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            left += one.values()
+            found = (one[key] for key in OBSERVED & one.keys() if isinstance(one[key], str))
+            yield from (at_s for text in found if (at_s := texts.seconds(text)) is not None)
+        elif isinstance(one, list):
+            left += one
 
 
 def seconds(text: str) -> float:

@@ -14,6 +14,12 @@ MARGIN_S: Final = 20.0
 """Objects are a little older than the moment at which the controller looks next."""
 
 
+SUCCEEDED: Final = "Succeeded"
+
+POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
+"""Resources that may be set on a whole pod (``IsPodLevelRequestsSet`` of ``component-helpers/resource``)."""
+
+
 class Sample(NamedTuple):
     """What a metrics server says of one pod. ``None``: it was not asked, only the HPA's status is known."""
 
@@ -31,6 +37,9 @@ class Groups(NamedTuple):
     """Without a metric."""
     ignored: frozenset[str]
     """Failed, or being deleted."""
+    finished: frozenset[str]
+    """Of those without a metric: they have succeeded. Up to Kubernetes 1.37 the controller counts them so
+    (kubernetes#141298)."""
 
 
 def grouped(
@@ -59,6 +68,8 @@ def _grouped(pods: list[Tree], samples: Mapping[str, Sample], resource: str, fla
         else:
             group = "ready"
         names[group].add(name)
+        if group == "missing" and phase == SUCCEEDED:
+            names["finished"].add(name)
     return Groups(*(frozenset(names[group]) for group in Groups._fields))
 
 
@@ -97,19 +108,44 @@ def requests(pods: Iterable[Tree], container: str, resource: str) -> dict[str, i
 
 
 def _request(pod: Tree, container: str, resource: str) -> int:
+    """As ``calculateRequests`` of the controller. A container of another name requests nothing, and is no error."""
     of_pod = at(pod, "spec", "resources", "requests") or {}
-    if resource in of_pod and not container:
-        overhead = at(pod, "spec", "overhead", resource)
-        return milli(of_pod[resource]) + (milli(overhead) if overhead is not None else 0)
-    side = [one for one in at(pod, "spec", "initContainers") or [] if one.get("restartPolicy") == "Always"]
-    counted = [one for one in [*pod["spec"]["containers"], *side] if container in ("", one["name"])]
-    if not counted:
-        raise ExplainError(f"there is no container {container} in pod {pod['metadata']['name']}")
+    if not container and any(name.startswith(POD_LEVEL) for name in of_pod):
+        return _of_whole_pod(pod, of_pod, resource)
     total = 0
-    for one in counted:
-        asked = at(one, "resources", "requests", resource)
-        if asked is None:
-            where = f"container {one['name']} of pod {pod['metadata']['name']}"
-            raise ExplainError(f"{where} requests no {resource}, so there is nothing to take a percentage of")
-        total += milli(asked)
+    for one in [*pod["spec"]["containers"], *_sidecars(pod)]:
+        if container in ("", one["name"]):
+            asked = _asked(one, resource)
+            if asked is None:
+                where = f"container {one['name']} of pod {pod['metadata']['name']}"
+                raise ExplainError(f"{where} requests no {resource}, so there is nothing to take a percentage of")
+            total += asked
     return total
+
+
+def _of_whole_pod(pod: Tree, of_pod: Tree, resource: str) -> int:
+    """``PodRequests``: what the pod requests as a whole, else its containers together or its dearest start."""
+    overhead = at(pod, "spec", "overhead", resource)
+    if resource in of_pod and resource.startswith(POD_LEVEL):
+        found: list[int] = [milli(of_pod[resource])]
+    else:
+        beside, starts = 0, list[int]()
+        for one in at(pod, "spec", "initContainers") or []:
+            asked = _asked(one, resource) or 0
+            beside += asked if one.get("restartPolicy") == "Always" else 0
+            starts.append(beside if one.get("restartPolicy") == "Always" else beside + asked)
+        running = [_asked(one, resource) for one in [*pod["spec"]["containers"], *_sidecars(pod)]]
+        if not any(starts) and running.count(None) == len(running) and overhead is None:
+            name = pod["metadata"]["name"]
+            raise ExplainError(f"pod {name} requests no {resource}, so there is nothing to take a percentage of")
+        found = [*starts, sum(one or 0 for one in running)]
+    return max(found) + (milli(overhead) if overhead is not None else 0)
+
+
+def _sidecars(pod: Tree) -> list[Tree]:
+    return [one for one in at(pod, "spec", "initContainers") or [] if one.get("restartPolicy") == "Always"]
+
+
+def _asked(container: Tree, resource: str) -> int | None:
+    asked = at(container, "resources", "requests", resource)
+    return None if asked is None else milli(asked)

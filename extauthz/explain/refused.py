@@ -68,7 +68,7 @@ def believed(scene: Scene, answer: Answer) -> Answer:
         return answer
     desired = max(answer.desired, refusal.asked or 0)
     step = Step(OUTCOME, refusal.text, answer.current, refusal.certain)
-    return replace(answer, desired=desired, outcome=OUTCOME, certain=refusal.certain, steps=(*answer.steps, step))
+    return replace(answer, desired=desired, outcome=OUTCOME, certain=refusal.certain, steps=(step, *answer.steps))
 
 
 def plain(message: str) -> str:
@@ -76,16 +76,15 @@ def plain(message: str) -> str:
     before = None
     while before != message:
         before, message = message, _BEFORE.sub("", message)
-    return message.rstrip(". ")
+    return message.partition("; see: ")[0].rstrip(". ")
 
 
 def _by_event(scene: Scene) -> Refused | None:
     """Of an HPA that has no conditions, as far as is seen, the gate's own event is the last word."""
     found = [one for one in _events(scene) if one.get("reason") in OURS]
-    if not found or scene.now - _time(found[-1]) > EPISODE_S or found[-1]["reason"] != EXCEEDED:
+    if not found or scene.now - time_of(found[-1]) > EPISODE_S or found[-1]["reason"] != EXCEEDED:
         return None
-    text = str(found[-1].get("message", "")).partition("; see: ")[0]
-    return Refused(plain(text), None, certain=False)
+    return Refused(plain(str(found[-1].get("message", ""))), None, certain=False)
 
 
 def _asked(scene: Scene) -> int | None:
@@ -104,9 +103,10 @@ def _events(scene: Scene) -> Sequence[Tree]:
         if at(event, "involvedObject", "kind") == "HorizontalPodAutoscaler"
         and at(event, "involvedObject", "name") == name
     ]
-    return sorted(about, key=_time)
+    return sorted(about, key=time_of)
 
 
-def _time(event: Tree) -> float:
+def time_of(event: Tree) -> float:
+    """When it was last seen."""
     text = at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return moment(text or event["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")

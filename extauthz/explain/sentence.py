@@ -6,13 +6,15 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
-from . import refused
-from .answer import Answer, Proposal, amount, percent
+from . import refused, remedies
+from .answer import Answer, Change, Proposal, amount, percent
 from .decide import at_tolerance, decide
+from .pods import SUCCEEDED
 from .specs import Scene
 
 REASONS: Final = {
@@ -21,6 +23,9 @@ REASONS: Final = {
     "min-replicas": "its metrics ask for less, and minReplicas does not allow it",
     "up-policies": "its metrics ask for more, and the policies for scaling up do not allow it now",
     "down-policies": "its metrics ask for less, and the policies for scaling down do not allow it now",
+    "up-off": "its metrics ask for more, and scaling up is switched off (behavior.scaleUp.selectPolicy: Disabled)",
+    "down-off": "its metrics ask for less, and scaling down is switched off "
+    "(behavior.scaleDown.selectPolicy: Disabled)",
     "on-target": "that is what its metrics ask for",
     "disabled": "a count of 0 turns it off",
     "pods-not-counted": "with the pods that are unready or have no metric, its metrics ask for no more",
@@ -35,7 +40,7 @@ def sentence(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     sure = "" if answer.certain else "probably "
     if answer.outcome == refused.OUTCOME:
         asks = f"asks for {answer.desired}" if answer.desired > answer.current else "asked for more when it last looked"
-        return f"{name} {sure}stays at {_replicas(answer.current)}: it {asks}, and is refused: {answer.steps[-1].text}."
+        return f"{name} {sure}stays at {_replicas(answer.current)}: it {asks}, and is refused: {answer.steps[0].text}."
     if answer.desired != answer.current:
         return f"{name} {sure}goes from {answer.current} to {_replicas(answer.desired)}: {_why_it_moves(answer)}."
     stays = f"{name} {sure}stays at {_replicas(answer.current)}: "
@@ -60,7 +65,10 @@ def _why_it_moves(answer: Answer) -> str:
     found = [one for one in answer.proposals if one.result is not None]
     most = max(found, key=lambda one: one.result.replicas if one.result else 0)
     assert most.result is not None
-    return f"{most.metric.said} is {amount(most.metric, most.result.value)}, {_against(most)}"
+    value = f"{most.metric.said} is {amount(most.metric, most.result.value)}, {_against(most)}"
+    if most.result.why == "tolerance":
+        return f"its status has {_replicas(most.result.replicas)}, and these are enough ({value})"
+    return value
 
 
 def _against(one: Proposal) -> str:
@@ -83,26 +91,32 @@ LARGEST: Final = 2**48
 """Of a value that is tried, in percent or thousandths."""
 
 
-class Change(NamedTuple):
-    """One change that would do, if nothing else changes."""
-
-    kind: str
-    """A stable word: ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``, ``policies``."""
-    text: str
-    value: str
-    replicas: int
-    """What the HPA then goes to."""
-
-
 def changes(scene: Scene, answer: Answer) -> list[Change]:
-    """All that would do, each by itself."""
+    """All that would do, each by itself. Where a quota refuses, nothing else does."""
+    if answer.outcome == refused.OUTCOME:
+        return remedies.of_quota(answer.steps[0].text, max(answer.desired, answer.current + 1))
+    return remedies.in_terms_of_keda(scene.hpa, scene.objects, _changes(scene, answer))
+
+
+def _changes(scene: Scene, answer: Answer) -> list[Change]:
     wanted = max(answer.current, answer.desired) + 1
+    if finished := list(_finished(scene, wanted)):
+        return finished
     found = [*_of_the_hpa(scene, wanted)]
     for one in answer.proposals:
         if one.result is not None:
             found += [*_value(scene, one, wanted), *_target(scene, one, wanted), *_other_tolerance(scene, one, wanted)]
     order = ("metric", "target", "tolerance", "max-replicas", "window", "policies")
     return sorted(found, key=lambda each: order.index(each.kind))
+
+
+def _finished(scene: Scene, wanted: int) -> Iterator[Change]:
+    """Pods that have finished count as pods without a metric."""
+    left = tuple(pod for pod in scene.pods if at(pod, "status", "phase") != SUCCEEDED)
+    gone = len(scene.pods) - len(left)
+    if gone and (after := decide(replace(scene, pods=left)).desired) >= wanted:
+        text = f"delete the {gone} pods that have finished: {after} replicas"
+        yield Change("finished-pods", text, str(gone), after)
 
 
 def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:

@@ -143,6 +143,10 @@ class UnknownError(ExplainError):
     """A value is not among the objects: nothing can be said, not even that the metric fails."""
 
 
+class UnsureError(ExplainError):
+    """The metric probably fails."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One entry of ``spec.metrics``."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from extauthz.core.kinds import GATED
+from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
@@ -46,6 +46,8 @@ class Target(NamedTuple):
     """``status.replicas``."""
     selector: Selector
     """Empty: the controller refuses to work."""
+    is_exact: bool = True
+    """False: a custom resource, of which neither the scale nor the definition is among the objects."""
 
 
 def of_hpa(objects: Objects, hpa: Tree) -> Target:
@@ -55,18 +57,66 @@ def of_hpa(objects: Objects, hpa: Tree) -> Target:
         ExplainError: it is not among the objects.
     """
     ref, namespace = hpa["spec"]["scaleTargetRef"], hpa["metadata"].get("namespace", "default")
-    kind, name = ref["kind"], ref["name"]
-    workload = objects.one(kind, namespace, name)
+    found = of_ref(objects, ref, namespace)
+    if found is None:
+        raise ExplainError(
+            f"{ref['kind']} {namespace}/{ref['name']}, which the HPA scales, is not among the objects; add it"
+        )
+    return found
+
+
+def of_ref(objects: Objects, ref: Tree, namespace: str) -> Target | None:
+    """What a ``scaleTargetRef`` names, as its scale shows it; ``None``: it is not among the objects."""
+    kind, name, group = ref.get("kind") or "Deployment", ref["name"], group_of_ref(ref)
+    workload = objects.one(kind, namespace, name, group)
     scale = objects.one("Scale", namespace, name)
     if workload is None and scale is None:
-        raise ExplainError(f"{kind} {namespace}/{name}, which the HPA scales, is not among the objects; add it")
-    source = scale or workload
-    asked = at(source, "spec", "replicas")
-    text = at(source, "status", "selector")
-    selector = parsed(text) if isinstance(text, str) else labelled(at(workload, "spec", "selector"))
-    # What kubectl prints always has a count for built-in kinds; an empty scale has none for zero.
-    asked = (1 if scale is None else 0) if asked is None else asked
-    return Target(kind, name, asked, at(source, "status", "replicas") or 0, selector)
+        return None
+    if scale is not None:  # an empty scale has no count where it is zero
+        selector = parsed(at(scale, "status", "selector") or "") or labelled(at(workload, "spec", "selector"))
+        return Target(kind, name, *_counts(scale, _USUAL, missing=0), selector)
+    assert workload is not None
+    paths = _paths(objects, group, kind, str(workload.get("apiVersion")).rpartition("/")[2])
+    if paths is None:
+        is_known = (group, kind) in BY_NAME
+        text = at(workload, "status", "selector")
+        selector = parsed(text) if isinstance(text, str) else labelled(at(workload, "spec", "selector"))
+        return Target(kind, name, *_counts(workload, _USUAL, missing=1), selector, is_known)
+    text = at(workload, *paths.selector) if paths.selector else ""
+    return Target(kind, name, *_counts(workload, paths, missing=0), parsed(text or ""))
+
+
+class _Paths(NamedTuple):
+    """Of the fields that a scale shows: its count, the count of its status, its selector."""
+
+    asked: tuple[str, ...]
+    observed: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
+_USUAL: Final = _Paths(("spec", "replicas"), ("status", "replicas"))
+
+
+def _counts(tree: Tree, paths: _Paths, missing: int) -> tuple[int, int]:
+    asked = at(tree, *paths.asked)
+    return missing if asked is None else asked, at(tree, *paths.observed) or 0
+
+
+def _paths(objects: Objects, group: str, kind: str, version: str) -> _Paths | None:
+    """As the definition of a custom resource has them for this version; ``None``: there is no definition to see."""
+    definition = objects.definition(group, kind)
+    if definition is None:
+        return None
+    for one in definition["spec"]["versions"]:
+        if one["name"] == version and (scale := at(one, "subresources", "scale")):
+            names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+            return _Paths(*(tuple(str(scale.get(name) or "").split(".")[1:]) for name in names))
+    raise ExplainError(f"{kind} of {group}/{version} has no scale by its definition, so nothing can scale it")
+
+
+def group_of_ref(ref: Tree) -> str:
+    """Of a ``scaleTargetRef``; one without a version means ``apps/v1``, as KEDA takes it."""
+    return str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
@@ -112,13 +162,19 @@ def _spelled(one: Requirement) -> str:
     return f"{one.key} {'in' if one.operator == 'In' else 'notin'} ({','.join(sorted(one.values))})"
 
 
-def plural(kind: str) -> str:
-    """Of a kind that Kubernetes has itself; of others the usual one.
+def plural(kind: str, definition: Tree = None) -> str:
+    """Of a kind that Kubernetes has itself, or as its definition says; of others as kubectl guesses it
+    (``meta.UnsafeGuessKindToResource`` of apimachinery).
 
-    >>> plural("Deployment"), plural("Gadget")
-    ('deployments', 'gadgets')
+    >>> plural("Deployment"), plural("Gadget"), plural("Prometheus"), plural("Proxy")
+    ('deployments', 'gadgets', 'prometheuses', 'proxies')
     """
-    return next((one.key[1] for one in GATED if one.name == kind), f"{kind.lower()}s")
+    if definition is not None:
+        return str(definition["spec"]["names"]["plural"])
+    singular = kind.lower()
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
 
 
 def _requirement(part: str) -> Requirement:

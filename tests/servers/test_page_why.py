@@ -20,6 +20,11 @@ from tests.servers.paging import HOSTILE, WEB, World, small
 
 WHY = "/why" + WEB
 
+OURS = (
+    'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3, limited: '
+    "pods=4; largest allowed replicas: 4"
+)
+
 Tree = Any
 
 
@@ -57,6 +62,21 @@ async def test_an_hpa_is_explained_from_its_status_step_by_step(world: World, li
         (OBJECT, "metadata.name=web"),
         (HPAS, ""),
     ]
+
+
+async def test_a_refusal_in_the_hpas_condition_goes_before_arithmetic_and_only_the_quota_helps(world, listing):
+    tree = hpa()
+    tree["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"] = 120
+    tree["status"]["conditions"][0] = {"type": "AbleToScale", "status": "False", "reason": "FailedUpdateScale"} | {
+        "message": f"the HPA controller was unable to update the target scale: {OURS}"
+    }
+    listing.lists[HPAS] = [tree]
+    page = await world.get(WHY)
+    assert page.texts("p", "answer") == [f"hpa/web-hpa stays at 3 replicas: it asks for 5, and is refused: {OURS}."]
+    steps = page.texts("li")
+    assert steps[0] == f"certain {OURS}"
+    assert [one for one in steps if "maxReplicas:" in one or " at " in one] == []
+    assert steps[-1] == "raise pods of workspace quota acme by 1, or free as much: 5 replicas"
 
 
 async def test_what_is_not_certain_is_said_to_be_likely(world: World, listing: Listing):

@@ -11,7 +11,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
-from extauthz.core.intake.counts import Reader
+from extauthz.core.intake.counts import Reader, read
 from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
@@ -208,3 +208,22 @@ def test_a_quota_that_has_gone_is_counted_no_longer():
     asyncio.run(world.lower.body(scale("web", 9)))
     world.gate.load_quotas(gate([]).ledger.coverage.tree, 1.0)
     assert world.counted() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "replicas", "verdict", "reason"),
+    [
+        ("Clamp", 9, "allow", "clamped"),
+        ("Clamp", 3, "allow", "fits"),
+        ("Enforce", 9, "deny", "exceeded-quota"),
+    ],
+)
+def test_a_question_is_answered_with_what_the_write_would_come_to(mode: str, replicas: int, verdict: str, reason: str):
+    quotas = [quota("acme", {"requests.cpu": "4"}, mode=mode)]
+    asked = gate(quotas, workload("web", 2, version="5"), namespaces={"team-a": {"workspace": "acme"}})
+    found = asked.asked(read(scale("web", replicas)), "d1", 0.0)
+    assert (found.verdict.value, found.reason) == (verdict, reason)
+    assert ("asked for 9 replicas and may have 4: exceeded workspace quota: acme" in found.sentence) is (
+        reason == "clamped"
+    )
+    assert not list(Queries(asked.ledger).pending()), "nothing is charged"

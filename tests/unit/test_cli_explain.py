@@ -98,6 +98,29 @@ def test_the_quota_has_the_last_word(ask):
     assert found["quota"]["headroom"]["replicas"] == 14
 
 
+def test_where_the_quota_lowers_a_count_explain_and_check_say_so(ask, tmp_path, capsys):
+    (tmp_path / "clamp.yaml").write_text(QUOTA.replace("hard:", "mode: Clamp, hard:"))
+    _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", "--quotas", "clamp.yaml", "--at", "cpu=90")
+    found = json.loads(out)
+    assert found["sentence"].endswith(" The quota grants 14 of the 15 (mode Clamp).")
+    assert found["held"]
+    assert (
+        main(
+            [
+                "check",
+                "deploy/web",
+                "-n",
+                "shop",
+                *["--replicas", "15", "--quotas", "clamp.yaml", "--state", "state.yaml"],
+            ]
+        )
+        == 0
+    )
+    assert "asked for 15 replicas and may have 14: exceeded workspace quota: acme" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_what_it_may_ask_for_and_would_not_get_is_told_before_it_asks(ask):
     words = ("hpa/web", "-n", "shop", "-o", "json", "--quotas", "quotas.yaml")
     calm = json.loads(ask(*words, "--at", "cpu=75")[1])

@@ -72,7 +72,7 @@ class Calls:
         self.answers = table() | answers
 
     async def call(self, method: str, path: str, **_: Any) -> Tree:
-        if "/events?" in path and "HorizontalPodAutoscaler" in path:
+        if "/events?" in path and "PodAutoscaler" not in path.replace("HorizontalPodAutoscaler", ""):
             return {"items": []}
         found = self.answers[path]
         if isinstance(found, int):

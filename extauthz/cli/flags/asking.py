@@ -146,7 +146,8 @@ def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 CHECK = """\
 Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
 workload and the count that it should get, a request as it would come over the wire, or (-f) whole objects, each by
-itself. Of these each gets a line, with the sentence if it is refused; objects without replicas are left out.
+itself. Of these each gets a line, with the sentence if it is refused. Objects of which pods come, but which are not
+weighed, are named as `not weighed`; other objects are left out.
 
 Of a workload without --replicas it says how many it may have, and which quota stands in the way of one more. It is a
 look and no promise: it reserves nothing."""
@@ -166,7 +167,8 @@ examples:
       --header content-type:application/merge-patch+json --body - -o json
 
 exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
-69 no server, or it does not know the workload. Of several objects: 1 if any is denied, else 2 if any is unavailable.
+69 no server, or it does not know the workload. Of several objects: 1 if any is denied, else 2 if any is unavailable
+or not weighed.
 Without --replicas: 0 at least one replica more fits, 1 none does"""
 
 

@@ -63,6 +63,12 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     where.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or the pod's own account."
     )
+    where.add_argument(
+        "--now",
+        type=asking.moment,
+        metavar="TIME",
+        help="With --state: a time such as 2027-02-01T12:00:00Z. Default: the newest time in the objects.",
+    )
     _add_what_if(parser.add_argument_group("what if"))
     quota = parser.add_argument_group("what the quota says")
     quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http address.")

@@ -121,6 +121,15 @@ class Gate(ClusterState):
             found = Unreadable(error.code, error.detail, resize.ref)
             return known.unreadable(self, found, question.id, question.requester)
 
+    def asked(self, reading: Reading, decision_id: str, now_s: float) -> Decision:
+        """What a write would get in the end: where quotas of mode Clamp have no room for it, the largest count that
+        fits is granted in its place. Nothing is charged."""
+        found = self.decide(reading, decision_id, now_s, charge=False)
+        lowered = self.clamp(reading, decision_id, now_s)
+        if lowered is None or not isinstance(lowered.todo, Lower):
+            return found
+        return lowered._replace(verdict=Verdict.ALLOW, reason=CLAMPED, todo=None)
+
     def clamp(
         self,
         reading: Reading,
@@ -165,6 +174,10 @@ class Gate(ClusterState):
         assert refused.replicas is not None
         sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence)
         return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
+
+
+CLAMPED = "clamped"
+"""Granted, with a lower count."""
 
 
 def _largest(asked: Case, refused: Decision) -> int | None:

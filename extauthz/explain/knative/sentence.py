@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from extauthz.explain.sentence import Change
+from extauthz.explain.answer import Change
 
 from . import rules
 from .decide import Answer, amount, decide, target
@@ -80,6 +80,8 @@ def _bound(scene: Scene, answer: Answer) -> str:
     rules = scene.rules
     most = answer.outcome == "max-scale"
     text = f"max-scale {rules.most} allows no more" if most else f"min-scale {rules.least} allows no less"
+    if not most and answer.desired > rules.least:
+        text = f"initial-scale {answer.desired} has not been reached once, which wins over min-scale and max-scale"
     if answer.values is None:
         return text
     return f"{_measured(rules, answer.values)}, which makes {answer.wanted}, and {text}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.core.errors import ObjectError
+from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Where
+from extauthz.core.objects.fields import at
 from extauthz.core.resources import FootprintError
 from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.inputs.files import content
@@ -27,20 +29,26 @@ class StateFile(NamedTuple):
     """Problems that leave something unknown, but not the file useless."""
 
 
-def load(path: Path, templates: Mapping[str, Where] | None = None) -> StateFile:
+def load(path: Path, templates: Mapping[str, Where] | None = None, more: Sequence[Placed] = ()) -> StateFile:
     """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
 
     Args:
         templates: as of ``SnapshotBuilder``.
+        more: as of ``parse``.
 
     Raises:
         FilesError: with each object that is not as an API server prints it.
     """
-    return parse(content.read(path), templates)
+    return parse(content.read(path), templates, more)
 
 
-def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = None) -> StateFile:
+def parse(
+    contents: Sequence[Content], templates: Mapping[str, Where] | None = None, more: Sequence[Placed] = ()
+) -> StateFile:
     """Read state files that were read already.
+
+    Args:
+        more: objects that stand in a manifest, of which those of the files go first.
 
     Raises:
         FilesError: with each object that is not as an API server prints it.
@@ -48,6 +56,9 @@ def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = N
     builder = SnapshotBuilder(templates)
     seen: dict[str, Placed] = {}
     found, illegible = objects(contents)
+    if more:
+        there = {_name(one.tree) for one in found}
+        found += [one for one in more if _name(one.tree) not in there]
     problems: list[FileProblem] = []
     for placed in sorted(found, key=_is_no_definition):
         _take(placed, builder, seen, problems)
@@ -56,6 +67,23 @@ def parse(contents: Sequence[Content], templates: Mapping[str, Where] | None = N
     state = builder.state()
     unknown = (_unknown(name, placed) for name, placed in seen.items() if name not in state.namespaces)
     return StateFile(state, tuple(unknown))
+
+
+RESTED_ON: Final = frozenset(
+    {
+        ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("", "LimitRange"),
+        ("", "Namespace"),
+        ("node.k8s.io", "RuntimeClass"),
+    }
+)
+"""Kinds whose objects in a manifest change what its workloads cost."""
+
+
+def _name(tree: Tree) -> tuple[str, ...]:
+    metadata = at(tree, "metadata")
+    kind, name = at(tree, "kind"), at(metadata, "name")
+    return str(kind), str(name), "" if kind in ("Namespace", "RuntimeClass") else str(at(metadata, "namespace"))
 
 
 def _is_no_definition(placed: Placed) -> bool:

@@ -127,6 +127,8 @@ class SnapshotBuilder:
             self._revisions[ref] = observed
 
     def _take_definition(self, root: Tree) -> None:
+        if not root.get("status"):  # a manifest: nobody has established it, and nobody said that it is not
+            root = root | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
         kind = resource.scaled(root, self._groups)
         if kind is not None and kind.resource.namespaced:
             template = self._templates.get(kind.resource.group_resource, TEMPLATE)

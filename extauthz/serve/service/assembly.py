@@ -292,7 +292,7 @@ class Assembly:
 
     def ask(self, reading: Reading) -> Decision:
         """What a write would get now. Nothing is charged, logged or counted."""
-        return self.gate.decide(reading, self._around.ids(), self._clock(), charge=False)
+        return self.gate.asked(reading, self._around.ids(), self._clock())
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
         """The most replicas that an autoscaler of a workload may ask for; ``None``: none is known."""

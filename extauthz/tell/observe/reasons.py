@@ -37,6 +37,10 @@ TABLE: Final = (
     Reason("not-gated", "allow", "At Envoy it may change more than a count; it counts once it is observed.", "", ""),
     Reason("not-bound", "allow", "The quota that has no room does not bind who asks.", "", ""),
     Reason(
+        "clamped", "allow", "In answer to a question: a quota in mode Clamp grants a lower count.", ADMIN,
+        "Ask for at most the count that the sentence names, or have the limit raised.",
+    ),
+    Reason(
         "would-refuse", "allow", "A quota in mode Audit would have refused it.", ADMIN,
         "Raise the limit before the mode becomes Clamp or Enforce, or tell the owner.",
     ),

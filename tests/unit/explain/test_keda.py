@@ -79,7 +79,7 @@ def test_a_refused_write_is_told_by_the_condition():
     refused = {"status": "False", "reason": "ErrorScalingTarget", "message": "denied the request: exceeded quota"}
     answer = decided(scaled_object("True", refused), 0)
     assert (answer.desired, answer.outcome) == (1, "refused")
-    assert answer.steps[-1].text == "its write was refused: denied the request: exceeded quota"
+    assert answer.steps[0].text == "its write was refused: denied the request: exceeded quota"
 
 
 FAILING = {"health": {"s0-kafka": {"numberOfFailures": 4, "status": "Failing"}, "s1-cron": {"status": "Happy"}}}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from extauthz.explain import pods as podlist
 from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Flags, Objects
 from extauthz.explain.specs import UnknownError
@@ -278,6 +279,11 @@ def test_a_pod_that_has_ended_is_not_ready_for_an_external_value():
     assert explained(hpa(external("queue", "30")), *objects).desired == 3
 
 
+def asking(name, cpu, restarts=None):
+    more = {"restartPolicy": restarts} if restarts else {}
+    return {"name": name, "resources": {"requests": {"cpu": cpu}}} | more
+
+
 def test_an_external_value_wakes_a_workload_that_the_hpa_put_to_sleep():
     asleep = status(0, ScaledToZero="ScaledToZero")
     answer = explained(hpa(external("queue", "30"), status=asleep), deployment(0), said("queue", "50"), asked=["x"])
@@ -330,3 +336,38 @@ def test_without_a_selector_or_a_target_there_is_nothing_to_do():
     assert explained(hpa(cpu(50)), bare, *alike(4, "75m")).outcome == "failed"
     with pytest.raises(ExplainError, match="Deployment shop/web"):
         target.of_hpa(Objects([]), hpa(cpu(50)))
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"other": "x"}])
+def test_an_external_value_counts_where_its_adapter_repeats_no_labels(labels):
+    """The API filters by the selector; KEDA's adapter prints ``metricLabels: null``."""
+    metric = external("queue", "30")
+    metric["external"]["metric"]["selector"] = {"matchLabels": {"scaledobject.keda.sh/name": "so"}}
+    answer = explained(
+        hpa(metric), deployment(1), pod("a"), said("queue", "60") | {"metricLabels": labels}, asked=["queue"]
+    )
+    assert (answer.desired, answer.outcome) == (2, "scales-up")
+
+
+def test_a_container_that_no_metric_names_fails_the_metric_as_the_controller_says():
+    by_container = {"name": "cpu", "container": "gone", "target": {"type": "AverageValue", "averageValue": "1"}}
+    metric = {"type": "ContainerResource", "containerResource": by_container}
+    answer = explained(hpa(metric), deployment(1), pod("a"), used("a"))
+    assert answer.outcome == "failed"
+    assert "the metrics of a pod have no container gone" in answer.steps[0].text
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"resources": {"requests": {"memory": "1Gi"}}}, 300),
+        ({"resources": {"requests": {"cpu": "2"}}, "overhead": {"cpu": "100m"}}, 2100),
+        ({"overhead": {"cpu": "100m"}}, 300),
+        ({"resources": {"requests": {"memory": "1Gi"}}, "initContainers": [asking("i", "900m")]}, 900),
+        ({"resources": {"requests": {"memory": "1Gi"}}, "initContainers": [asking("s", "1", "Always")]}, 1300),
+    ],
+)
+def test_what_a_pod_requests_as_calculate_requests_of_the_controller_has_it(spec, wanted):
+    containers = [asking("a", "200m"), asking("b", "100m")]
+    made = {"metadata": {"name": "p"}, "spec": {"containers": containers} | spec}
+    assert podlist.requests([made], "", "cpu") == {"p": wanted}

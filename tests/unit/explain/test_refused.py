@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
 import pytest
 
 from extauthz.core.model import Verdict
-from extauthz.explain import refused
+from extauthz.explain import refused, remedies
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import Flags, Objects
-from extauthz.explain.sentence import sentence
+from extauthz.explain.sentence import changes, sentence
 from extauthz.testing import Asker, gate, quota, scale, workload
-from tests.unit.explain.building import NOW, alike, cpu, deployment, hpa, status
+from tests.unit.explain.building import NOW, alike, cpu, deployment, external, hpa, said, status
 
 Tree = Any
 
@@ -103,7 +104,7 @@ def test_without_conditions_the_gates_own_event_is_the_last_word():
         autoscaler["status"].pop("conditions", None)
         scene = scene_of(Objects([deployment(12), *alike(12, "200m"), autoscaler, *events]), autoscaler, Flags(), now)
         answer = refused.believed(scene, decide(scene))
-        return answer.outcome, answer.steps[-1].text
+        return answer.outcome, answer.steps[0].text
 
     assert outcome(exceeded) == ("refused", OURS)
     assert outcome(exceeded, event("WorkspaceQuotaHasRoom", "", "2026-01-01T00:00:30Z"))[0] == "scales-up"
@@ -123,3 +124,33 @@ def test_of_states_in_which_our_quota_refuses_each_is_explained_by_it(seed: int)
     used = f"{random.randint(75, 400)}m"
     said, answer = answered([able(message)], used=used, replicas=replicas)
     assert (answer.outcome, "acme" in said, decision.sentence in said) == ("refused", True, True)
+    (remedy,) = remedies.of_quota(answer.steps[0].text, asked)
+    more = re.fullmatch(
+        rf"raise pods of workspace quota acme by (\d+), or free as much: {asked} replicas", remedy.text
+    )[1]
+    raised = Asker(gate([quota("acme", {"pods": str(int(hard["pods"]) + int(more))})], workload("web", replicas)))
+    assert raised(scale("web", asked)).verdict is Verdict.ALLOW
+
+
+IN_KEDA = "(advanced.horizontalPodAutoscalerConfig.behavior.scaleUp of scaledobject/so)"
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "told"),
+    [
+        ("150", 4, {"max-replicas": "maxReplicaCount of scaledobject/so: 5"}),
+        ("150", 9, {"policies": IN_KEDA}),
+        ("32", 9, {"target": "(triggers[1].metadata.threshold of scaledobject/so)", "tolerance": IN_KEDA}),
+    ],
+)
+def test_keda_writes_its_hpa_anew_so_its_scaled_object_is_what_to_change(value, most, told):
+    behavior = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]}}
+    autoscaler = hpa(external("s1-prometheus", "30"), behavior=behavior, most=most, status=status(4))
+    autoscaler["metadata"] |= {"ownerReferences": [{"kind": "ScaledObject", "name": "so"}]}
+    triggers = [{"type": "cron"}, {"type": "prometheus", "metadata": {"query": "q", "threshold": "30"}}]
+    owner = {"kind": "ScaledObject", "metadata": {"name": "so", "namespace": "shop"}, "spec": {"triggers": triggers}}
+    objects = Objects([deployment(4), *alike(4, "10m"), autoscaler, owner, said("s1-prometheus", value)])
+    scene = scene_of(objects, autoscaler, Flags(), NOW)
+    found = {one.kind: one.text for one in changes(scene, decide(scene)) if one.kind != "metric"}
+    assert found.keys() == told.keys()
+    assert all(told[kind] in found[kind] for kind in told), found

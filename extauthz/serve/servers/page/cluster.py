@@ -135,7 +135,7 @@ async def _read(lists: Lists, what: Resource, namespace: str, selector: str, cut
 def _part(tree: Tree, kind: str, *fields: str) -> dict[str, Any]:
     """Without what the page does not need, such as annotations: they may be large."""
     metadata = tree.get("metadata") or {}
-    named = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    named = {key: metadata[key] for key in ("name", "namespace", "ownerReferences") if key in metadata}
     return {"kind": kind, "metadata": named} | {key: tree[key] for key in fields if key in tree}
 
 

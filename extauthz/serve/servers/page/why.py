@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from extauthz.core.kinds import BY_KEY, BY_NAME, WorkloadKind
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.fields import at
-from extauthz.explain import target
+from extauthz.explain import refused, target
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects
 from extauthz.explain.sentence import changes, sentence
@@ -181,7 +181,7 @@ def explained(hpa: Tree, workload: Tree, now_s: float) -> Explained:
         if too_many := _too_many(hpa):
             return _left_out(hpa, f"it has more than {too_many}; the command below explains it")
         scene = scene_of(Objects([hpa, workload]), hpa, Flags(), now_s)
-        answer = decide(scene)
+        answer = refused.believed(scene, decide(scene))
         would = changes(scene, answer)
         return Explained(
             scene.hpa["metadata"]["name"],

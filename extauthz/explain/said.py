@@ -1,0 +1,26 @@
+"""What a controller itself says in conditions: it is quoted before any arithmetic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from extauthz.core.model import Tree
+
+from .answer import Step
+from .objects import condition
+
+HPA: Final = ("AbleToScale", "ScalingActive")
+KEDA: Final = ("Ready",)
+ELSEWHERE: Final = frozenset({"FailedUpdateScale", "ScalingDisabled"})
+"""Reasons that the answer quotes by itself."""
+
+
+def of(tree: Tree, types: tuple[str, ...]) -> list[Step]:
+    """Of each condition that is not well, a step."""
+    found = []
+    for name in types:
+        one = condition(tree, name)
+        if one.get("status") == "False" and one.get("reason") not in ELSEWHERE:
+            words = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
+            found.append(Step("said", f"{name} is False, when it last looked: {words}", None, certain=True))
+    return found
