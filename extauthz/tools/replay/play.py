@@ -34,6 +34,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.objects.workloads import intern
+from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Load
 from extauthz.tools.replay.measures import Clock, Row
@@ -166,6 +167,8 @@ class Answer(NamedTuple):
     """Quotas and keys that refused it."""
     id: str | None = None
     """Of what pends."""
+    lowered: int = 0
+    """The count that was granted in place of the one that was refused (mode Clamp); 0: none."""
 
 
 class Play:
@@ -195,6 +198,8 @@ class Play:
         self._levels: dict[Row, int] = {}
         self._tree = self.gate.ledger.coverage.tree
         self._is_all_touched = False
+        self._clamping: frozenset[str] = frozenset()
+        """Quotas in mode Clamp."""
         self.denied: Callable[[Workload, Waiting], None] = lambda *_: None
         """Told of a workload, and what it has waited for."""
         self.regranted: Callable[[Workload, int], None] = lambda *_: None
@@ -239,6 +244,7 @@ class Play:
     def limit(self, tree: QuotaTree) -> None:
         """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
+        self._clamping = frozenset(node.quota.name for node in tree.nodes if node.quota.mode is Mode.CLAMP)
         self._is_all_touched = True
 
     def label(self, namespace: str, labels: Mapping[str, str] | None) -> None:
@@ -422,8 +428,16 @@ class Play:
             self._allowed(one, ask, holds)
         else:
             self._refused(one, ask, holds)
+            self._take(one, holds)
         self._touched(one, before)
         return answer
+
+    def _take(self, one: Workload, answer: Answer) -> None:
+        """What was granted in place of what is still wanted lands."""
+        if answer.lowered and answer.id is not None:
+            one.pending[answer.id] = answer.lowered
+            self._land_later(one, answer.id)
+            self._has_now(one)
 
     def _changes_nothing(self, one: Workload, ask: Ask) -> bool:
         """It was allowed, grows nothing here, and nothing is different here: nearly all of them."""
@@ -456,11 +470,26 @@ class Play:
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-                return Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                answer = Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                return answer if answer.is_allowed else self._lowered(one, ask, decision, answer)
         name = None
         if ask.is_allowed and ask.to is not None and one.shown is not None and ask.operation != "resize":
             name = self._force(one, ask.to) if self.charges else None
         return Answer(ask.is_allowed, is_taken=True, id=name)
+
+    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Answer) -> Answer:
+        """As much as fits, where quotas of mode Clamp alone refuse a count (``Gate.clamp``)."""
+        fits, seen = refused.evidence.fits, one.shown[0] if one.shown is not None else None
+        if fits is None or seen is None or self._follows or (ask is not None and ask.labels is not None):
+            return answer
+        if fits <= seen or not all(quota in self._clamping for quota, _ in answer.rows):
+            return answer
+        if fits <= one.had:
+            return answer  # it was granted already, and lands by itself
+        granted = self._decide(one, None, fits)
+        if granted.verdict is not Verdict.ALLOW or granted.pending_write is None:
+            return answer
+        return answer._replace(id=granted.pending_write, lowered=fits)
 
     def _still_waits(self, one: Workload, ask: Ask) -> bool:
         """The same was refused, and nothing has become free since."""
@@ -636,7 +665,7 @@ class Play:
         before = self._nodes(one)
         if one.cap is not None:
             one.cap = max(one.cap, to)
-            if one.cap >= one.replicas:
+            if one.cap >= one.replicas and one.waiting is None:  # else the record may still land more
                 one.cap = one.kept = None
         elif to > one.replicas:
             one.above = to
@@ -689,6 +718,9 @@ class Play:
             if waiting.ask is not None:
                 one.brought.add(decision.pending_write)
             self._land_later(one, decision.pending_write)
+        elif decision.verdict is Verdict.DENY:
+            rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
+            self._take(one, self._lowered(one, waiting.ask, decision, Answer(is_allowed=False, rows=rows)))
         self._touched(one, before)
 
     # Levels.

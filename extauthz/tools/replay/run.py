@@ -283,8 +283,8 @@ class Replay:
         self._result.guaranteed |= {
             (node.quota.name, key): max(amount, self._result.guaranteed.get((node.quota.name, key), 0))
             for node in tree.nodes
-            for given in (node.quota, *node.quota.overrides)
-            for key, amount in given.guaranteed.items()
+            for given in (node.quota.guaranteed, *(one.guaranteed for one in node.quota.overrides))
+            for key, amount in given.items()
         }
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
         self._recount()

@@ -212,6 +212,21 @@ def test_a_retry_is_counted_once(tmp_path: Path):
     assert found.denied_minutes == 1.5
 
 
+def test_a_quota_in_mode_clamp_grants_what_fits_and_the_rest_stays_wanted(tmp_path: Path):
+    """Of six that were granted then, four fit at once, and five once ``batch`` is gone; it asks again every 15 s."""
+    gate = Recorded(tmp_path, [limit(9)], web(2), workload("batch", 1))
+    grown(gate, 6, 2, 1.0)
+    gate.later(59)
+    gate.gone(workload("batch", 1))
+    gate.later(60)
+    gate.ask(scale("web", 6))
+    gate.close()
+    found = replayed(tmp_path, limit(5, mode="Clamp"))
+    (want,) = (want for _, _, want in found.wants)
+    assert (want.had, want.to, found.denied_minutes) == (2, 6, pytest.approx((60 * 2 + 60 * 1) / 60))
+    assert replayed(tmp_path, limit(5)).denied_minutes == pytest.approx(120 * 4 / 60)
+
+
 def test_a_landing_of_what_is_refused_here_does_not_happen(tmp_path: Path):
     """So others have the room that it does not take."""
     gate = Recorded(tmp_path, [limit(9)], web(2), web(1, name="other"))
@@ -226,7 +241,7 @@ def test_a_landing_of_what_is_refused_here_does_not_happen(tmp_path: Path):
 def test_what_is_granted_here_alone_lands_and_takes_room(tmp_path: Path):
     gate = Recorded(tmp_path, [limit(3)], web(2), web(1, name="other"))
     gate.ask(scale("web", 4))
-    gate.later(60)
+    gate.later(20)
     gate.ask(scale("other", 3))
     gate.close()
     found = replayed(tmp_path, limit(6))
@@ -432,7 +447,7 @@ def test_a_change_of_quotas_is_replayed_too(tmp_path: Path):
     gate.ask(scale("web", 5))
     gate.close()
     found = replayed(tmp_path)
-    assert (found.same, found.asks, found.denied_minutes) == (2, 2, 3.0)
+    assert (found.same, found.asks, found.denied_minutes) == (2, 2, pytest.approx(1.5))
 
 
 def test_labels_of_namespaces_move_workloads_between_quotas(tmp_path: Path):
