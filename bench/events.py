@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
+from extauthz.serve.service.handover import SLICE
+
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Operation, WorkloadRef, Write

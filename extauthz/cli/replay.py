@@ -21,8 +21,15 @@ from extauthz.serve.service.collector import SELDOM
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
 from extauthz.tools.replay.measures import Hours, write_hours
+from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
-from extauthz.tools.replay.run import Refused, Replay, Result, suggested
+from extauthz.tools.replay.run import Refused, Replay, Result, Want, patched, suggested
+
+MAX_PATCHES = 16 << 20
+"""Bytes of patches: some 100,000 quotas."""
+
+MOST_SHOWN = 20
+"""Refused wants in the table. JSON has more."""
 
 PARTS = (0.5, 0.95, 0.99)
 """Percentiles of the table."""
@@ -35,20 +42,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.record is None or arguments.logs:
         return exits.fail(exits.USAGE, ValueError("--record DIR is needed, and no log; --week sums logs"))
     try:
-        tree = file.load(arguments.quotas).tree if arguments.quotas is not None else None
-        result = _replayed(arguments, tree)
+        result = _replayed(arguments)
         for warning in result.warnings:
             print(f"extauthz: {warning}", file=sys.stderr)
         _write(arguments, result)
-    except (RecordError, FilesError, OSError) as error:
+    except (RecordError, FilesError, OSError, ValueError) as error:
         return exits.fail(exits.DATA, error)
     except NeverOverError as error:
         return exits.fail(exits.SOFTWARE, error)
     most = arguments.max_denied_minutes
-    return 1 if most is not None and result.denied_minutes > most else 0
+    if most is None or result.denied_minutes <= most:
+        return 0
+    told = f"{_minutes(result.denied_minutes)} replica-minutes are denied, more than --max-denied-minutes {most:g}"
+    print(f"extauthz: {told}", file=sys.stderr)
+    return 1
 
 
-def _replayed(arguments: argparse.Namespace, tree: QuotaTree | None) -> Result:
+def _replayed(arguments: argparse.Namespace) -> Result:
     since_s = arguments.since if arguments.since is not None else -inf
     until_s = arguments.until if arguments.until is not None else inf
     if since_s >= until_s:
@@ -57,14 +67,29 @@ def _replayed(arguments: argparse.Namespace, tree: QuotaTree | None) -> Result:
     record = Record(arguments.record)
     replay = Replay(
         record,
-        tree,
+        _quotas(arguments.quotas, record) if arguments.quotas is not None else None,
         since_s=since_s,
         until_s=until_s,
         draws=arguments.html is not None,
         hours=arguments.hours is not None,
         tell=_progress(record.begins_s, record.ends_s),
     )
-    return replay.run()
+    result = replay.run()
+    is_before, is_after = until_s <= result.begins_s, since_s > max(result.begins_s, result.ends_s)
+    if is_before or is_after:
+        times = f"from {stamp(result.begins_s, 'seconds')} to {stamp(result.ends_s, 'seconds')}"
+        raise RecordError(f"nothing of the record is in that time; it is {times}")
+    result.peaks = checked(record, result, since_s=since_s, until_s=until_s)
+    return result
+
+
+def _quotas(path: Path, record: Record) -> QuotaTree:
+    """Quotas of files, or the recorded ones with the patches that ``--suggest`` has printed."""
+    if path.is_file() and path.stat().st_size <= MAX_PATCHES:
+        text = path.read_text()
+        if text.startswith("kubectl patch "):
+            return patched(Replay(record, None, limits={}).run().tree, text)
+    return file.load(path).tree
 
 
 def _progress(begins_s: float, ends_s: float) -> Callable[[float], None]:
@@ -109,23 +134,58 @@ def table(result: Result) -> list[str]:
     for row in _rows(result):
         refused = str(row["refused"]) + (f" (+{row['more']})" if row["more"] else "")
         levels = (row["hard"], *(row[f"p{round(part * 100)}"] for part in PARTS), row["peak"])
-        minutes = f"{row['denied_minutes']:.4g}" if row["denied_minutes"] < 10 else f"{row['denied_minutes']:.0f}"
-        last = (str(row["workloads"]), minutes, _lasting(row["longest_s"]))
+        last = (str(row["workloads"]), _minutes(row["denied_minutes"]), _lasting(row["longest_s"]))
         rows.append((row["quota"], row["resource"], *levels, refused, *last))
     lines = report.lines(rows) if len(rows) > 1 else ["no quota limits anything of what is recorded"]
-    return [*lines, summary(result)]
+    return [*lines, *_whose(result), *_peaks(result), summary(result)]
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.4g}" if minutes < 10 else f"{minutes:.0f}"
+
+
+def _wants(result: Result) -> list[Want]:
+    """Most missed first."""
+    return [want for _, _, want in sorted(result.wants, reverse=True)]
+
+
+def _whose(result: Result) -> list[str]:
+    """A line for each refused want, retries among it."""
+    if not result.wants:
+        return []
+    rows = [("REFUSED WORKLOAD", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
+    for want in _wants(result)[:MOST_SHOWN]:
+        name = f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}"
+        by = ", ".join(" ".join(row) for row in want.rows)
+        told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
+        rows.append((name, str(want.had), str(want.to), *told))
+    more = result.want_count - len(rows) + 1
+    return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
+
+
+def _peaks(result: Result) -> list[str]:
+    """What replays with the peaks have shown."""
+    peaks = result.peaks
+    if peaks is None:
+        return ["PEAK is not replayed: the record is too long for that"]
+    tight = [row for row, what in peaks.less.items() if what == "refuses"]
+    loose = sorted(" ".join(row) for row, what in peaks.less.items() if what == "refuses nothing")
+    if peaks.refused or loose:
+        return [f"PEAK does not hold, which is a bug: it refuses {peaks.refused} asks; too high: {', '.join(loose)}"]
+    return [f"PEAK is replayed: it refuses nothing, one pod less refuses in {len(tight)} of {len(peaks.less)} rows"]
 
 
 def summary(result: Result) -> str:
     """What became of all questions, in a sentence."""
     told = [f"{result.same:,} the same"]
-    told += [f"{result.refused_now:,} refused that were granted"] if result.refused_now else []
-    told += [f"{result.granted_now:,} granted that were refused"] if result.granted_now else []
+    told += [f"{result.refused_now:,} granted then and refused now"] if result.refused_now else []
+    told += [f"{result.granted_now:,} refused then and granted now"] if result.granted_now else []
     parts = [f"{result.asks:,} asks: {', '.join(told)}"]
     if result.exceptions:
         named = ", ".join(f"{count:,} {why}" for why, count in sorted(result.exceptions.items()))
         parts.append(f"exceptions: {named}")
     parts += [f"{result.taken:,} taken as recorded"] if result.taken else []
+    parts.append(f"{_minutes(result.denied_minutes)} replica-minutes denied")
     count = f"{result.gaps} gap{'s' if result.gaps > 1 else ''}"
     parts.append(f"{count}, {_lasting(result.gap_s)} that count for nothing" if result.gaps else "no gaps")
     return "; ".join(parts)
@@ -145,6 +205,19 @@ def as_json(result: Result) -> dict[str, Any]:
         "counted_s": round(result.counted_s, 3),
         "denied_minutes": round(result.denied_minutes, 3),
         "quotas": list(_rows(result)),
+        "wants": [_as_want(want) for want in _wants(result)],
+    }
+
+
+def _as_want(want: Want) -> dict[str, Any]:
+    return {
+        "workload": f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
+        "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
+        "had": want.had,
+        "to": want.to,
+        "since": stamp(want.since_s, "milliseconds"),
+        "seconds": round(want.seconds, 3),
+        "denied_minutes": round(want.missed / 60.0, 3),
     }
 
 
@@ -160,7 +233,8 @@ def _rows(result: Result) -> Iterator[dict[str, Any]]:
             "resource": key,
             "hard": quantities.format(hard, key),
             **shown,
-            "peak": quantities.format(level.peak if level is not None else 0, key),
+            "peak": quantities.format(result.peak((quota, key)), key),
+            "one_pod_less": result.peaks.less.get((quota, key)) if result.peaks is not None else None,
             "refused": refused.asks,
             "more": refused.more,
             "workloads": len(refused.workloads),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from extauthz.cli import main
 from extauthz.core.ledger.accounts import Account
@@ -47,7 +47,8 @@ def smaller(tmp_path: Path) -> str:
 def test_under_its_own_quotas_all_is_the_same(record: str, capsys: pytest.CaptureFixture[str]):
     assert main(["replay", "--record", record]) == 0
     *rows, summary = capsys.readouterr().out.splitlines()
-    assert summary == "2 asks: 2 the same; no gaps"
+    assert summary == "2 asks: 2 the same; 0 replica-minutes denied; no gaps"
+    assert rows[-1] == "PEAK is replayed: it refuses nothing, one pod less refuses in 2 of 2 rows"
     assert rows[0].split()[:4] == ["QUOTA", "RESOURCE", "HARD", "P50"]
     assert rows[1].split() == ["acme", "pods", "5", "5", "5", "5", "5", "0", "0", "0", "-"]
 
@@ -56,26 +57,44 @@ def test_a_smaller_quota_is_told_and_may_fail_a_pipeline(record: str, smaller: s
     assert main(["replay", "--record", record, "--quotas", smaller]) == 0
     *rows, summary = capsys.readouterr().out.splitlines()
     assert rows[1].split() == ["acme", "pods", "4", *"5555", "2", "(+2)", "1", "20", "10m"]
-    assert summary == "2 asks: 0 the same, 2 refused that were granted; no gaps"
+    assert summary == "2 asks: 0 the same, 2 granted then and refused now; 20 replica-minutes denied; no gaps"
     assert main(["replay", "--record", record, "--quotas", smaller, "--max-denied-minutes", "19.9"]) == 1
+    assert "20 replica-minutes are denied, more than --max-denied-minutes 19.9" in capsys.readouterr().err
     assert main(["replay", "--record", record, "--quotas", smaller, "--max-denied-minutes", "20"]) == 0
 
 
-def test_what_is_suggested_refuses_nothing(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_is_suggested_is_a_patch_of_the_limits_alone_and_refuses_nothing(
+    record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main(["replay", "--record", record, "--suggest", "100"]) == 0
     text = capsys.readouterr().out
-    assert yaml.safe_load(text)["spec"]["hard"] == {"pods": "5", "requests.cpu": "5"}
-    (tmp_path / "peak.yaml").write_text(text)
-    assert (
-        main(["replay", "--record", record, "--quotas", str(tmp_path / "peak.yaml"), "--max-denied-minutes", "0"]) == 0
-    )
+    *command, patch = shlex.split(text)
+    assert command == ["kubectl", "patch", "workspacequotas.extauthz.dev", "acme", "--type", "merge", "-p"]
+    assert json.loads(patch) == {"spec": {"hard": {"pods": "5", "requests.cpu": "5"}}}
+    patches = tmp_path / "patches.sh"
+    patches.write_text(text)
+    assert main(["replay", "--record", record, "--quotas", str(patches), "--max-denied-minutes", "0"]) == 0
+    patches.write_text(text.replace("acme", "other"))
+    assert main(["replay", "--record", record, "--quotas", str(patches)]) == 65
+    assert "line 1: the record has no quota other" in capsys.readouterr().err
+
+
+def test_each_refused_want_is_told_with_its_workload(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["replay", "--record", record, "--quotas", smaller]) == 0
+    told = "deployments.apps/team-a/web  2  4  2027-01-15T08:00:00Z  10m  20  acme pods"
+    assert told.split() in [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert main(["replay", "--record", record, "--quotas", smaller, "-o", "json"]) == 0
+    (want,) = json.loads(capsys.readouterr().out)["wants"]
+    assert (want["workload"], want["had"], want["to"], want["seconds"], want["denied_minutes"]) == (
+        "deployments.apps/team-a/web", 2, 4, 600.0, 20.0,
+    )  # fmt: skip
 
 
 def test_json_has_every_field_that_its_page_names(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
     assert main(["replay", "--record", record, "--quotas", smaller, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     page = (Path(__file__).parents[2] / "docs/internals/record.md").read_text().partition("## `-o json`")[2]
-    assert all(f"`{name}`" in page for name in (*found, *found["quotas"][0]))
+    assert all(f"`{name}`" in page for name in (*found, *found["quotas"][0], *found["wants"][0]))
     assert (found["denied_minutes"], found["quotas"][0]["longest_s"]) == (20.0, 600.0)
 
 
@@ -114,6 +133,8 @@ def test_a_cut_record_is_a_warning(record: str, tmp_path: Path, capsys: pytest.C
         pytest.param(["--record", "nowhere"], 65, "there is no file of a record", id="no record"),
         pytest.param(["--quotas", "nowhere"], 65, "cannot be read", id="no quotas"),
         pytest.param(["--since", "monday"], 64, "write for example 2027-02-01T12:00:00Z", id="time"),
+        pytest.param(["--since", "2028-01-15T08:05:00Z"], 65, "nothing of the record is in that time", id="after it"),
+        pytest.param(["--until", "2026-01-15T08:05:00Z"], 65, "it is from 2027-01-15T08:00:00Z to", id="before it"),
         pytest.param(["--suggest", "0"], 64, "write for example 99", id="percentage"),
         pytest.param(["--max-denied-minutes", "x"], 64, "write for example 0", id="minutes"),
         pytest.param(

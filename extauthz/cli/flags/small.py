@@ -42,8 +42,8 @@ refused in mode Audit, of whom and how often. So it shows before a quota is enfo
 REPLAY_EPILOG = """\
 examples:
   extauthz replay --record record/ --quotas smaller.yaml
-  extauthz replay --record record/ --suggest 99 > quotas.yaml
-  extauthz replay --record record/ --quotas quotas.yaml --max-denied-minutes 0 && kubectl apply -f quotas.yaml
+  extauthz replay --record record/ --suggest 99 > patches.sh
+  extauthz replay --record record/ --quotas patches.sh --max-denied-minutes 60 && sh patches.sh
   extauthz replay --week --record record/
   kubectl logs -n extauthz-system -l app.kubernetes.io/name=extauthz --tail=-1 | extauthz replay --week
   extauthz replay --week gate.log gate.log.1 --quota acme --days 1 -o json
@@ -60,7 +60,7 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--quotas",
         type=Path,
         metavar="FILE",
-        help="WorkspaceQuotas, all of them, in a file or folder. Default: the recorded ones.",
+        help="WorkspaceQuotas, all of them, in a file or folder; or what --suggest prints. Default: the recorded ones.",
     )
     parser.add_argument("--since", type=_time, metavar="T", help="Measure from then on: 2027-02-01T12:00:00Z.")
     parser.add_argument("--until", type=_time, metavar="T", help="Measure up to then.")
@@ -68,7 +68,7 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--suggest",
         type=_percent,
         metavar="P",
-        help="Print quotas whose limits hold what was wanted P percent of the time; 100: always.",
+        help="Print patches of hard alone, which holds what was wanted P percent of the time; 100: always.",
     )
     parser.add_argument(
         "--max-denied-minutes", type=_minutes, metavar="N", help="Exit 1 above so many replica-minutes."

@@ -210,7 +210,7 @@ class Record:
             reader = _Reader(file.path, is_new)
             events = reader.read()
             is_torn, run = reader.torn is not None, file.run
-            if reader.torn is not None:
+            if reader.torn is not None and reader.torn not in self.warnings:  # it may be read twice
                 self.warnings.append(reader.torn)
             for event in events:
                 last_s = max(last_s, event.last_s if isinstance(event, Ask) else event.at_s)

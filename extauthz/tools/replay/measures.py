@@ -47,6 +47,10 @@ class Clock:
         """Whether what happens then counts."""
         return self._since_s <= at_s < self._until_s
 
+    def is_early(self, at_s: float) -> bool:
+        """Whether what happens then bears on what counts."""
+        return at_s < self._until_s
+
     def advance(self, at_s: float) -> None:
         """It is that late now."""
         at_s = min(at_s, self._until_s)

@@ -1,25 +1,27 @@
 """One run of a record through the product's own gate, on virtual time.
 
 Whatever the gate of the record granted and this one refuses does not land here, and stays wanted: until the workload
-asks again, is seen with fewer replicas, or is gone. It is asked again at the interval of its retries, once a quota that
-refused it has more room.
+asks again, is seen with fewer replicas, or is gone. What the record has refused is wanted until nobody has asked for
+two intervals of its retries. What waits is asked again at that interval, once a quota that refused it has more room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from math import ceil, inf
+from math import ceil, inf, nextafter
 from typing import Final, NamedTuple
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.known import Asking, of_write
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import highest
+from extauthz.core.ledger.accounts import NOTHING, Accounts, Step, highest, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import PendingWrite, is_newer
+from extauthz.core.ledger.line import LEAST_S, MOST_S
 from extauthz.core.model import (
     NO_PRECONDITION,
     Amounts,
@@ -32,6 +34,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.objects.workloads import intern
+from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Load
 from extauthz.tools.replay.measures import Clock, Row
@@ -60,6 +63,10 @@ class Waiting:
     counted_s: float
     """The same, on the clock of what counts."""
     had: int
+    first: int
+    """What it had at first."""
+    to: int
+    """What it asked for."""
     interval_s: float
     last_s: float
     """When its last retry of the record was. After that, and where ``left`` is none, only this run asks again."""
@@ -113,14 +120,30 @@ class Workload:
     """Those of them that land by themselves."""
     brought: set[str] = field(default_factory=set)
     """Those of them that bring an object."""
-    missing: Ask | None = None
-    """The last question that would have made it, and was refused in the record."""
+    refused: Ask | None = None
+    """The last question, if the record has refused it."""
     may: tuple[str, Amounts] | None = None
     """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
     asked_s: float | None = None
     asked_to: int = 0
     delay_s: float = LANDS_S
     interval_s: float = RETRY_S
+    """How often it is asked for again."""
+
+    def learn(self, ask: Ask) -> None:
+        """Take the interval of a question's retries, as a line of turns does (core/ledger/line.py)."""
+        before, gap_s = self.refused, 0.0
+        if ask.n > 1:
+            gap_s = (ask.last_s - ask.at_s) / (ask.n - 1)
+        elif before is not None and before.to == ask.to:
+            gap_s = ask.at_s - before.last_s
+        if gap_s >= LEAST_S:  # what comes sooner is the same ask, by another way
+            self.interval_s = min(gap_s, MOST_S)
+
+    @property
+    def silent_s(self) -> float:
+        """After how long without a question nobody wants any more what the record has refused."""
+        return 2 * self.interval_s
 
     @property
     def count(self) -> int:
@@ -144,6 +167,8 @@ class Answer(NamedTuple):
     """Quotas and keys that refused it."""
     id: str | None = None
     """Of what pends."""
+    lowered: int = 0
+    """The count that was granted in place of the one that was refused (mode Clamp); 0: none."""
 
 
 class Play:
@@ -173,12 +198,16 @@ class Play:
         self._levels: dict[Row, int] = {}
         self._tree = self.gate.ledger.coverage.tree
         self._is_all_touched = False
+        self._clamping: frozenset[str] = frozenset()
+        """Quotas in mode Clamp."""
         self.denied: Callable[[Workload, Waiting], None] = lambda *_: None
         """Told of a workload, and what it has waited for."""
         self.regranted: Callable[[Workload, int], None] = lambda *_: None
         """Told of a workload, and how many of its retries would have been granted that the record has refused."""
         self.moved: Callable[[QuotaNode, str, int], None] = lambda *_: None
         """Told of a quota and key, and what is used and reserved of it now."""
+        self.needed: Callable[[QuotaNode, str, int], None] = lambda *_: None
+        """Told of a quota and key that a question grows, and the smallest limit that does not refuse it."""
 
     # Time.
 
@@ -215,6 +244,7 @@ class Play:
     def limit(self, tree: QuotaTree) -> None:
         """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
+        self._clamping = frozenset(node.quota.name for node in tree.nodes if node.quota.mode is Mode.CLAMP)
         self._is_all_touched = True
 
     def label(self, namespace: str, labels: Mapping[str, str] | None) -> None:
@@ -287,6 +317,7 @@ class Play:
         if one is None:
             return
         self._stop_waiting(one)
+        one.refused = None
         before = self._nodes(one)
         one.is_there, one.cap, one.above = False, None, None
         self._show(one)
@@ -354,12 +385,19 @@ class Play:
         if may and one.may is None:
             one.may = self._force(one, None, template(may)), may
 
-    def _force(self, one: Workload, to: int | None, *templates: Template) -> str:
-        """Follow a count, or what each replica may cost, whatever quotas say. Returns the id of what pends."""
+    def _force(self, one: Workload, to: int | None, *templates: Template, asks: bool = False) -> str:
+        """Follow a count, or what each replica may cost, whatever quotas say. Returns the id of what pends.
+
+        Args:
+            asks: somebody has asked for it, so a limit could have refused it.
+        """
         name = self._name()
         pending = PendingWrite(name, to, templates, (), False, NO_PRECONDITION, inf)
         ledger = self.gate.ledger
-        ledger.record(ledger.propose(one.key, pending), pending)
+        proposal = ledger.propose(one.key, pending)
+        if asks:
+            self._need(needs(ledger.usage.accounts, proposal.step))
+        ledger.record(proposal, pending)
         return name
 
     def _name(self) -> str:
@@ -372,16 +410,15 @@ class Play:
         one = self.workload(ask.ref)
         if self._changes_nothing(one, ask):
             return _ALLOWED
-        if ask.n > 1:
-            one.interval_s = max((ask.last_s - ask.at_s) / (ask.n - 1), 0.001)
+        one.learn(ask)
         for name in list(one.own) if one.is_there else ():
             self._land(one, name)  # who asks again has had the answer to what it asked before
         if ask.labels is not None and not one.is_there:
             one.labels = ask.labels
-        one.missing = None
-        if not (ask.is_allowed or one.is_there):
-            one.missing = ask
-            heappush(self._due, (ask.last_s + one.interval_s, next(self._numbers), one, ask))
+        one.refused = None if ask.is_allowed else ask
+        if not ask.is_allowed:
+            silent_s = nextafter(ask.last_s + one.silent_s, inf)  # who asks just then is not silent
+            heappush(self._due, (silent_s, next(self._numbers), one, ask))
         answer = self._answer(one, ask)
         holds, before = answer, self._nodes(one)
         if self._follows and answer.is_allowed != ask.is_allowed:
@@ -391,8 +428,16 @@ class Play:
             self._allowed(one, ask, holds)
         else:
             self._refused(one, ask, holds)
+            self._take(one, holds)
         self._touched(one, before)
         return answer
+
+    def _take(self, one: Workload, answer: Answer) -> None:
+        """What was granted in place of what is still wanted lands."""
+        if answer.lowered and answer.id is not None:
+            one.pending[answer.id] = answer.lowered
+            self._land_later(one, answer.id)
+            self._has_now(one)
 
     def _changes_nothing(self, one: Workload, ask: Ask) -> bool:
         """It was allowed, grows nothing here, and nothing is different here: nearly all of them."""
@@ -404,7 +449,7 @@ class Play:
         if ask.reason not in DECIDED or ask.operation == "resize":
             return False
         one.want = one.top = one.asked_to = to
-        one.asked_s = self.now_s
+        one.asked_s, one.refused = self.now_s, None
         return True
 
     def _answer(self, one: Workload, ask: Ask) -> Answer:
@@ -419,17 +464,32 @@ class Play:
                 return Answer(is_allowed=False, rows=one.waiting.rows)
             if self._is_free and ask.labels is None and one.shown is not None:
                 self._show_beside(one, max(ask.to, one.had))
-                pending = self._force(one, ask.to)
+                pending = self._force(one, ask.to, asks=True)
                 self._touch(self._nodes(one))
                 return Answer(is_allowed=True, id=pending)
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-                return Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                answer = Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                return answer if answer.is_allowed else self._lowered(one, ask, decision, answer)
         name = None
         if ask.is_allowed and ask.to is not None and one.shown is not None and ask.operation != "resize":
             name = self._force(one, ask.to) if self.charges else None
         return Answer(ask.is_allowed, is_taken=True, id=name)
+
+    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Answer) -> Answer:
+        """As much as fits, where quotas of mode Clamp alone refuse a count (``Gate.clamp``)."""
+        fits, seen = refused.evidence.fits, one.shown[0] if one.shown is not None else None
+        if fits is None or seen is None or self._follows or (ask is not None and ask.labels is not None):
+            return answer
+        if fits <= seen or not all(quota in self._clamping for quota, _ in answer.rows):
+            return answer
+        if fits <= one.had:
+            return answer  # it was granted already, and lands by itself
+        granted = self._decide(one, None, fits)
+        if granted.verdict is not Verdict.ALLOW or granted.pending_write is None:
+            return answer
+        return answer._replace(id=granted.pending_write, lowered=fits)
 
     def _still_waits(self, one: Workload, ask: Ask) -> bool:
         """The same was refused, and nothing has become free since."""
@@ -464,13 +524,24 @@ class Play:
             brought = Observed(to, template(_brought(one, ask)), ask.labels)
             operation = Operation.CREATE if creates else Operation.UPDATE
             write = Write(one.key, operation, False, False, to, brought)
+        least: list[tuple[QuotaNode, str, int]] = []
+        if self._is_free:
+            case, ledger = of_write(self.gate, write, Asking(name, self.now_s, "", False, None)), self.gate.ledger
+            proposal = ledger.propose(case.ref, case.pending_write, case.expected, case.entry)
+            least = list(needs(ledger.usage.accounts, proposal.step))
         decision = self.gate.decide(write, name, self.now_s, charge=self.charges)
+        if decision.verdict is Verdict.ALLOW:
+            self._need(least)
         if decision.verdict is Verdict.ALLOW and decision.evidence.grows:
             entry, usage = self.gate.ledger.get(one.key), self.gate.ledger.usage
             nodes = usage.position(entry.root).envelope_in if entry is not None else ()
             self._check(one, nodes)
             self._touch(nodes)
         return decision
+
+    def _need(self, rows: Iterable[tuple[QuotaNode, str, int]]) -> None:
+        for node, key, least in rows:
+            self.needed(node, key, least)
 
     def _check(self, one: Workload, nodes: Nodes) -> None:
         """No grant takes a quota above its limit."""
@@ -519,7 +590,8 @@ class Play:
             one.top = max(one.top, to)
             if ask.labels is not None and one.kept is None and one.shown is not None:
                 one.kept = (one.pod, one.beside, one.labels)
-        if one.waiting is not None and one.want == to and one.waiting.rows == answer.rows:
+        if one.waiting is not None and one.want == to and answer.rows:  # a retry, whichever quota refuses it now
+            self._waits_on(one, one.waiting, answer.rows)
             one.waiting.left += ask.n
             one.waiting.last_s = ask.last_s
             return
@@ -534,12 +606,18 @@ class Play:
             self.now_s,
             self._clock.counted_s,
             one.had,
+            one.had,
+            ask.to or 0,
             one.interval_s,
             ask.last_s,
             ask.n - 1,
             ask if ask.labels is not None else None,
             self._clock.counted_s,
         )
+        self._waits_on(one, one.waiting, rows)
+
+    def _waits_on(self, one: Workload, waiting: Waiting, rows: tuple[Row, ...]) -> None:
+        waiting.rows = tuple(dict.fromkeys((*waiting.rows, *rows)))
         for row in rows:
             self._waiting_on.setdefault(row, set()).add(one)
 
@@ -587,7 +665,7 @@ class Play:
         before = self._nodes(one)
         if one.cap is not None:
             one.cap = max(one.cap, to)
-            if one.cap >= one.replicas:
+            if one.cap >= one.replicas and one.waiting is None:  # else the record may still land more
                 one.cap = one.kept = None
         elif to > one.replicas:
             one.above = to
@@ -597,9 +675,22 @@ class Play:
         self._touched(one, before)
 
     def _pass(self, one: Workload, ask: Ask) -> None:
-        """Nobody has asked again for what is not there: nobody wants it any more."""
-        if one.missing is ask and not one.is_there:
+        """Nobody has asked again: nobody wants any more what the record has refused."""
+        if one.refused is not ask:
+            return
+        if not one.is_there:
             self.gone(one.ref)
+            return
+        one.refused, before = None, self._nodes(one)
+        self._wants_less(one)
+        if one.cap is None:
+            for name in list(one.own):
+                self._forget(one, name)
+        self._show(one)
+        self._show_beside(one, one.had)
+        self._has_now(one)
+        self._schedule(one)
+        self._touched(one, before)
 
     def _schedule(self, one: Workload) -> None:
         """Something has become free: ask again at its next turn."""
@@ -627,6 +718,9 @@ class Play:
             if waiting.ask is not None:
                 one.brought.add(decision.pending_write)
             self._land_later(one, decision.pending_write)
+        elif decision.verdict is Verdict.DENY:
+            rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
+            self._take(one, self._lowered(one, waiting.ask, decision, Answer(is_allowed=False, rows=rows)))
         self._touched(one, before)
 
     # Levels.
@@ -654,6 +748,22 @@ class Play:
 
 
 _ALLOWED: Final = Answer(is_allowed=True)
+
+
+def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+    """The smallest limit of each quota and key that does not refuse a step, as ``Accounts.weigh`` compares it: what is
+    used and reserved after it, and what is then still kept for guarantees of others."""
+    before, after, observed_only, this_write_only = step
+    for node in after.envelope_in:
+        stood = before.envelope if node in before.envelope_in else NOTHING
+        seen = observed_only.envelope if node in observed_only.envelope_in else NOTHING
+        risen, above = rise(stood, after.envelope), rise(seen, this_write_only.envelope)
+        for key in node.hard:
+            if key in risen or key in above:
+                yield node, key, accounts.level(node, key) + risen.get(key, 0)
+    for node, key, left in accounts.left_by(step):
+        yield node, key, node.hard[key] - left
+
 
 _TEMPLATES: dict[int, tuple[Amounts, Template]] = {}
 

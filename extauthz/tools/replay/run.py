@@ -3,17 +3,18 @@ quotas that would have held that."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
 
-import yaml
-
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota, dumped, parse, salvage, written
+from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
 from extauthz.tools.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
@@ -49,6 +50,36 @@ class Courses(NamedTuple):
     hard: Course
 
 
+class Want(NamedTuple):
+    """What was refused, with all its retries."""
+
+    ref: WorkloadRef
+    rows: tuple[Row, ...]
+    """Limits that refused it."""
+    had: int
+    to: int
+    since_s: float
+    """Since 1970."""
+    seconds: float
+    """How long it has waited. Gaps do not count."""
+    missed: float
+    """Replicas that were wanted and not there, times seconds."""
+
+
+MOST_WANTS: Final = 1_000
+"""Those with most missed are kept."""
+
+
+class Peaks(NamedTuple):
+    """What replays with the peak as the limit, and with one pod less, have shown."""
+
+    refused: int
+    """Questions that the peak refuses: none, or there is a bug."""
+    less: dict[Row, str]
+    """What one pod less does: ``refuses``; ``guaranteed``, as it would be below its guarantee; ``stood``, as nobody has
+    asked for more; ``refuses nothing``: there is a bug."""
+
+
 @dataclass
 class Result:
     """What a replay has found."""
@@ -56,6 +87,9 @@ class Result:
     follows: bool
     """The quotas are those of the record, with their changes."""
     tree: QuotaTree
+    """Those that were in force last."""
+    given: QuotaTree | None = None
+    """Those that were given in place of the recorded ones."""
     asks: int = 0
     same: int = 0
     refused_now: int = 0
@@ -69,16 +103,30 @@ class Result:
     gaps: int = 0
     gap_s: float = 0.0
     counted_s: float = 0.0
+    begins_s: float = 0.0
+    """When the record begins, and when its last line was written."""
+    ends_s: float = 0.0
     missed: float = 0.0
     """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
     refused: dict[Row, Refused] = field(default_factory=dict)
+    wants: list[tuple[float, int, Want]] = field(default_factory=list)
+    """A heap by what was missed, of ``MOST_WANTS``."""
+    want_count: int = 0
     wanted: dict[Row, Level] = field(default_factory=dict)
     """Used and reserved of what would be there had nothing been refused."""
     courses: dict[Row, Courses] = field(default_factory=dict)
     hard: dict[Row, int] = field(default_factory=dict)
     """Limits by quota and key, as they were last; of quotas that are gone too."""
+    needed: dict[Row, int] = field(default_factory=dict)
+    """The smallest limit that refuses nothing of what was asked; none where nobody has asked for more."""
+    guaranteed: dict[Row, int] = field(default_factory=dict)
+    """A limit is no less than that."""
+    least: dict[Row, int] = field(default_factory=dict)
+    """What one pod of the cheapest workload takes, nano-units."""
     dearest: dict[Row, int] = field(default_factory=dict)
     """What one pod of the dearest workload takes, nano-units."""
+    peaks: Peaks | None = None
+    """What replays with the peak have shown; ``None``: there were none."""
     hours: Hours | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -86,6 +134,12 @@ class Result:
     def denied_minutes(self) -> float:
         """Replica-minutes."""
         return self.missed / 60.0
+
+    def peak(self, row: Row) -> int:
+        """The smallest limit that refuses nothing; where nobody has asked for more: the most that stood there."""
+        level = self.wanted.get(row)
+        stood = level.peak if level is not None else 0
+        return max(self.needed.get(row, stood), self.guaranteed.get(row, 0))
 
 
 class Replay:
@@ -95,6 +149,7 @@ class Replay:
         record: of one gate or several.
         quotas: in place of those of the record; ``None``: those.
         since_s: what is measured begins then, in seconds since 1970, and ends before ``until_s``.
+        limits: in place of those of the quotas, by quota and key: nothing but denials is measured then.
         draws: the course of each quota is kept.
         hours: what is used is summed, by quota and workload.
         tell: told every now and then of how far it is: seconds since 1970.
@@ -107,6 +162,7 @@ class Replay:
         *,
         since_s: float = -inf,
         until_s: float = inf,
+        limits: Mapping[Row, int] | None = None,
         draws: bool = False,
         hours: bool = False,
         tell: Callable[[float], None] = lambda _: None,
@@ -116,18 +172,21 @@ class Replay:
         self._draws = draws
         self._tell = tell
         self._clock = Clock(max(since_s, record.begins_s), until_s)
-        self._play = Play(self._clock, follows=quotas is None)
+        self._limits = limits
+        self._play = Play(self._clock, follows=quotas is None and limits is None)
         self._free = Play(self._clock, follows=False, is_free=True)
         """The same without limits. So what it comes to is what is wanted, and a limit of that refuses nothing."""
+        self._plays = [self._play, self._free] if limits is None else [self._play]
         self._specs: dict[str, tuple[Any, bool]] = {}
         self._is_new_tree = quotas is not None
         self._namespaces: set[str] = set()
         self._gates: set[str] = set()
-        self._ends_s = 0.0
-        self._result = Result(quotas is None, self._play.gate.ledger.coverage.tree)
+        self._ends_s = self._last_s = 0.0
+        self._result = Result(quotas is None and limits is None, self._play.gate.ledger.coverage.tree)
+        self._result.given = quotas
         self._result.hours = Hours(self._play.gate.ledger.coverage) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
-        self._free.moved = self._wanted
+        self._free.moved, self._free.needed = self._wanted, self._needed
 
     def run(self) -> Result:
         """Replay all of it.
@@ -151,22 +210,23 @@ class Replay:
             if self._is_new_tree and not isinstance(event, Quota | Start | Gap):
                 self._put_in_force()
             self._reach(event.at_s)
+            self._last_s = max(self._last_s, event.at_s)
             take[type(event)](event)  # type: ignore[operator]
         return self._finished()
 
     def _reach(self, at_s: float) -> None:
         """What is due happens before; time passes up to each of it."""
         if at_s > self._play.now_s:
-            self._play.settle()
-            self._free.settle()
-        while (due_s := min(self._play.next_s(), self._free.next_s())) <= at_s:
+            for play in self._plays:
+                play.settle()
+        while (due_s := min(play.next_s() for play in self._plays)) <= at_s:
             self._pass(due_s)
         self._pass(at_s)
 
     def _pass(self, at_s: float) -> None:
         self._clock.advance(at_s)
-        self._play.until(at_s)
-        self._free.until(at_s)
+        for play in self._plays:
+            play.until(at_s)
 
     def _finished(self) -> Result:
         if self._is_new_tree:
@@ -175,6 +235,7 @@ class Replay:
         self._play.end()
         result, clock = self._result, self._clock
         result.tree = self._play.gate.ledger.coverage.tree
+        result.begins_s, result.ends_s = self._record.begins_s, self._last_s
         result.counted_s, result.gap_s = clock.counted_s, clock.gap_s
         for level in result.wanted.values():
             level.end(clock.counted_s)
@@ -216,8 +277,15 @@ class Replay:
         tree = self._quotas
         if tree is None:
             tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
-        self._play.limit(tree)
-        self._free.limit(without_limits(tree))
+        for play in self._plays:
+            limits = self._limits if play is self._play else {}
+            play.limit(tree if limits is None else with_limits(tree, limits))
+        self._result.guaranteed |= {
+            (node.quota.name, key): max(amount, self._result.guaranteed.get((node.quota.name, key), 0))
+            for node in tree.nodes
+            for given in (node.quota.guaranteed, *(one.guaranteed for one in node.quota.overrides))
+            for key, amount in given.items()
+        }
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
         self._recount()
 
@@ -229,8 +297,8 @@ class Replay:
             self._namespaces.add(name)
         if self._play.gate.ledger.coverage.labels(name) == labelled.labels:
             return
-        self._play.label(name, labelled.labels)
-        self._free.label(name, labelled.labels)
+        for play in self._plays:
+            play.label(name, labelled.labels)
         self._recount()
 
     def _recount(self) -> None:
@@ -239,23 +307,25 @@ class Replay:
             self._result.hours.recount(self._clock.counted_s)
 
     def _load(self, load: Load) -> None:
-        self._play.load(load)
-        self._free.load(load)
+        for play in self._plays:
+            play.load(load)
         if self._result.hours is not None:
             self._result.hours.load(load, self._clock.counted_s)
-        self._note_dearest(load)
+        self._note_pod(load)
 
-    def _note_dearest(self, load: Load) -> None:
+    def _note_pod(self, load: Load) -> None:
         for node in self._play.gate.ledger.coverage.nodes(load.ref.namespace, load.labels):
             for key in node.hard:
                 each = load.pod.get(key, 0)
                 row = (node.quota.name, key)
                 if each > self._result.dearest.get(row, 0):
                     self._result.dearest[row] = each
+                if 0 < each < self._result.least.get(row, each + 1):
+                    self._result.least[row] = each
 
     def _gone(self, gone: Gone) -> None:
-        self._play.gone(gone.ref)
-        self._free.gone(gone.ref)
+        for play in self._plays:
+            play.gone(gone.ref)
         if self._result.hours is not None:
             self._result.hours.gone(gone.ref, self._clock.counted_s)
 
@@ -265,8 +335,10 @@ class Replay:
 
     def _ask(self, ask: Ask) -> None:
         self._ends_s = max(self._ends_s, ask.last_s)
+        self._last_s = max(self._last_s, ask.last_s)
         answer = self._play.ask(ask)
-        self._free.ask(ask)
+        for play in self._plays[1:]:
+            play.ask(ask)
         if not self._clock.counts(ask.at_s):
             return
         result, n = self._result, ask.n
@@ -309,6 +381,11 @@ class Replay:
         if self._draws:
             self._courses(node, key).wanted.set(self._play.now_s, amount)
 
+    def _needed(self, node: QuotaNode, key: str, least: int) -> None:
+        row = (node.quota.name, key)
+        if self._clock.is_early(self._free.now_s) and least > self._result.needed.get(row, -1):
+            self._result.needed[row] = least
+
     def _granted(self, node: QuotaNode, key: str, amount: int) -> None:
         if self._draws:
             courses = self._courses(node, key)
@@ -326,6 +403,13 @@ class Replay:
     def _denied(self, one: Workload, waiting: Waiting) -> None:
         self._result.missed += waiting.missed
         seconds = self._clock.counted_s - waiting.counted_s
+        result = self._result
+        if seconds > 0 or self._clock.counts(self._play.now_s):
+            result.want_count += 1
+            want = Want(one.ref, waiting.rows, waiting.first, waiting.to, waiting.since_s, seconds, waiting.missed)
+            heappush(result.wants, (want.missed, -result.want_count, want))
+            if len(result.wants) > MOST_WANTS:
+                heappop(result.wants)
         for row in waiting.rows:
             refused = self._result.refused.setdefault(row, Refused())
             refused.missed += waiting.missed
@@ -340,13 +424,17 @@ class Replay:
             self._result.refused[row].asks -= asks
 
 
-def without_limits(tree: QuotaTree) -> QuotaTree:
-    """The same quotas, of which each has room for everything."""
-    free = [
-        replace(node.quota, hard=dict.fromkeys(node.hard, _ENDLESS), guaranteed={}, overrides=(), turn_s=None)
-        for node in tree.nodes
-    ]
-    return QuotaTree.salvage(free)[0]
+def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
+    """The same quotas with these limits, at all times; what is not named has room for everything. Those in mode Audit
+    enforce: what they would refuse is asked for. Without turns, which refuse nothing where there is room."""
+    given: list[WorkspaceQuota] = []
+    for one in (node.quota for node in tree.nodes):
+        audits = one.mode is Mode.AUDIT  # it is guaranteed nothing
+        hard = {key: limits.get((one.name, key), _ENDLESS) for key in one.hard}
+        kept = () if audits else tuple(some._replace(hard={}) for some in one.overrides if some.guaranteed)
+        mode, guaranteed = (Mode.ENFORCE, {}) if audits else (one.mode, one.guaranteed)
+        given.append(replace(one, hard=hard, guaranteed=guaranteed, overrides=kept, turn_s=None, mode=mode))
+    return QuotaTree.salvage(given)[0]
 
 
 def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa: ANN401 (JSON)
@@ -360,28 +448,47 @@ def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa
 
 
 def suggested(result: Result, percent: float) -> str:
-    """All quotas in YAML, each with that percentile of what was wanted as ``hard``, rounded up to a whole pod of its
-    dearest workload. What was never wanted keeps its limit.
+    """A ``kubectl patch`` for each quota: of its ``hard`` alone, with that percentile of what was wanted, rounded up to
+    a whole pod of the dearest workload, and no more than the peak. What was never wanted keeps its limit.
 
     Args:
         percent: above 0; 100: the peak.
     """
-    return yaml.safe_dump_all(
-        [_suggested(result, at, percent) for at in range(len(result.tree.nodes))], sort_keys=False
-    )
+    lines = []
+    for node in result.tree.nodes:
+        quota = node.quota
+        hard = {key: _suggested(result, (quota.name, key), limit, percent) for key, limit in quota.hard.items()}
+        patch = json.dumps({"spec": {"hard": amounts(hard)}}, separators=(",", ":"))
+        lines.append(f"kubectl patch workspacequotas.{GROUP} {quota.name} --type merge -p '{patch}'\n")
+    return "".join(lines)
 
 
-def _suggested(result: Result, at: int, percent: float) -> object:
-    quota = result.tree.nodes[at].quota
-    spec = dumped(quota)
-    for key, hard in quota.hard.items():
-        row = (quota.name, key)
-        level = result.wanted.get(row)
-        wanted = 0 if level is None else level.peak if percent >= 100 else level.percentile(percent / 100)
-        amount = rounded_up(wanted, result.dearest.get(row, 0)) if wanted else hard
-        spec["hard"][key] = quantities.format(amount, key)
-    spec.pop("overrides", None)
-    guaranteed = {key: min(amount, quantities.parse(spec["hard"][key])) for key, amount in quota.guaranteed.items()}
-    if guaranteed:
-        spec["guaranteed"] = {key: quantities.format(amount, key) for key, amount in guaranteed.items()}
-    return written(quota.name, spec)
+def _suggested(result: Result, row: Row, limit: int, percent: float) -> int:
+    level, peak = result.wanted.get(row), result.peak(row)
+    if level is None or not peak:
+        return limit
+    if percent >= 100:
+        return peak
+    wanted = rounded_up(level.percentile(percent / 100), result.dearest.get(row, 0))
+    return max(min(wanted, peak), result.guaranteed.get(row, 0))
+
+
+def patched(tree: QuotaTree, patches: str) -> QuotaTree:
+    """Quotas with the limits that ``suggested`` has printed for them.
+
+    Raises:
+        ValueError: a line is no such patch, or of no such quota.
+    """
+    quotas = {node.quota.name: node.quota for node in tree.nodes}
+    for number, line in enumerate(filter(None, patches.splitlines()), start=1):
+        found = _PATCH.fullmatch(line)
+        quota = quotas.get(found[1]) if found is not None else None
+        if found is None or quota is None:
+            what = "it is no patch" if found is None else f"the record has no quota {found[1]}"
+            raise ValueError(f"line {number}: {what}; write lines as replay --suggest prints them")
+        hard = {key: quantities.parse(amount) for key, amount in json.loads(found[2])["spec"]["hard"].items()}
+        quotas[quota.name] = replace(quota, hard={**quota.hard, **hard})
+    return QuotaTree.build(quotas.values())
+
+
+_PATCH: Final = re.compile(r"kubectl patch workspacequotas\S* (\S+) --type merge -p '(\{.*\})'")
