@@ -19,7 +19,6 @@ from extauthz.core.model import Operation, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.serve.service.counting import SLICE
 from extauthz.testing import workload
 
 from .figures import Figure, Goal
