@@ -106,7 +106,7 @@ class Gate(ClusterState):
 
     def _as_quotas_audit(self, decision: Decision) -> Decision:
         """Where only quotas in mode Audit may cover it, it is allowed whatever is not known, and other gates are told
-        afterwards: nothing waits for a ledger (design.md rule 20)."""
+        afterwards: nothing waits for a ledger."""
         if not self._only_audits(decision):
             return decision
         if decision.verdict is not Verdict.ALLOW:
