@@ -452,8 +452,8 @@ class Evidence(NamedTuple):
     """What policies have against it: those that refused, would have, are not known, or only audit."""
     grows: bool = False
     """It was allowed and raises something that a quota limits, or may with a count that an earlier run has allowed."""
-    uncovered: bool = False
-    """No quota may cover anything in its namespace."""
+    afterwards: bool = False
+    """Other gates are told afterwards: no quota that may cover its namespace refuses anything."""
     places: tuple[Place, ...] = ()
     """Where it stands in line from now on, unless it was a question."""
     turn: Turn | None = None

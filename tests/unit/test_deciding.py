@@ -34,6 +34,7 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.quota.selectors import by_name
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.kube.connection import Connection
 from extauthz.serve.servers.ext_authz import SERVICE, Checks
 from extauthz.serve.service import assembly
@@ -44,6 +45,7 @@ from extauthz.serve.service.loading import load
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
 from extauthz.tell.observe.observers import Observer, Observers, Told
+from extauthz.testing import quota
 from tests.servers.listening import listening
 
 READING = NotAWrite("read", "it reads")
@@ -115,6 +117,16 @@ async def test_a_failure_of_ours_refuses_nothing_where_the_gate_only_audits() ->
     log.close()
     assert (decision.verdict, decision.would) == (Verdict.ALLOW, Verdict.UNAVAILABLE)
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["internal-error", "decision"]
+
+
+async def test_a_failure_of_ours_refuses_nothing_where_all_quotas_only_audit() -> None:
+    gate = Broken()
+    gate.ledger = Ledger()
+    gate.ledger.usage.set_tree(QuotaTree.build([quota("acme", {"pods": "1"}, mode="Audit")]))
+    asked, log, _ = deciding(gate)
+    decision = asked(REQUEST)
+    log.close()
+    assert (decision.verdict, decision.would) == (Verdict.ALLOW, Verdict.UNAVAILABLE)
 
 
 @pytest.mark.parametrize("headers", [{}, {"user-agent": ""}], ids=["none", "empty"])
@@ -290,7 +302,7 @@ class Asking:
             "fits every quota",
             WEB,
             pending_write=decision_id if charge else None,
-            evidence=Evidence(uncovered=self.uncovered),
+            evidence=Evidence(afterwards=self.uncovered),
             todo=COMMIT,
         )
 

@@ -192,7 +192,7 @@ class Checks:
         ):
             self.broken("no policy is passed over", f"{decision.id} was allowed, and policies forbid it")
         was = frozenset(one for one in been if one is not None)
-        self._excuses.grants[decision.id] = Grant(at_s, by, decision.evidence.uncovered, known, was)
+        self._excuses.grants[decision.id] = Grant(at_s, by, decision.evidence.afterwards, known, was)
 
     def _wrong_by(
         self,

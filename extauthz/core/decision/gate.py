@@ -100,7 +100,25 @@ class Gate(ClusterState):
             decision = known.not_a_count(self, reading, decision_id, requester)
         else:
             decision = known.unreadable(self, reading, decision_id, requester)
-        return decision if self.policy.mode == "enforce" else audited(decision)
+        if self.policy.mode == "audit":
+            return audited(decision)
+        return self._as_quotas_audit(decision) if self.ledger.coverage.tree.has_audits else decision
+
+    def _as_quotas_audit(self, decision: Decision) -> Decision:
+        """Where only quotas in mode Audit may cover it, it is allowed whatever is not known, and other gates are told
+        afterwards: nothing waits for a ledger."""
+        if not self._only_audits(decision):
+            return decision
+        if decision.verdict is not Verdict.ALLOW:
+            return audited(decision, "quotas there only audit")
+        is_new = decision.todo is COMMIT
+        return decision._replace(evidence=decision.evidence._replace(afterwards=True)) if is_new else decision
+
+    def _only_audits(self, decision: Decision) -> bool:
+        """Whether every quota that may cover its namespace only audits. Where that is not known: every quota."""
+        coverage = self.ledger.coverage
+        concerned = coverage.candidates(decision.ref.namespace) if decision.ref is not None else ()
+        return all(node.audits for node in concerned) if concerned else coverage.tree.audits
 
     def answered(self, decision: Decision, now_s: float) -> None:
         """Note that a decision was given as the answer to a write: its workload may stand in line from now on, or no
@@ -238,7 +256,7 @@ def _uncovered(asked: Case) -> Decision:
 
     A count for an object that is not known is followed too: the object may be made before the count lands.
     """
-    why, evidence = "no quota covers this namespace", Evidence(uncovered=True)
+    why, evidence = "no quota covers this namespace", Evidence(afterwards=True)
     answer, proposal = asked.answer(Verdict.ALLOW, "no-quota", why, asked.write.replicas, evidence), _weighed(asked)
     if _bound_met(asked, proposal) is not None:
         return answer
@@ -301,11 +319,11 @@ def _at_first(proposal: Proposal) -> Grounds:
     return _NO_GROWTH if proposal.step.after.envelope_in else _NO_QUOTA
 
 
-def audited(decision: Decision) -> Decision:
+def audited(decision: Decision, who: str = "the gate only audits") -> Decision:
     """The answer in mode audit: allowed, with what it would have been."""
     if decision.verdict is Verdict.ALLOW:
         return decision
-    sentence = f"allowed, as the gate only audits; else: {decision.sentence}"
+    sentence = f"allowed, as {who}; else: {decision.sentence}"
     return decision._replace(verdict=Verdict.ALLOW, would=decision.verdict, sentence=sentence)
 
 

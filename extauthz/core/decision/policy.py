@@ -89,8 +89,10 @@ class Policy:
 
         Each of them has a say, as each must have room. It answers with its own field, else with that of its nearest
         ancestor that has one, else with the setting. A quota that only audits, or does not bind the requester, refuses
-        nothing.
+        nothing. Where all only audit, this is what they would do: the gate allows it.
         """
         default: OnUnknown = getattr(self, _SETTINGS[unknown])
-        said = {(n.on_unknown(unknown) or default) if n.binds(requester) else "allow" for n in nodes}
+        concerned = tuple(nodes)
+        audits = all(node.audits for node in concerned)
+        said = {(n.on_unknown(unknown) or default) if audits or n.binds(requester) else "allow" for n in concerned}
         return "deny" if "deny" in (said or {default}) else "allow"

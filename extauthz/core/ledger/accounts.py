@@ -668,7 +668,7 @@ class Accounts:
                         others = others if growth > available(key, hard) - others else 0
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)
                         (audited if audits else refused).append(short)
-            if node.illegible:
+            if node.illegible and not audits:
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)

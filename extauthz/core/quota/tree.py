@@ -174,7 +174,9 @@ class QuotaTree:
     __slots__ = (
         "_by_labels",
         "_by_namespace",
+        "audits",
         "clamps",
+        "has_audits",
         "has_policies",
         "has_turns",
         "keeps",
@@ -192,8 +194,14 @@ class QuotaTree:
     limited: frozenset[str]
     """Every key that some quota limits."""
 
+    audits: bool
+    """There are quotas, and all have mode Audit: nothing is refused."""
+
     clamps: bool
     """Some quota has mode Clamp."""
+
+    has_audits: bool
+    """Some quota has mode Audit."""
 
     has_policies: bool
     """Some quota has policies."""
@@ -213,6 +221,8 @@ class QuotaTree:
         plans = {id(node.hard): node.hard for node in nodes}
         self.limited = frozenset(key for hard in plans.values() for key in hard)
         self.has_policies = any(node.rules is not None for node in nodes)
+        self.has_audits = any(node.audits for node in nodes)
+        self.audits = self.has_audits and all(node.audits for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
         self.has_turns = any(node.turn_s is not None for node in nodes)
         self.keeps = any(node.guaranteed for node in nodes)

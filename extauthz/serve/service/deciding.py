@@ -178,14 +178,14 @@ class Deciding:
         return asked.reading
 
     def _must_commit(self, decision: Decision) -> bool:
-        """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
-        return self._commit is not None and decision.todo is COMMIT and not decision.evidence.uncovered
+        """Whether other gates must know of it first. Of a write that no quota may refuse they are told afterwards."""
+        return self._commit is not None and decision.todo is COMMIT and not decision.evidence.afterwards
 
     def _decide(self, asked: Underway) -> Decision:
         """Record a grant at once, unless other gates must agree."""
         try:
             decision = self._decided(asked, charge=self._commit is None)
-            if self._commit is not None and decision.todo is COMMIT and decision.evidence.uncovered:
+            if self._commit is not None and decision.todo is COMMIT and decision.evidence.afterwards:
                 decision = self._decided(asked, charge=True)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
             return self._failed(asked.id)
@@ -211,7 +211,9 @@ class Deciding:
         self.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
         sentence = f"this write was not decided: the quota gate failed (decision {decision_id}); its log says why"
         failed = Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
-        return audited(failed) if self._audits else failed
+        if self._audits:
+            return audited(failed)
+        return audited(failed, "all quotas only audit") if self._gate.ledger.coverage.tree.audits else failed
 
 
 def briefly(look: Look) -> Look:

@@ -37,6 +37,9 @@ INSTALL = (
     "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the"
     " API server: install it (docs/webhook.md)"
 )
+FAIL_CLOSED = (
+    "before a quota has the mode Enforce or Clamp, set failurePolicy (in the chart webhook.failurePolicy) to Fail"
+)
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
     "write the authority of the gate's certificate into caBundle (`extauthz render webhook --ca`, cert-manager), or let"
@@ -98,15 +101,17 @@ def installed(found: Found) -> Row:
     same = ("matchPolicy", "sideEffects")
     problems = [f"it is not asked about {each}" for each in sorted(_asked(wanted) - _asked(hook))]
     problems += [f"{field} is not that of this version" for field in same if hook.get(field) != wanted[field]]
-    if hook.get("failurePolicy") != wanted["failurePolicy"]:
-        problems.append(f"failurePolicy is {hook.get('failurePolicy')}: growth passes while no gate answers")
+    policy = hook.get("failurePolicy")
+    dead = f"failurePolicy {policy}: growth {'is refused' if policy == 'Fail' else 'passes'} while no gate answers"
     more, missing = _conditions(hook)
     if missing:
         problems.append(f"matchConditions {', '.join(missing)} are not those of this version")
     if not _selector(hook.get("objectSelector")).matches({}):
         problems.append("objectSelector leaves every autoscaler out: a Scale has no labels")
     only = f"; only where {', '.join(more)} holds too" if more else ""
-    well = f"{found.configuration} asks as this version does; not about {_left_out(hook)}{only}"
+    well = f"{found.configuration} asks as this version does; {dead}; not about {_left_out(hook)}{only}"
+    if policy != "Fail" and not problems:
+        return warn(name, well, FAIL_CLOSED)
     return judged(name, well, problems, RENDER_AGAIN)
 
 

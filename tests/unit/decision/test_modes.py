@@ -165,6 +165,52 @@ def test_a_quota_that_only_audits_refuses_nothing_for_want_of_knowledge(what: Un
     assert troubled(what, quota("acme", {"requests.cpu": "9"}, mode="Audit")) is Verdict.ALLOW
 
 
+NEW = create(workload("new", 1, namespace="new"))
+FULL: Any = Policy(window_s=90.0, max_intents=0)
+WHATEVER = {
+    "namespace": ("unknown-namespace", lambda ask: None, NEW, None),
+    "namespace-and-hold": ("unknown-namespace", lambda ask: ask.gate.hold(90.0), NEW, None),
+    "state": ("unsynced", lambda ask: ask.gate.state_synced(False), scale("web", 4), None),
+    "workload": ("unknown-workload", lambda ask: None, scale("nobody", 4), None),
+    "full": ("too-many-intents", lambda ask: None, scale("web", 4), FULL),
+    "unreadable": ("json-syntax", lambda ask: None, BROKEN, None),
+}
+
+
+@pytest.mark.parametrize(("reason", "trouble", "request_", "policy"), WHATEVER.values(), ids=WHATEVER)
+def test_where_all_quotas_audit_nothing_is_refused_whatever_is_not_known(reason, trouble, request_, policy):
+    def said(mode: str):
+        ask = asked(quota("acme", CPU, mode=mode), policy=policy)
+        trouble(ask)
+        return ask(request_)
+
+    refused, allowed = said("Enforce"), said("Audit")
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, reason)
+    assert (allowed.verdict, allowed.would, allowed.reason) == (Verdict.ALLOW, Verdict.UNAVAILABLE, reason)
+    assert allowed.sentence == f"allowed, as quotas there only audit; else: {refused.sentence}"
+    assert allowed.pending_write is None
+
+
+def test_a_quota_that_refuses_elsewhere_changes_nothing_where_quotas_audit():
+    elsewhere = quota("other", CPU, namespaces={"workspace": "other"})
+    ask = asked(quota("acme", CPU, mode="Audit"), elsewhere, policy=FULL)
+    assert ask(scale("web", 4)).would is Verdict.UNAVAILABLE
+    assert ask(NEW).verdict is Verdict.UNAVAILABLE, "the other one may cover it"
+
+
+def test_one_that_audits_below_one_that_refuses_excuses_nothing():
+    top = quota("top", CPU, namespaces={"none": "such"})
+    ask = asked(top, quota("acme", CPU, parent="top", namespaces={"workspace": "acme"}, mode="Audit"), policy=FULL)
+    assert ask(scale("web", 4)).verdict is Verdict.UNAVAILABLE
+
+
+def test_an_illegible_quota_that_audits_does_not_make_another_one_refuse():
+    illegible = replace(quota("acme", {}, mode="Audit"), illegible=True)
+    assert (
+        asked(illegible, quota("all", {"requests.cpu": "9"}, namespaces={}))(scale("web", 4)).verdict is Verdict.ALLOW
+    )
+
+
 def test_a_quota_of_which_nothing_grows_has_no_say_in_it():
     disk = quota("disk", {"requests.ephemeral-storage": "1Gi"}, namespaces={}, on_unknown={"stale": "Deny"})
     ask = asked(quota("acme", CPU, on_unknown={"stale": "Allow"}), disk)

@@ -263,7 +263,7 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
     ask = asker(workspace="acme")
     allowed = ask(scale("web", 9))
     assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", "d1")
-    assert (allowed.todo is COMMIT, allowed.evidence.uncovered) == (True, True)
+    assert (allowed.todo is COMMIT, allowed.evidence.afterwards) == (True, True)
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
     assert books(ask) == (2, 8)
     assert ask(scale("api", 5)).verdict is Verdict.DENY
@@ -273,7 +273,7 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
 
 def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}))
-    assert ask(scale("web", 9)).evidence.uncovered
+    assert ask(scale("web", 9)).evidence.afterwards
     assert ask(create(workload("new", 1, {"cpu": "3"}))).todo is COMMIT
     assert books(ask) == (0, 0)
     ask.gate.observe_namespace("team-a", {"workspace": "acme"})
@@ -285,7 +285,7 @@ def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
 def test_a_count_for_an_object_that_is_not_there_yet_lands_on_the_one_that_is_made():
     ask = asker(quota("acme", {CPU: "10"}))
     allowed = ask(scale("new", 6))
-    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.uncovered) == (
+    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.afterwards) == (
         "no-quota",
         "d1",
         True,
@@ -323,7 +323,7 @@ def test_what_is_not_there_is_forgotten_with_the_last_count_for_it():
 def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
     allowed = ask(scale("web", 100))
-    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.uncovered) == (
+    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.afterwards) == (
         "no-quota",
         "d1",
         True,

@@ -261,13 +261,13 @@ def test_a_pod_that_no_quota_covers_is_followed():
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "no-quota")
     ask.gate.observe_namespace("team-a", {})
     decision = ask(pod("9", "7"), pod("1", "7"))
-    assert (decision.verdict, decision.evidence.uncovered) == (Verdict.ALLOW, True)
+    assert (decision.verdict, decision.evidence.afterwards) == (Verdict.ALLOW, True)
 
 
 def test_a_pod_that_no_quota_covers_and_nobody_has_shown_counts_in_any_that_comes():
     ask = Resizer(gate())
     ask.gate.load_quotas(QuotaTree.build([]), 0.0)
-    assert ask(pod("4"), pod("1")).evidence.uncovered
+    assert ask(pod("4"), pod("1")).evidence.afterwards
     teams = [quota(n, {"requests.cpu": "9"}, namespaces={"workspace": "acme"}, workloads={"x": n}) for n in "ab"]
     ask.gate.load_quotas(
         QuotaTree.build([*teams, quota("root", {"requests.cpu": "9"}, namespaces={"other": "1"})]), 1.0

@@ -31,6 +31,8 @@ Tree = Any
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DENIED = Answer(403, message=f"{webhook.DENIED}: exceeded workspace quota: acme")
 
+DEAD = "failurePolicy Fail: growth is refused while no gate answers"
+
 
 def found(options: WebhookOptions | None = None) -> webhook.Found:
     one = webhook.find([{"metadata": {"name": "other"}}, configuration(options or WebhookOptions())])
@@ -48,7 +50,7 @@ def test_what_this_version_renders_is_well_and_so_are_its_options():
     row = webhook.installed(found())
     assert (row.verdict, row.found) == (
         Verdict.OK,
-        "extauthz asks as this version does; not about kube-system, extauthz-system",
+        f"extauthz asks as this version does; {DEAD}; not about kube-system, extauthz-system",
     )
     more = found(WebhookOptions(except_namespaces=("monitoring",), custom=(Custom("argoproj.io", "rollouts"),)))
     more.hook["namespaceSelector"]["matchLabels"] = {"a": "b"}
@@ -122,7 +124,6 @@ FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
         "matchConditions not-by-a-controller are not those of this version",
     ),
     "policy": (lambda hook: hook.update(matchPolicy="Exact"), "matchPolicy is not that of this version"),
-    "failure": (lambda hook: hook.update(failurePolicy="Ignore"), "failurePolicy is Ignore: growth passes while no"),
     "objects": (lambda hook: hook.update(objectSelector={"matchLabels": {"a": "b"}}), "a Scale has no labels"),
 }
 
@@ -133,6 +134,21 @@ def test_what_lets_growth_pass_unasked_fails(change: Callable[[Tree], object], t
     change(broken.hook)
     row = webhook.installed(broken)
     assert row.verdict is Verdict.FAIL
+    assert told in row.found
+
+
+@pytest.mark.parametrize(
+    ("policy", "verdict", "told"),
+    [
+        ("Fail", Verdict.OK, DEAD),
+        ("Ignore", Verdict.WARN, "failurePolicy Ignore: growth passes while no gate answers"),
+    ],
+)
+def test_it_says_what_becomes_of_growth_while_no_gate_answers(policy: str, verdict: Verdict, told: str):
+    asks = found()
+    asks.hook["failurePolicy"] = policy
+    row = webhook.installed(asks)
+    assert row.verdict is verdict
     assert told in row.found
 
 

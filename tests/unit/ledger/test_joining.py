@@ -236,7 +236,7 @@ def test_a_deployment_s_template_is_weighed_beside_what_may_enter():
 
 def test_in_a_namespace_without_a_quota_it_is_followed_for_one_that_comes():
     ask = Asker(gate([], workload("web", 10), old(5, "8")))
-    assert ask(patch(TARGET, BY_WEB)).evidence.uncovered
+    assert ask(patch(TARGET, BY_WEB)).evidence.afterwards
     made = gate([quota("acme", {"requests.cpu": "99"})])
     ask.gate.load_quotas(made.ledger.coverage.tree, 1.0)
     assert charged(ask) == {"acme": 120}

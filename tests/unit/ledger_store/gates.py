@@ -73,7 +73,7 @@ class Member:
         decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
         if decision.todo is not COMMIT:
             return decision
-        if decision.evidence.uncovered:
+        if decision.evidence.afterwards:
             return self.gate.decide(reading, decision_id, time.monotonic())
         return await self.committer.commit(reading, "", decision, by, timeout_s)
 

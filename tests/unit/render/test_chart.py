@@ -389,6 +389,25 @@ def test_the_webhook_is_what_render_webhook_prints():
 
 
 @pytest.mark.helm
+@pytest.mark.parametrize(
+    ("values", "policy", "priority"),
+    [
+        pytest.param((), "Fail", "system-cluster-critical", id="default"),
+        pytest.param(('webhook.failurePolicy="Ignore"',), "Ignore", None, id="ignore"),
+        pytest.param(('priorityClassName="high"',), "Fail", "high", id="own-priority"),
+    ],
+)
+def test_gates_that_growth_waits_for_are_critical_and_those_it_does_not_wait_for_are_not(
+    values: tuple[str, ...], policy: str, priority: str | None
+):
+    objects = made(*setting("webhook.enabled=true", 'webhook.certificates="self-signed"', *values))
+    (decides,) = objects["ValidatingWebhookConfiguration/extauthz"]["webhooks"]
+    assert decides["failurePolicy"] == policy
+    assert objects["Deployment/extauthz"]["spec"]["template"]["spec"].get("priorityClassName") == priority
+    assert ("ResourceQuota/extauthz-critical-pods" in objects) == (priority == "system-cluster-critical")
+
+
+@pytest.mark.helm
 def test_mode_clamp_has_a_mutating_webhook_beside_it():
     values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rollouts.argoproj.io"]')
     assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values, "webhook.clamp=false"))
