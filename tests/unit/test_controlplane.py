@@ -61,7 +61,7 @@ class TestFinding:
         ]
 
     def test_a_variable_wins_over_the_folder_of_envtest_over_path_over_the_cache(self, tmp_path, monkeypatch):
-        module, _ = (each for each in parts.MODULES if each.folder == "kubernetes")
+        module, _ = (each for each in parts.MODULES if each.folder == "kubernetes" and not each.optional)
         built = binary(module.cache / "kubectl", "")
         assert parts.find("kubectl") == built
         on_path = saying(tmp_path / "path" / "kubectl", "Client Version: v1.36.3")
@@ -84,7 +84,7 @@ class TestFinding:
 
     def test_the_folder_of_envtest_need_not_hold_what_envtest_does_not_have(self, tmp_path, monkeypatch):
         monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-        (module,) = (each for each in parts.MODULES if each.folder == "kubernetes")
+        (module,) = (each for each in parts.MODULES if each.folder == "kubernetes" and not each.optional)
         built = binary(module.cache / "kube-controller-manager", "")
         assert parts.find("kube-controller-manager") == built
 
@@ -116,7 +116,7 @@ class TestFinding:
 
     def test_no_file_of_a_registry_is_kept_beside_go_mod(self):
         kept = {path.name for path in parts.MODULES_FOLDER.rglob("*") if path.is_file()}
-        assert kept == {"go.mod", "tools.go", "decider.go", "made.go"}
+        assert kept == {"go.mod", "tools.go", "decider.go", "definitions.go", "made.go"}
 
 
 class TestBuilding:
@@ -161,6 +161,16 @@ class TestBuilding:
         assert (code, complained) == (0, "")
         assert "istiod: " in said
         assert [line.split()[0] for line in parts.missing(parts.NAMES)] == [
+            "kubelet",
+            "kube-proxy",
+            "kube-scheduler",
+            "kubeadm",
+            "containerd",
+            "containerd-shim-runc-v2",
+            "ctr",
+            "coredns",
+            "metrics-server",
+            "definitions-1.30",
             "autoscaler-v0.42.2",
             "decider-v0.42.2",
             "istiod-1.30",

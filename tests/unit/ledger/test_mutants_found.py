@@ -71,7 +71,7 @@ def test_a_quota_in_which_no_write_holds_bytes_any_more_is_forgotten():
     pending = ask.gate.ledger.pending
     assert pending.bytes_held_in("acme") == pending.bytes_held > 0
     pending.settle(granted.id, Event.REFUSED, 0.0)
-    assert (dict(pending._bytes), pending._leaves, pending.bytes_held) == ({}, {}, 0)
+    assert (dict(pending._bytes), pending._held, pending.bytes_held) == ({}, {}, 0)
 
 
 def test_an_owner_whose_members_have_all_gone_is_forgotten():
