@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
-from extauthz.serve.service.handover import SLICE
-
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Operation, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.serve.service.counting import SLICE
 from extauthz.testing import workload
 
 from .figures import Figure, Goal
