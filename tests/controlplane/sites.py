@@ -90,11 +90,7 @@ class Site:
         self._socket = folder / "gate.sock"
         kubeconfig = folder / "gate.kubeconfig"
         (self.webhook_port,) = free_ports(1)
-        pair = [
-            f"--webhook-{part}={plane.folder / f'server.{suffix}'}"
-            for part, suffix in (("cert", "crt"), ("key", "key"))
-        ]
-        webhook = [f"--webhook=127.0.0.1:{self.webhook_port}", *pair]
+        webhook = [f"--webhook=127.0.0.1:{self.webhook_port}", f"--webhook-cert={plane.folder / 'server.crt'}"]
         shared = ["--ledger=kubernetes", f"--kubeconfig={kubeconfig}", *webhook, *options]
         self.gate = Gate(
             "kubernetes", "kubernetes", folder / "gate.log", shared, grpc=f"unix:{self._socket}", serve=serve
