@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
-from extauthz.serve.service.handover import SLICE
-
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import Kind
 from extauthz.core.objects.custom import TEMPLATE
@@ -26,6 +24,7 @@ from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from extauthz.serve.service.assembly import Assembly, Surroundings
+from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log

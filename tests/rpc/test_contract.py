@@ -162,7 +162,7 @@ async def test_over_tls_only_clients_of_the_authority_are_let_in_and_a_renewal_h
 ):
     authority, other = Authority(tmp_path), Authority(tmp_path, "another CA")
     gate, client, stranger = authority.issue("localhost"), authority.issue("envoy"), other.issue("stranger")
-    tls = Certificates(gate.cert, gate.key, lambda level, event, **fields: None, authority.ca)
+    tls = Certificates(gate.cert, lambda level, event, **fields: None, authority.ca)
     async with serve(service, tls) as (_, address):
         named = f"localhost:{address.rpartition(':')[2]}"
 
