@@ -214,7 +214,7 @@ async def _served(draw: random.Random) -> None:
         await _asked(ports[0], _REQUESTS[0], b"HTTP/1.1 200 ")
         await _asked(ports[1], PREFACE + bytes(3) + b"\4" + bytes(5), bytes(3) + b"\4\1")
         async with asyncio.timeout(10):
-            while any(listener._count for listener in listeners):  # noqa: ASYNC110 (a plain value)
+            while any(listener._connections for listener in listeners):  # noqa: ASYNC110 (a plain value)
                 await asyncio.sleep(0.001)
 
 
