@@ -113,6 +113,8 @@ def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: Na
     if _dearer_pods(_UNBOUNDED, own.per_pod, _groups(entry), costs):
         return None  # pods that are there would come to be among those asked for
     templates = [observed.template, *_running(entry, pending=False)]
+    if entry.ref[:2] == STATEFUL_SETS and ordinals(1, templates) > 1:
+        return None  # its range moves, and each replica may be there twice
     return own.per_pod if _each(0, templates, costs)[1] else None
 
 

@@ -6,7 +6,7 @@ Simplified: a pod that is deleted is gone at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from random import Random
 
@@ -292,10 +292,16 @@ class Controllers:
                     return
             elif not parallel and not _runs(pods[ordinal]):
                 return
-        if any(ordinal not in pods for ordinal in wanted):
+        if pods.keys() >= {*wanted}:
+            self._replaced(pods, wanted, partition, update)
+
+    def _replaced(self, pods: Mapping[int, Tree], wanted: Iterable[int], partition: int, update: str) -> None:
+        """What is too much goes before anything old is replaced (``processCondemned`` in stateful_set_control.go)."""
+        if condemned := pods.keys() - {*wanted}:
+            self._delete(POD, _key(pods[max(condemned)]))
             return
         for ordinal in sorted(pods, reverse=True):
-            if ordinal not in wanted or (ordinal >= partition and _revision(pods[ordinal]) != update):
+            if ordinal >= partition and _revision(pods[ordinal]) != update:
                 self._delete(POD, _key(pods[ordinal]))
                 return
             if ordinal >= partition and not _runs(pods[ordinal]):
