@@ -95,3 +95,11 @@ def test_a_write_that_moves_the_range_needs_room_for_both_at_the_higher_count(st
     for hard in (room - 1, room):
         verdict = with_pods(*range(4), hard=str(hard))(patch(path("db", resource="statefulsets"), body)).verdict
         assert verdict is (Verdict.ALLOW if hard == room else Verdict.DENY)
+
+
+def test_a_count_from_zero_needs_both_ranges_while_the_range_moves():
+    ask = asker(db(0, replicas=0), hard="3")
+    ask.gate.observe(*observe(db(4, replicas=0, version="2", acted_on=False)))
+    assert books(ask) == (0, 0)
+    assert ask(scale("db", 2, resource="statefulsets")).verdict is Verdict.DENY
+    assert (ask(scale("db", 1, resource="statefulsets")).verdict, books(ask)) == (Verdict.ALLOW, (0, 2))
