@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from extauthz.core.footprint import FootprintError
-from extauthz.core.kinds import PODS, STATEFUL_SETS
+from extauthz.core.kinds import DEPLOYMENTS, PODS, STATEFUL_SETS
 from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.ledger.pod_costs import PodCosts, ephemeral, stems
 from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template, Tree, WorkloadRef
@@ -123,6 +123,7 @@ def _template(text: object) -> Template:
     if "template" in tree:
         stems(WorkloadRef(*STATEFUL_SETS, "", ""), observed)
         ephemeral(WorkloadRef(*PODS, "", ""), observed)
+        costs.surge(WorkloadRef(*DEPLOYMENTS, "", ""), observed)
     return found
 
 

@@ -159,7 +159,7 @@ def test_where_one_part_fails_nothing_has_changed(
     assert state(ask) == before
 
 
-def test_what_another_gate_or_a_handover_tells_counts_for_the_bound_of_bytes():
+def test_what_another_gate_tells_counts_for_the_bound_of_bytes():
     ask, other = asker(PLAIN), asker(PLAIN)
     ask(GRANTS["create"])
     held = ask.gate.ledger.pending.bytes_held

@@ -327,3 +327,11 @@ def test_whatever_lands_in_whatever_order_was_charged_by_every_gate(moves: bool)
         wrong = next(case.beyond(), None)
         assert wrong is None, "\n".join([f"EXTAUTHZ_SEED={SEED}, case {number}: {wrong}", *case.told])
     assert allowed > CASES / 2, "hardly anything was allowed"
+
+
+@pytest.mark.parametrize("surge", ["1" * 5_000 + "%", "many", [1]], ids=["long", "no-number", "no-text"])
+def test_a_record_whose_template_has_no_surge_that_can_be_read_is_none(surge: object):
+    text = json.dumps({"maxSurge": surge, "template": {"spec": {"containers": []}}})
+    record = {"id": "d1", "workload": ["apps", "deployments", "a", "web"], "replicas": 2, "templates": [text]}
+    with pytest.raises(RecordError):
+        load(record, 90.0, 0.0)
