@@ -173,7 +173,7 @@ def test_check_without_replicas_names_what_stands_in_the_way(ask: Run):
         """\
 deployments.apps shop/web has 2 replicas and may have 4.
 
-One more replica does not fit:
+5 replicas do not fit:
   quota      resource      requested  used   reserved  hard
   corp/acme  requests.cpu  3          3500m  0         6
 """,
@@ -195,7 +195,7 @@ def test_check_without_replicas_says_of_how_many_that_an_autoscaler_may_ask_for(
     [
         ("rayclusters.ray.io/ray", "objects", "is one object and 2 more like it fit.\n\nOne more does not fit:"),
         ("rayclusters.ray.io/large", "objects", "is one object and no more like it fits.\n\nOne more does not fit:"),
-        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\nOne more pod does not fit:"),
+        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\n5 pods do not fit:"),
     ],
 )
 def test_check_without_replicas_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(

@@ -88,18 +88,30 @@ def headroom(ref: WorkloadRef, found: Headroom, counts: str = REPLICAS, asks: in
         counts: what ``replicas`` are.
         asks: the most that an autoscaler may ask for; ``None``: none is known.
     """
-    return named(ref) | {
-        "counts": counts,
-        "replicas": found.replicas,
-        "observedReplicas": found.observed,
-        "resourceVersion": found.version,
-        "bound": shortage(found.bound) if found.bound is not None else None,
-        "guaranteedReplicas": found.guaranteed,
-        "mayAskFor": asks,
-        "certain": found.is_certain,
-        "auditReplicas": found.audited,
-        "auditBound": shortage(found.audits) if found.audits is not None else None,
-    }
+    return (
+        named(ref)
+        | {
+            "counts": counts,
+            "replicas": found.replicas,
+            "observedReplicas": found.observed,
+            "resourceVersion": found.version,
+            "bound": shortage(found.bound) if found.bound is not None else None,
+            "guaranteedReplicas": found.guaranteed,
+            "mayAskFor": asks,
+            "certain": found.is_certain,
+            "auditReplicas": found.audited,
+            "auditBound": shortage(found.audits) if found.audits is not None else None,
+        }
+        | _one_more(found.refused if counts != OBJECTS else None)
+    )
+
+
+def _one_more(refused: Decision | None) -> Json:
+    """Why one replica more would be refused; ``None``: it would not be."""
+    if refused is None:
+        return {"reason": None, "sentence": None, "turn": None, "policies": [], "unspecified": []}
+    whole = decision(refused)
+    return {field: whole[field] for field in ("reason", "sentence", "turn", "policies", "unspecified")}
 
 
 def has(found: Json) -> str:
@@ -121,8 +133,13 @@ def may(found: Json) -> str:
 
 
 def one_more(found: Json) -> str:
-    """``One more replica``, of a headroom."""
-    return {PARALLELISM: "One more pod", OBJECTS: "One more"}.get(found.get("counts", REPLICAS), "One more replica")
+    """``One more replica does not fit``, of a headroom; where some more do fit: ``5 replicas do not fit``."""
+    counts = found.get("counts", REPLICAS)
+    if counts == OBJECTS:
+        return "One more does not fit"
+    noun = "pod" if counts == PARALLELISM else "replica"
+    most = found["replicas"]
+    return f"{most + 1:,} {noun}s do not fit" if most > found["observedReplicas"] else f"One more {noun} does not fit"
 
 
 def pending(write: Pending, now_s: float) -> Json:

@@ -31,6 +31,10 @@ class Room(NamedTuple):
     is_certain: bool
     bound: Json | None
     """The quota that stands in the way of one more, with amounts; those may be missing."""
+    more: str = ""
+    """``One more replica does not fit``; empty: no quota stands in the way."""
+    why: str = ""
+    """What one more would be answered, where that is not for want of room."""
 
     @property
     def kept(self) -> bool:
@@ -78,13 +82,17 @@ def _room(room: Json) -> Room:
     most, there = room["replicas"], room["observedReplicas"]
     has = f"It {shown.has(room)}"
     if most is None:
-        return Room(f"{has}, and no quota bounds it.{_audited(room)}", room["certain"], None)
+        sentence = f"{has}, and no quota bounds it.{_audited(room)}"
+        return Room(sentence, room["certain"], None, why=room["sentence"] or "")
     is_full = most <= there and room.get("counts") != shown.OBJECTS
     may = "and may have no more" if is_full else f"and {shown.may(room)}"
     asks = room["mayAskFor"]
     if asks is not None and asks > most:
         may += f"; its autoscaler may ask for {asks:,}"
-    return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"])
+    more = shown.one_more(room) if room["bound"] is not None else ""
+    is_told = room["bound"] is not None and room["certain"]
+    why = "" if is_told else room["sentence"] or ""
+    return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"], more, why)
 
 
 def _audited(room: Json) -> str:
