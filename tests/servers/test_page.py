@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from extauthz.core.quota.spec import parse
 from extauthz.serve.servers.api.rights import Everything, Problem
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.bodies import Share
@@ -586,3 +587,15 @@ def test_a_real_gate_serves_the_page_tells_of_a_change_and_stops_without_waiting
                 pass
             assert gate.child.terminate() == 0, "aiohttp waits a minute for answers that are under way"
     assert json.loads(gate.log_file.read_text().splitlines()[-1])["event"] == "stopped"
+
+
+async def test_an_override_in_force_is_on_the_page_of_its_quota_and_in_the_tree():
+    sale = {"name": "sale", "from": "1969-01-01T00:00:00Z", "until": "2999-01-01T00:00:00Z", "hard": {"pods": "9"}}
+    spec = {"hard": {"pods": "4"}, "namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "overrides": [sale]}
+    acme = parse(
+        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
+    )
+    async for world in World(acme, objects=[workload("web", 2)]).serve():
+        world.gate.turn(0.0)
+        assert "Override sale is in force until 2999-01-01T00:00:00Z." in (await world.get("/quotas/acme")).texts("p")
+        assert "! override sale until 2999-01-01T00:00:00Z" in (await world.get("/")).texts("span", "badge")

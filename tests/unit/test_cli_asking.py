@@ -459,3 +459,23 @@ def test_a_place_is_a_namespace_and_a_service(place: str, capsys: pytest.Capture
 def test_two_places_are_one_too_many(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
     assert main(["top", "--port-forward", "a/b", *words]) == 64
     assert "are two places; leave one of them out" in capsys.readouterr().err
+
+
+def test_an_override_in_force_is_told_wherever_its_limits_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sale = {
+        "name": "sale",
+        "from": "2026-11-28T00:00:00Z",
+        "until": "2026-11-30T00:00:00Z",
+        "hard": {"requests.cpu": "4"},
+        "reason": "rented",
+    }
+    plain = '  hard: {requests.cpu: "6"'
+    (tmp_path / "q.yaml").write_text(QUOTAS.replace(plain, f"  overrides: [{json.dumps(sale)}]\n{plain}"))
+    (tmp_path / "s.json").write_text(json.dumps(STATE))
+    of_files = ("--quotas", f"{tmp_path}/q.yaml", "--state", f"{tmp_path}/s.json")
+    for words in (("top",), ("top", "acme"), ("check", "deploy/web", "-n", "shop")):
+        during = run(capsys, *words, *of_files, "--now", "2026-11-29T00:00:00Z")[1]
+        assert "acme: override sale is in force until 2026-11-30T00:00:00Z (rented)" in during
+        assert "in force" not in run(capsys, *words, *of_files, "--now", "2027-11-29T00:00:00Z")[1]
+    before = run(capsys, "top", *of_files, "--now", "2026-11-27T00:00:00Z")[1]
+    assert "acme: override sale begins at 2026-11-28T00:00:00Z (rented)" in before

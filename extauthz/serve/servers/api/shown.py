@@ -48,6 +48,18 @@ def quota(use: QuotaUse) -> Json:
     }
 
 
+def override(one: Json) -> str:
+    """Which override of a quota is in force, or begins next; empty: neither. Gates of before may not say it."""
+    now, then = one.get("override"), one.get("nextOverride")
+    if now:
+        return f"override {now['name']} is in force until {now['until']}{_because(now)}"
+    return f"override {then['name']} begins at {then['from']}{_because(then)}" if then else ""
+
+
+def _because(told: Json) -> str:
+    return f" ({told['reason']})" if told["reason"] else ""
+
+
 def place(seen: Seen, quota: str) -> Json:
     """One that waits in line for a quota, or for one below it."""
     return named(seen.ref) | {

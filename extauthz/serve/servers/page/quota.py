@@ -6,6 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from extauthz.core.model import WorkloadRef
+from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.questions import reference
 from extauthz.serve.servers.api.rights import Kind
 from extauthz.serve.servers.api.routes import Asked
@@ -83,6 +84,7 @@ async def look(asked: Asked, now_s: float) -> View:
         "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
         "bars": bars(one["resources"]),
         "faults": faults(one),
+        "override": shown.override(one),
         "workloads": rendering.count(one["workloads"], "workload"),
         "sort": sort,
         "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
