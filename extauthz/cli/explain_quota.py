@@ -12,7 +12,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.resources import FootprintError
-from extauthz.explain import target
+from extauthz.explain import by_quota, target
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.sources import file as quota_file
@@ -56,16 +56,14 @@ def said(
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
-    """Where it stands in line, as the ``turn`` of a decision has it; ``None``: in none that may be seen."""
-    if decision.get("turn") is not None:
-        turn: Json = decision["turn"]
-        return turn
-    for root in dict.fromkeys(row["path"][0] for row in decision["shortages"] if row["path"]):
+    """Where it stands in line."""
+
+    def waiting(quota: str) -> list[Json]:
         with suppress(Problem):  # it may not be seen, or is gone by now
-            for one in source.line(root)["items"]:
-                if named(ref).items() <= one.items():
-                    return {"quota": root, "place": one["place"], "againSeconds": one["asksEverySeconds"]}
-    return None
+            return list(source.line(quota)["items"])
+        return []
+
+    return by_quota.line(decision, named(ref), waiting)
 
 
 def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.cli.explain_report import of_quota
+from extauthz.explain.by_quota import sentence as of_quota
 from extauthz.explain.sentence import REASONS
 
 DOCS = Path(__file__).parents[2] / "docs"
