@@ -8,7 +8,7 @@ from typing import Any
 from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota, refused
+from extauthz.explain import by_quota, refused, when
 from extauthz.explain.answer import Answer, Change, Step
 from extauthz.explain.sentence import HOLDS, sentence
 from extauthz.explain.specs import Scene
@@ -32,6 +32,7 @@ def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: Json | N
         "desiredReplicas": answer.desired,
         "tolerance": {"up": scene.band.up, "down": scene.band.down},
         "status": {name: status.get(name) for name in ("currentReplicas", "desiredReplicas")},
+        "when": when.of_hpa(scene, answer)._asdict(),
         "steps": steps(answer.steps),
         "oneMore": [one._asdict() for one in would],
         "quota": quota,
@@ -61,6 +62,7 @@ def only_said(kind: str, tree: Tree, told: Sequence[Step]) -> Json:
         "desiredReplicas": count,
         "tolerance": None,
         "status": {each: status.get(each) for each in ("currentReplicas", "desiredReplicas")},
+        "when": None,
         "steps": steps(told),
         "oneMore": [],
         "quota": None,
@@ -82,7 +84,10 @@ def steps(found: Sequence[Step]) -> list[Json]:
 
 def as_text(found: Json) -> str:
     """The sentence, the steps, what would do, and what the quota says."""
-    lines = [*wrapped(found["sentence"]), "", "step by step:"]
+    lines = [*wrapped(found["sentence"]), ""]
+    if found.get("when") is not None:
+        lines += [*wrapped(f"When: {found['when']['text']}."), ""]
+    lines.append("step by step:")
     for number, step in enumerate(found["steps"], 1):
         lines += _indented(f"{number}. {step['confidence']}: {step['text']}")
     if found["oneMore"]:

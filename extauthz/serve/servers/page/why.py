@@ -15,7 +15,7 @@ from extauthz.core.fitting import scaled
 from extauthz.core.kinds import BY_KEY, BY_NAME, WorkloadKind
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.fields import at
-from extauthz.explain import by_quota, refused, target
+from extauthz.explain import by_quota, refused, target, when
 from extauthz.explain.answer import Change
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects
@@ -69,6 +69,8 @@ class Explained(NamedTuple):
     """Its maximum."""
     was_refused: bool = False
     """Its controller says so of its last write."""
+    when: str = ""
+    """When it acts, if all stays as it is."""
 
     @property
     def heading(self) -> str:
@@ -225,6 +227,7 @@ def explained(hpa: Tree, workload: Tree, now_s: float) -> Explained:
             answer.desired > answer.current,
             hpa["spec"]["maxReplicas"],
             answer.outcome == refused.OUTCOME,
+            when.of_hpa(scene, answer).text,
         )
     except UnknownError:
         return _left_out(hpa, "its status has no value of one of its metrics; the command below asks for it")
