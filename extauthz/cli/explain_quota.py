@@ -72,7 +72,7 @@ def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:
     made = Gate(policy(settings))
     made.epoch_s = now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    builder = SnapshotBuilder(pod_groups.parse(settings.pod_groups))
+    builder = SnapshotBuilder(pod_groups.where(settings.pod_groups))
     try:
         for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):
