@@ -126,7 +126,7 @@ async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(wor
     assert len(list(page.all("g", "refused-mark"))) == 2
     assert "3 decisions" in page.texts("desc")[0]
     assert "2 granted, 1 refused" in page.texts("desc")[0]
-    assert "kubectl wsq explain deploy/web -n team-a" in page.texts("pre")[0]
+    assert "kubectl wsq explain deploy/web -n team-a" in (await world.get("/why" + WEB)).texts("pre")[0]
 
 
 async def test_a_quota_and_a_workload_that_are_not_there_are_404_and_a_page(world: World):
@@ -156,7 +156,8 @@ async def test_a_name_is_text_wherever_it_stands(world: World):
         assert any(HOSTILE in one.text or HOSTILE in (one.attributes.get("value") or "") for one in page.elements)
     shown = await world.get(path.replace("&", "%26"))
     assert shown.texts("h1") == [HOSTILE]
-    assert "'deploy/<img src=x onerror=alert(1)>" in shown.texts("pre")[0], "and it is one word for a shell"
+    why = await world.get("/why" + path.replace("&", "%26"))
+    assert "'deploy/<img src=x onerror=alert(1)>" in why.texts("pre")[0], "and it is one word for a shell"
 
 
 def test_no_template_can_leave_a_value_unescaped():

@@ -80,6 +80,8 @@ class Facts(NamedTuple):
     """Namespaces that it covers and that the webhook is not asked about."""
     lowers: bool = True
     """Something lowers counts in all its namespaces."""
+    kept_by_nobody: tuple[str, ...] = ()
+    """A sentence for each guarantee of what no quota above limits."""
     promised: Amounts = MappingProxyType({})
     """What quotas below are guaranteed together, nano-units."""
     override: Override | None = None
@@ -187,6 +189,8 @@ def _has_headroom(facts: Facts) -> Finding:
 
 
 def _guarantees_kept(facts: Facts) -> Finding:
+    if facts.kept_by_nobody:
+        return Finding("False", "NothingKept", "; ".join(facts.kept_by_nobody))
     rows = facts.rows if facts.mode is not Mode.AUDIT else ()
     above = [
         f"{row.resource}: guaranteed below {_text(row, facts.promised[row.resource])}, hard {_text(row, row.hard)}"
@@ -328,6 +332,7 @@ TABLE: tuple[Condition, ...] = (
         "GuaranteesKept",
         {
             "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
+            "NothingKept": "`spec.guaranteed` names what no quota above limits, so nothing is kept for it.",
             "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
             "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
         },

@@ -172,6 +172,12 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "pods: guaranteed below 9, hard 8; lower some of these, or raise the limit",
         ),
         (
+            Facts(standing(), kept_by_nobody=("spec.guaranteed.pods: no quota above limits it",)),
+            "GuaranteesKept",
+            "NothingKept",
+            "spec.guaranteed.pods: no quota above limits it",
+        ),
+        (
             Facts(standing(), ROWS, never_fit=NEVER[:1]),
             "HasHeadroom",
             "NeverFits",
@@ -232,7 +238,7 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
     ],
     ids=[
         "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over", "lent",
-        "overpromised", "never fits", "over in audit", "not asked", "no webhook", "not lowered",
+        "overpromised", "nothing kept", "never fits", "over in audit", "not asked", "no webhook", "not lowered",
         "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
@@ -300,6 +306,7 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), (LENT,)),
         Facts(standing(), (LENT,), promised={"pods": 9 * NANOS}),
         Facts(standing(), ROWS, never_fit=NEVER),
+        Facts(standing(), kept_by_nobody=("so",)),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

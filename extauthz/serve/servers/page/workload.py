@@ -59,7 +59,6 @@ async def look(asked: Asked, now_s: float) -> View:
         "chart": chart(decisions),
         "decisions": decisions[:MOST_ROWS],
         "decisions_more": past["continue"] is not None or len(decisions) > MOST_ROWS,
-        "commands": commands(ref, room["observedReplicas"]),
         "why": rendering.of_why(use),
     }
     return View(f"{ref.namespace}/{ref.name}", "workload", context)
@@ -102,16 +101,7 @@ def _audited(room: Json) -> str:
     return f" In mode Audit, {quota} refuses nothing and would allow {room['auditReplicas']}."
 
 
-def commands(ref: WorkloadRef, replicas: int) -> list[str]:
-    """What to run for the autoscaler's own reasons, which the gate does not read, and for a question of one's own."""
-    return [explaining(ref), f"kubectl wsq check {_named(ref)} --replicas {replicas + 1}"]
-
-
 def explaining(ref: WorkloadRef) -> str:
     """The command for its autoscaler's own reasons."""
-    return f"kubectl wsq explain {_named(ref)}"
-
-
-def _named(ref: WorkloadRef) -> str:
     what = shlex.quote(f"{SHORT.get(ref.resource, ref.group_resource)}/{ref.name}")
-    return f"{what} -n {shlex.quote(ref.namespace)}"
+    return f"kubectl wsq explain {what} -n {shlex.quote(ref.namespace)}"
