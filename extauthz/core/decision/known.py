@@ -80,6 +80,10 @@ class Case(NamedTuple):
     """The object that a create makes where there is none."""
     free: str
     """Why nothing of it is recorded; empty: it is recorded."""
+    counts_alone: bool
+    """It may change a count and nothing else (``PendingWrite.counts_alone``)."""
+    lowers: bool
+    """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
     resizes: bool = False
     """It resizes a pod."""
     adds: bool = True
@@ -102,13 +106,6 @@ class Case(NamedTuple):
         """A smaller count may be asked for: it is no pod, and its kind has a scale."""
         shapes = self.state.shapes.get(self.ref[:2], {})
         return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
-
-    @property
-    def lowers(self) -> bool:
-        """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
-        count, observed = self.pending_write.replicas, self.observed
-        is_count = self.pending_write.counts_alone and not self.resizes
-        return is_count and observed is not None and count is not None and count <= observed.replicas
 
     @property
     def alters(self) -> bool:
@@ -168,7 +165,7 @@ class Case(NamedTuple):
             None,
             evidence,
             todo,
-            self.pending_write.counts_alone,
+            self.counts_alone,
         )
 
 
@@ -213,7 +210,11 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
         pending_write.frees = made.owner is None and (creates or _may_have_owner(entry))
     expected = made if creates and observed is None else None
     free = _why_not_recorded(state, write.dry_run) or _why_it_cannot_land(observed, pending_write)
-    return Case(question, write, ref, state, entry, observed, creates, pending_write, expected, free)
+    is_lower = observed is not None and write.replicas is not None and write.replicas <= observed.replicas
+    lowers = made is None and is_lower
+    return Case(
+        question, write, ref, state, entry, observed, creates, pending_write, expected, free, made is None, lowers
+    )
 
 
 def _may_have_owner(entry: Entry | None) -> bool:
@@ -303,6 +304,8 @@ def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
         pending_write,
         pending_write.made,
         free,
+        counts_alone=False,
+        lowers=False,
         resizes=True,
         adds=bool(added),
     )

@@ -85,7 +85,7 @@ def _largest(asked: Case, proposal: Proposal, free: Nodes) -> int | None:
     template too, or a template that pends a count. Then a smaller count of this write may not help.
     """
     fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
-    is_plain = asked.pending_write.counts_alone and not proposal.entry.pending_writes
+    is_plain = asked.counts_alone and not proposal.entry.pending_writes
     if fits is None or is_plain or not _short_at(asked, fits, free):
         return fits
     return None

@@ -247,10 +247,10 @@ class Ledger:
             if proposal.joins is not None:
                 pending_write.joins = proposal.joins.labels
             self.pending.add(entry, pending_write, after)
+            self.usage.keep(head, after)
             if after is not before:
                 self.usage.shift(head.ref, before, after)
                 is_booked = True
-            self.usage.keep(head, after)
             if proposal.joins is not None and proposal.joins.template is not None:
                 self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:

@@ -56,6 +56,8 @@ class Usage:
         self._loading = False
         self._anew: _Recount | None = None
         """A count of everything that is under way."""
+        self.is_counting = False
+        """Whether everything is being counted anew."""
         self.on_count: Callable[[], None] | None = None
         """Called when everything must be counted anew; whoever is called sees to ``count`` until all is counted.
         ``None``: that is done at once."""
@@ -168,14 +170,10 @@ class Usage:
             return
         self.accounts = self.accounts.shown_under(self._coverage.tree)
         self._recounting = self._anew = _Recount(self, self._workloads, Accounts(self._coverage.tree))
+        self.is_counting = True
         for entry in self._standing:
             entry.standing = None  # of the old quotas and costs
         self.on_count()
-
-    @property
-    def is_counting(self) -> bool:
-        """Whether everything is being counted anew."""
-        return self._anew is not None
 
     def count(self, most: int) -> bool:
         """Count so many workloads of a count that ``on_count`` was told of. False: all is counted, and in force."""
@@ -184,7 +182,7 @@ class Usage:
             return False
         if anew.step(most):
             return True
-        self.accounts, self._anew, self._recounting = anew.accounts, None, None
+        self.accounts, self._anew, self._recounting, self.is_counting = anew.accounts, None, None, False
         if self.witness is not None:
             self.witness.counted_anew()
         return False
@@ -205,7 +203,7 @@ class Usage:
 
     def _put_in_force(self, accounts: Accounts) -> None:
         """Positions that entries keep belong to the old nodes and amounts. So does a count that is running."""
-        self._recounting = self._anew = None
+        self._recounting, self._anew, self.is_counting = None, None, False
         self.accounts = accounts
         for entry in self._standing:
             entry.standing = self.add_up(entry)
@@ -235,6 +233,8 @@ class Usage:
         """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
         if self._anew is None:
             self.accounts.move(before, after)
+        if self._recounting is None and self.witness is None:
+            return  # nearly always
         try:
             self._tell(ref, before, after)
         except Exception:

@@ -110,7 +110,7 @@ class Workloads:
         place, version = named(tree)
         try:
             workload = self._read(tree)
-            if workload is not None and self.template:
+            if workload is not None and self.template and self._gate.policies.all:
                 workload[1].kept = self._gate.policies.kept(tree, self.template)
         except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
