@@ -48,6 +48,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.objects.workloads import intern
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Asking(NamedTuple):
@@ -429,13 +430,19 @@ def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | G
     if not proposal.growth.grows:
         return _held(asked) or grounds
     unknowns = list(_not_known(asked, proposal))
-    is_counting = asked.state.ledger.usage.is_counting
-    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if is_counting else None
+    if not unknowns:
+        return grounds  # quotas are counted anew that are none of its own
+    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if _counted(asked, proposal) else None
     for setting, reason, why in unknowns:
         if setting == "deny":
             return asked.unavailable(reason, why, needs=needs)
     _, reason, why = unknowns[0]
     return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
+
+
+def _counted(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+    """Quotas that it grows, and that are being counted anew."""
+    return list(filter(asked.state.ledger.usage.accounts.is_counting, proposal.growth.grows))
 
 
 def _held(asked: Case) -> Decision | None:
@@ -472,9 +479,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         left = _left(state.hold_until_s - asked.question.now_s)
         why = f"grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
-    if state.ledger.usage.is_counting:
+    if counted := _counted(asked, proposal):
         why = "counts what quotas have in use anew, as quotas or costs have changed; try again in a second"
-        yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "unsynced", why)
+        yield _NotKnown(policy.on(Unknown.UNSYNCED, counted, who), "unsynced", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")
     timed = [node for node in grown if node.timed] if state.clock_why is not None else []

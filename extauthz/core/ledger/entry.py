@@ -554,9 +554,12 @@ class Workloads:
             yield from spaces.get(namespace, {}).values()
 
     def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
-        """Every observed workload of a kind."""
-        for names in self._kinds.get(kind, {}).values():
-            yield from (entry.ref for entry in names.values() if entry.observed is not None)
+        """Every observed workload of a kind. They may change meanwhile: each is as of its turn."""
+        for namespace in list(self._kinds.get(kind, {})):
+            for ref in self.of_unit(kind, namespace):
+                entry = self.get(ref)
+                if entry is not None and entry.observed is not None:
+                    yield ref
 
     def has(self, kind: Kind) -> bool:
         """Whether there are any of a kind."""

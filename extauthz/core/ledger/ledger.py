@@ -119,9 +119,7 @@ class Ledger:
         step = self._step(entry, self.usage.position(head), pending_write)
         growth = self.usage.accounts.weigh(step)
         if joins is not None and joins.step is not None:
-            # While all is counted anew, there is nothing to move: growth is not granted anyway.
-            accounts = self.usage.accounts
-            moved = accounts if self.usage.is_counting else accounts.moved(step.before, step.after)
+            moved = self.usage.accounts.moved(step.before, step.after)
             growth = growth.beside(moved.weigh(joins.step))
         return Proposal(entry, head, step, growth, joins)
 
