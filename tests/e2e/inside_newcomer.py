@@ -29,7 +29,7 @@ from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import CONTROLLERS, Scene
 from tests.e2e.webhooked import only_route
 from tests.support.metricsapi import route
-from tests.waiting import eventually
+from tests.waiting import OutOfTimeError, eventually
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "install.md"
@@ -119,7 +119,7 @@ class Newcomer:
 
         try:
             eventually(same, within_s=WITHIN_S)
-        except AssertionError:
+        except OutOfTimeError:
             return last[0]
         return shown
 

@@ -132,7 +132,7 @@ def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
     monkeypatch.setattr(asking_server, "Server", lambda url: Files(house.gate))
     asked = argparse.Namespace(server="http://gate", quotas=None)
-    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100)
+    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
     return of_quota(found, wants_more=True)
 
 

@@ -724,8 +724,6 @@ class Accounts:
                     bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
-                    if left < 0:
-                        return None  # what no count changes does not fit by itself
                     if each:
                         best = min(left // each, best) if best is not None else left // each
         if best is None or not self._keeps:

@@ -16,7 +16,7 @@ from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, S
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, ordinals, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, of_revision, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31
@@ -346,10 +346,17 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
         seen = child.observed
         found += child.left
         if seen is not None and (child.top_replicas() if pending else seen.replicas):
-            found.append(seen.template)
+            found.append(_of_child(entry, child, seen))
         if pending:
             found += [template for one in child.live_pending_writes() for template in one.templates]
     return found
+
+
+def _of_child(entry: Entry, child: Entry, seen: Observed) -> Template | None:
+    own = entry.observed.template if entry.observed is not None else None
+    if child.ref[:2] != REVISIONS or own is None or seen.template is None:
+        return seen.template
+    return of_revision(own, seen.template)
 
 
 def _children(entry: Entry) -> Iterable[Entry]:

@@ -37,7 +37,7 @@ from extauthz.core.footprint import (
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Kind, Labels, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects.workloads import DEFAULT_SURGE
+from extauthz.core.objects.workloads import DEFAULT_SURGE, intern
 from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
@@ -346,6 +346,13 @@ def spans(count: int, templates: Iterable[Template | None]) -> list[tuple[int, i
     begins = {first_ordinal(one) for one in templates if one is not None}
     known = sorted(start for start in begins if start is not None) or [0]
     return [(start, min(start + count, later)) for start, later in pairwise([*known, known[-1] + count])]
+
+
+@lru_cache(maxsize=4096)
+def of_revision(own: Template, revision: Template) -> Template:
+    """The template of pods of a revision. It holds their part alone: the StatefulSet says which claims they have, and
+    where its ordinals begin."""
+    return intern(json.loads(own.text) | json.loads(revision.text))
 
 
 def ordinals(count: int, templates: Iterable[Template | None]) -> int:
