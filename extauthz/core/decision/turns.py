@@ -112,7 +112,7 @@ def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterab
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0
     children, replicas = child_names(step.after.envelope_in, tree), asked.pending_write.replicas or 0
-    return Place(tree, children, needs, at_zero, replicas, rank, asked.pending_write.counts_alone)
+    return Place(tree, children, needs, at_zero, replicas, rank, asked.counts_alone)
 
 
 def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:

@@ -79,16 +79,8 @@ def largest(asked: Case, proposal: Proposal) -> int | None:
 
 
 def _largest(asked: Case, proposal: Proposal, free: Nodes) -> int | None:
-    """The largest count that would be granted; ``None``: none can be named.
-
-    The ledger takes it that a count costs what its own pods cost. But a count that pends, or stays, may meet a new
-    template too, or a template that pends a count. Then a smaller count of this write may not help.
-    """
-    fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
-    is_plain = asked.pending_write.counts_alone and not proposal.entry.pending_writes
-    if fits is None or is_plain or not _short_at(asked, fits, free):
-        return fits
-    return None
+    """The largest count that would be granted; ``None``: none can be named."""
+    return asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
 
 
 def _tightest_first(asked: Case, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:
