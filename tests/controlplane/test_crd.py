@@ -52,7 +52,8 @@ def is_read(spec: Tree) -> bool:
     """Whether our own reader, and the tree that the quota stands in, take it."""
     try:
         read = parse(quota(spec))
-        QuotaTree.build([read, *(parse(quota({}, name)) for name in ("big-corp", "a" * 253) if name != read.name)])
+        others = {"sharing": {"turns": "Share"}}
+        QuotaTree.build([read, *(parse(quota(others, name)) for name in ("big-corp", "a" * 253) if name != read.name)])
     except (QuotaSpecError, QuotaTreeError):
         return False
     return True

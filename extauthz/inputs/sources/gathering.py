@@ -105,4 +105,8 @@ class Gathered:
         if held.fault is Fault.INVALID or misplaced is None:
             return held
         fault = Fault.PARENT_CYCLE if quota.parent in self._in_force else Fault.PARENT_MISSING
+        if misplaced[0].path != ("spec", "parent"):
+            if held.fault is not None:
+                return held
+            fault = Fault.NO_EFFECT
         return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

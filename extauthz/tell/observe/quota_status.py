@@ -125,6 +125,8 @@ _IN_FORCE: Mapping[Mode, str] = {
 def _meanwhile(standing: Standing) -> str:
     if standing.fault is Fault.POLICIES_UNREAD:
         return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
+    if standing.fault is Fault.NO_EFFECT:
+        return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
@@ -274,6 +276,7 @@ TABLE: tuple[Condition, ...] = (
             Fault.INVALID: "The spec is not valid. The last valid one holds; without one, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+            Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
         },
         _ready,

@@ -433,7 +433,7 @@ def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
         hard = {key: limits.get((one.name, key), _ENDLESS) for key in one.hard}
         kept = () if audits else tuple(some._replace(hard={}) for some in one.overrides if some.guaranteed)
         mode, guaranteed = (Mode.ENFORCE, {}) if audits else (one.mode, one.guaranteed)
-        given.append(replace(one, hard=hard, guaranteed=guaranteed, overrides=kept, turn_s=None, mode=mode))
+        given.append(replace(one, hard=hard, guaranteed=guaranteed, overrides=kept, turn_s=None, weight=1, mode=mode))
     return QuotaTree.salvage(given)[0]
 
 

@@ -129,6 +129,12 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             'there is no WorkspaceQuota "big"; until then it is enforced by itself, without a parent',
         ),
         (
+            Facts(standing(fault=Fault.NO_EFFECT, why="spec.sharing.weight: no effect; remove it")),
+            "Ready",
+            "NoEffect",
+            "spec.sharing.weight: no effect; remove it; all else of it is in force",
+        ),
+        (
             Facts(standing(fault=Fault.PARENT_CYCLE, why="parents run in a circle: a → b → a")),
             "Ready",
             "ParentCycle",
