@@ -106,7 +106,6 @@ STATUS = {
     "reserved": {"requests.cpu": "500m"},
     "guaranteed": {"requests.cpu": "2"},
     "kept": {"pods": 4},
-    "borrowed": {"requests.cpu": "1500m"},
     "mode": "Enforce",
     "summary": {"cpu": "3/10", "memory": "12Gi/64Gi", "gpu": "4/4", "pods": "12/100", "storage": "1Ti/2Ti"},
     "conditions": [

@@ -195,14 +195,14 @@ def _guarantees_kept(facts: Facts) -> Finding:
     ]
     if above:
         return Finding("False", "Overpromised", f"{', '.join(above)}; lower some of these, or raise the limit")
-    lent = [
+    short = [
         f"{row.resource}: kept {_text(row, row.kept)}, left {_text(row, max(row.hard - row.used - row.reserved, 0))}"
         for row in rows
         if row.kept and row.used + row.reserved + row.kept > row.hard
     ]
-    if lent:
+    if short:
         why = "others had it before; it comes back as they shrink, and until then they do not grow"
-        return Finding("False", "Lent", f"{', '.join(lent)}; {why}")
+        return Finding("False", "NotYetKept", f"{', '.join(short)}; {why}")
     return Finding("True", "Kept", "there is room for what the quotas below are guaranteed")
 
 
@@ -320,7 +320,7 @@ TABLE: tuple[Condition, ...] = (
         {
             "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
             "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
-            "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
+            "NotYetKept": "Others had some of it before it was guaranteed. It comes back as they shrink.",
         },
         _guarantees_kept,
     ),
@@ -402,7 +402,6 @@ def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
     return {
         "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
         "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
-        "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
     }
 
 
