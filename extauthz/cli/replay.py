@@ -153,12 +153,12 @@ def _whose(result: Result) -> list[str]:
     """A line for each refused want, retries among it."""
     if not result.wants:
         return []
-    rows = [("REFUSED WORKLOAD", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
+    rows = [("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
     for want in _wants(result)[:MOST_SHOWN]:
         name = f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}"
         by = ", ".join(" ".join(row) for row in want.rows)
         told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
-        rows.append((name, str(want.had), str(want.to), *told))
+        rows.append((name, want.asker or "-", str(want.had), str(want.to), *told))
     more = result.want_count - len(rows) + 1
     return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
 
@@ -212,6 +212,7 @@ def as_json(result: Result) -> dict[str, Any]:
 def _as_want(want: Want) -> dict[str, Any]:
     return {
         "workload": f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
+        "asker": want.asker or None,
         "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
         "had": want.had,
         "to": want.to,

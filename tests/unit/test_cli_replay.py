@@ -22,6 +22,9 @@ spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {pods: "4"}}
 """
 
 
+HPA = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+
+
 @pytest.fixture
 def record(tmp_path: Path) -> str:
     """Ten minutes with four pods of ``web`` and one of ``batch`` under a limit of five."""
@@ -29,7 +32,7 @@ def record(tmp_path: Path) -> str:
     gate = Recorded(
         folder, [quota("acme", {"pods": "5", "requests.cpu": "9"})], workload("web", 2), workload("batch", 1)
     )
-    gate.ask(scale("web", 4))
+    gate.ask(scale("web", 4)._replace(requester=HPA))
     gate.observe(workload("web", 4, version="2"))
     gate.later(600)
     gate.ask(scale("web", 4))
@@ -81,13 +84,13 @@ def test_what_is_suggested_is_a_patch_of_the_limits_alone_and_refuses_nothing(
 
 def test_each_refused_want_is_told_with_its_workload(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
     assert main(["replay", "--record", record, "--quotas", smaller]) == 0
-    told = "deployments.apps/team-a/web  2  4  2027-01-15T08:00:00Z  10m  20  acme pods"
+    who = "deployments.apps/team-a/web  kube-system/horizontal-pod-autoscaler"
+    told = f"{who}  2  4  2027-01-15T08:00:00Z  10m  20  acme pods"
     assert told.split() in [line.split() for line in capsys.readouterr().out.splitlines()]
     assert main(["replay", "--record", record, "--quotas", smaller, "-o", "json"]) == 0
     (want,) = json.loads(capsys.readouterr().out)["wants"]
-    assert (want["workload"], want["had"], want["to"], want["seconds"], want["denied_minutes"]) == (
-        "deployments.apps/team-a/web", 2, 4, 600.0, 20.0,
-    )  # fmt: skip
+    assert (want["workload"], want["asker"]) == ("deployments.apps/team-a/web", "kube-system/horizontal-pod-autoscaler")
+    assert (want["had"], want["to"], want["seconds"], want["denied_minutes"]) == (2, 4, 600.0, 20.0)
 
 
 def test_json_has_every_field_that_its_page_names(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):

@@ -117,6 +117,8 @@ class Ask(NamedTuple):
     """A gate in mode audit allows it and would have refused it."""
     by: tuple[str, ...] = ()
     """Paths of the quotas that refused it, or would have."""
+    asker: str = ""
+    """``NAMESPACE/NAME`` of the service account that asked; empty: somebody else, or not known."""
     n: int = 1
     last_s: float = 0.0
 
@@ -366,6 +368,7 @@ class _Reader:
             str(fields["reason"]),
             fields.get("would", "allow") != "allow",
             tuple(fields.get("by", ())),
+            str(fields.get("asker", "")),
             n,
             float(fields.get("last", at_s)),
         )

@@ -63,6 +63,8 @@ class Asked(NamedTuple):
     at_s: float
     decision: Decision
     to: int | None
+    asker: str = ""
+    """``NAMESPACE/NAME`` of the service account that asked; empty: somebody else, or not known."""
     object: Object | None = None
     resizes: bool = False
 
@@ -98,9 +100,9 @@ class Told(NamedTuple):
     """Since when."""
 
 
-Count: TypeAlias = tuple[float, Decision, int]
-"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
-be made."""
+Count: TypeAlias = tuple[float, Decision, int, str]
+"""A decision about a count alone: when, which it asked for, and who asked. Nearly all notes are one, so it is the least
+that can be made."""
 
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
@@ -193,18 +195,19 @@ class Scribe:
             if type(noted) is not tuple:
                 self._other(cast("Noted", noted))
                 continue
-            _, decision, to = cast("Count", noted)
+            _, decision, to, asker = cast("Count", noted)
             tail, ref, before = _PLAIN_TAILS.get(decision.reason), decision.ref, decision.replicas_before
             if tail is None or ref is None or decision.dry_run or (self._folds and ref in self._folds):
-                self._asked(Asked(at_s, decision, to))
+                self._asked(Asked(at_s, decision, to, asker))
                 continue
             # Nearly all of them: the shortest way to a line.
             if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
                 self._begins_s, self._begins = self._at_s, f'{{"k":"ask","t":{self._at_s:.3f},"id":"'
             from_ = f'"from":{before},' if before is not None else ""
+            by = f',"asker":"{asker}"' if asker else ""
             lines.append(
                 f'{self._begins}{decision.id}","workload":{names.get(ref) or self._name(ref)},'
-                f'"operation":"{decision.operation or ""}",{from_}"to":{to}{tail}'
+                f'"operation":"{decision.operation or ""}",{from_}"to":{to}{by}{tail}'
             )
         if lines:
             self._put_all()
@@ -365,6 +368,8 @@ class Scribe:
             text += f',"from":{decision.replicas_before}'
         if noted.to is not None:
             text += f',"to":{noted.to}'
+        if noted.asker:
+            text += f',"asker":"{noted.asker}"'
         if noted.object is not None:
             if noted.object.pod is not None:
                 text += f',"pod":{_amounts(noted.object.pod)}'

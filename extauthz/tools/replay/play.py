@@ -74,6 +74,8 @@ class Waiting:
     """Retries of the record that are still to come."""
     ask: Ask | None = None
     """What was asked for, where that is more than a count."""
+    asker: str = ""
+    """Who asked first, as the record has it."""
     mark_s: float = 0.0
     """Up to when ``missed`` is summed, on that clock."""
     missed: float = 0.0
@@ -612,6 +614,7 @@ class Play:
             ask.last_s,
             ask.n - 1,
             ask if ask.labels is not None else None,
+            ask.asker,
             self._clock.counted_s,
         )
         self._waits_on(one, one.waiting, rows)

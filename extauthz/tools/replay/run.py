@@ -54,6 +54,8 @@ class Want(NamedTuple):
     """What was refused, with all its retries."""
 
     ref: WorkloadRef
+    asker: str
+    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
     rows: tuple[Row, ...]
     """Limits that refused it."""
     had: int
@@ -406,7 +408,8 @@ class Replay:
         result = self._result
         if seconds > 0 or self._clock.counts(self._play.now_s):
             result.want_count += 1
-            want = Want(one.ref, waiting.rows, waiting.first, waiting.to, waiting.since_s, seconds, waiting.missed)
+            asked = one.ref, waiting.asker, waiting.rows, waiting.first, waiting.to
+            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
             heappush(result.wants, (want.missed, -result.want_count, want))
             if len(result.wants) > MOST_WANTS:
                 heappop(result.wants)

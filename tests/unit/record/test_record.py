@@ -155,6 +155,36 @@ def test_nothing_about_persons_is_recorded(tmp_path: Path):
     assert "mallory" not in json.dumps(lines(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("user", "user_agent", "asker"),
+    [
+        ("system:serviceaccount:kube-system:horizontal-pod-autoscaler", "", "kube-system/horizontal-pod-autoscaler"),
+        (
+            "",
+            "kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/abc/system:serviceaccount:kube-system:"
+            "horizontal-pod-autoscaler",
+            "kube-system/horizontal-pod-autoscaler",
+        ),
+        ("mallory", "x/system:serviceaccount:keda:keda-operator", ""),
+        ("system:serviceaccount:a:b/../c", "", ""),
+        ('system:serviceaccount:a:b","to":9', "", ""),
+    ],
+    ids=["a service account", "in the user agent alone", "a person", "no name", "no JSON"],
+)
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_an_autoscaler_is_told_by_its_service_account(
+    tmp_path: Path, is_granted: bool, user: str, user_agent: str, asker: str
+):
+    gate = Recorded(tmp_path, [quota("acme", {"pods": "5"})], workload("web", 2))
+    request = scale("web", 4 if is_granted else 9)
+    gate.ask(request._replace(requester=user, headers={**request.headers, "user-agent": user_agent}))
+    gate.close()
+    (ask,) = of_kind(tmp_path, "ask")
+    assert ask.get("asker", "") == asker
+    (read,) = [event for event in Record(tmp_path).events() if isinstance(event, Ask)]
+    assert (read.asker, read.to) == (asker, 4 if is_granted else 9)
+
+
 def test_files_are_for_their_owner_alone(gate: Recorded, tmp_path: Path):
     gate.close()
     assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
