@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
@@ -164,10 +165,9 @@ class Scribe:
         """What is said of each, as of now."""
         self._names: dict[WorkloadRef, str] = {}
         """In JSON."""
-        self._going: dict[WorkloadRef, bool] = {}
-        """Those that seem to be gone, and whether something pended. What only moves is back in a moment."""
-        self._going_s = 0.0
-        """Since when."""
+        self._going: dict[WorkloadRef, tuple[float, bool]] = {}
+        """Those that seem to be gone: since when, oldest first, and whether something pended. What only moves is back
+        in a moment."""
         self._told: set[WorkloadRef | str] | None = None
         """Workloads and namespaces that were told since ``Telling``; ``None``: nobody is asked to."""
         self._folds: dict[WorkloadRef, _Fold] = {}
@@ -188,8 +188,8 @@ class Scribe:
         for _ in range(min(most, len(notes))):
             noted = notes.popleft()
             at_s = noted[0]
-            if self._going and (type(noted) is tuple or at_s > self._going_s + MOVES_S):
-                self._gone()
+            if self._going:
+                self._gone(at_s if type(noted) is not tuple else inf)
             if at_s > self._at_s:
                 self._at_s = at_s
             if type(noted) is not tuple:
@@ -263,7 +263,7 @@ class Scribe:
         if self._told is not None:
             self._told.add(ref)
         if position.used is NOTHING and position.envelope is NOTHING:
-            self._going[ref], self._going_s = noted.ends, noted.at_s
+            self._going[ref] = noted.at_s, noted.ends
             return
         self._going.pop(ref, None)
         said = self._said(noted)
@@ -273,14 +273,17 @@ class Scribe:
         self._lighter(position)
         self._put(b'{"k":"load","t":%.3f,%s}\n' % (self._at_s, said))
 
-    def _gone(self) -> None:
-        going, self._going = self._going, {}
-        for ref, ends in going.items():
+    def _gone(self, at_s: float = inf) -> None:
+        """Those of before that moment will not be back. Each line has the time at which it went."""
+        for ref, (since_s, ends) in list(self._going.items()):
+            if since_s + MOVES_S >= at_s:
+                return
+            del self._going[ref]
             if self._workloads.pop(ref, None) is None and not ends:
                 continue
             for fold in list(self._folds.values()):
                 self._end(fold)
-            self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (self._at_s, self._name(ref).encode()))
+            self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (since_s, self._name(ref).encode()))
             self._names.pop(ref, None)
 
     def _said(self, noted: Counted) -> bytes:
@@ -438,7 +441,7 @@ class Scribe:
         for name in self._namespaces.keys() - told:
             self._labelled(name, None)
         for ref in self._workloads.keys() - told:
-            self._going[ref] = False
+            self._going[ref] = self._at_s, False
         self._gone()
         if noted.lost:
             self._lost += noted.lost
@@ -448,6 +451,7 @@ class Scribe:
 
     def _begin(self) -> None:
         """Begin a file with the whole state."""
+        self._gone()
         self._end_all()
         self._began = True
         rows = (("quota", self._quotas), ("ns", self._namespaces), ("load", self._workloads))

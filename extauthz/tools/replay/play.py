@@ -262,6 +262,7 @@ class Play:
     def _touch_all(self) -> None:
         self._is_all_touched = False
         self._tree = self.gate.ledger.coverage.tree
+        self._levels.clear()  # a limit may be another one where what is used is the same
         self._touch(self._tree.nodes)
         for workloads in list(self._waiting_on.values()):
             for workload in list(workloads):

@@ -137,6 +137,11 @@ class Result:
         """Replica-minutes."""
         return self.missed / 60.0
 
+    @property
+    def most_missed(self) -> list[Want]:
+        """Refused wants, most missed first."""
+        return [want for _, _, want in sorted(self.wants, reverse=True)]
+
     def peak(self, row: Row) -> int:
         """The smallest limit that refuses nothing; where nobody has asked for more: the most that stood there."""
         level = self.wanted.get(row)
@@ -186,7 +191,7 @@ class Replay:
         self._ends_s = self._last_s = 0.0
         self._result = Result(quotas is None and limits is None, self._play.gate.ledger.coverage.tree)
         self._result.given = quotas
-        self._result.hours = Hours(self._play.gate.ledger.coverage) if hours else None
+        self._result.hours = Hours(self._play.gate.ledger.coverage, record.begins_s) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
         self._free.moved, self._free.needed = self._wanted, self._needed
 
@@ -226,6 +231,9 @@ class Replay:
         self._pass(at_s)
 
     def _pass(self, at_s: float) -> None:
+        while self._result.hours is not None and self._result.hours.ends_s <= at_s:
+            self._clock.advance(self._result.hours.ends_s)
+            self._result.hours.next_day(self._clock.counted_s)
         self._clock.advance(at_s)
         for play in self._plays:
             play.until(at_s)
