@@ -24,11 +24,14 @@ from tests.worlds.pods.objects import (
     POD,
     REPLICA_SET,
     REVISION,
+    RUNTIME_CLASS,
+    RUNTIME_CLASSES,
     STATEFUL_SET,
     TEAM,
     Kind,
     cpu_of,
     is_active,
+    names_class,
     names_own,
     owner_uid,
     pods_of,
@@ -71,6 +74,9 @@ class Controllers:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         tree = after or before
+        if collection == RUNTIME_CLASSES.collection:
+            for one in self._server.objects(REPLICA_SET.collection):
+                self._later(REPLICA_SET, one)
         kind = next((one for one in _LOOKED_AT if one.collection == collection), None)
         if kind is None:
             return
@@ -151,6 +157,8 @@ class Controllers:
         self._server.request("DELETE", kind.path(*key), {}, None)
 
     def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "") -> None:
+        if names_class(owner) and ("", RUNTIME_CLASS) not in self._server.objects(RUNTIME_CLASSES.collection):
+            return  # the API server takes no pod of a class that is not there (``admission/runtimeclass``)
         name = name or f"{owner['metadata']['name']}-{next(self._numbers)}"
         side = owner["metadata"]["labels"]["app"] in self.sides
         self._create(POD, objects.pod(owner, name, cpu, side=side, revision=revision))
