@@ -43,6 +43,8 @@ SLOWEST_S = 0.6
 
 _MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD)
 _MADE = (REPLICA_SET, REVISION, POD, CLAIM)
+_WAITED_FOR = {CLAIM_TEMPLATE.collection: POD, RUNTIME_CLASSES.collection: REPLICA_SET}
+"""Who looks again at all of its own once such an object has come."""
 _LOOKED_AT = (*_MAKERS, REVISION, CLAIM, CLAIM_TEMPLATE)
 
 
@@ -74,9 +76,10 @@ class Controllers:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         tree = after or before
-        if collection == RUNTIME_CLASSES.collection:
-            for one in self._server.objects(REPLICA_SET.collection):
-                self._later(REPLICA_SET, one)
+        if after is not None and collection in _WAITED_FOR:
+            waits = _WAITED_FOR[collection]
+            for one in self._server.objects(waits.collection):
+                self._later(waits, one)
         kind = next((one for one in _LOOKED_AT if one.collection == collection), None)
         if kind is None:
             return
@@ -85,9 +88,6 @@ class Controllers:
             maker = next((one for one in _MAKERS if one.kind == owner["kind"]), None)
             if maker is not None:
                 self._later(maker, (key[0], owner["name"]))
-        if kind is CLAIM_TEMPLATE and after is not None:
-            for pod in self._server.objects(POD.collection):
-                self._later(POD, pod)
         if kind is REPLICA_SET and owner_uid(tree) is None:  # somebody may adopt it
             self._later(DEPLOYMENT, (key[0], tree["metadata"]["labels"]["app"]))
         if after is None:
