@@ -279,7 +279,7 @@ class QuotaTree:
             problems = _cycles(given) or list(_weightless(given))
         if problems:
             raise QuotaTreeError(tuple(problems))
-        return cls(_plant(given), tuple(_overtopping(given)))
+        return cls(_plant(given), tuple(_hardly_meant(given)))
 
     @classmethod
     def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
@@ -303,7 +303,7 @@ class QuotaTree:
         yield
         uprooted = {problem.position for problem in problems}
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
-        warnings = tuple(_overtopping(standing))
+        warnings = tuple(_hardly_meant(standing))
         yield
         nodes = yield from _planting(standing)
         tree = cls.__new__(cls)
@@ -500,9 +500,28 @@ def _weightless(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
             yield _problem(position, quota, ("spec", "sharing", "weight"), detail, "remove it")
 
 
-def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
-    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
+def _hardly_meant(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """What is allowed and has no effect."""
     by_name = {quota.name: quota for quota in quotas}
+    yield from _overtopping(quotas, by_name)
+    yield from _kept_by_nobody(quotas, by_name)
+
+
+def _kept_by_nobody(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Guarantees of what no quota above limits."""
+    for position, quota in enumerate(quotas):
+        limited, above = set[str](), quota.parent
+        while quota.guaranteed and above is not None:
+            limited |= by_name[above].hard.keys()
+            above = by_name[above].parent
+        for key in sorted(quota.guaranteed.keys() - limited):
+            detail = "no quota above limits it, so nothing is kept for it"
+            cure = "limit it in the parent, or remove it here"
+            yield _problem(position, quota, ("spec", "guaranteed", key), detail, cure)
+
+
+def _overtopping(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
     for position, quota in enumerate(quotas):
         if quota.parent is None:
             continue
