@@ -120,6 +120,21 @@ def outside(head: Thing, mine: list[Thing]) -> int:
     return sum(one.kind == "Pod" and one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
 
 
+def outside_with_volumes(things: list[Thing]) -> bool:
+    """Such a pod may be one of its StatefulSet's count, and beside it: its volumes count twice meanwhile."""
+    for head in (one for one in things if one.kind == "StatefulSet"):
+        mine = [one for one in things if cover(one, things) is head]
+        if any(one.storage for one in mine) and outside(head, mine):
+            return True
+    return False
+
+
+def assert_counted(found: tuple[int, int], things: list[Thing]) -> None:
+    (cpu, stored), (cpus, claimed) = found, total(things)
+    assert cpu == cpus
+    assert stored == claimed or (stored > claimed and outside_with_volumes(things))
+
+
 def storage(things: list[Thing]) -> int:
     """Every claim there is, and every claim that a StatefulSet or a pod asks for, by name; of both the larger."""
     claims = {one.name: one.size for one in things if one.kind == "PersistentVolumeClaim"}
@@ -217,7 +232,7 @@ def test_any_order_of_what_was_seen_counts_the_same(history: History, order) -> 
         assert ask.gate.ledger.drift() == {}
     for ref, observed, version in pods:
         ask.gate.observe(ref, observed, version=version)
-    assert used(ask) == total([thing for thing in now.values() if thing is not None])
+    assert_counted(used(ask), [thing for thing in now.values() if thing is not None])
 
 
 def test_a_pod_of_an_older_revision_has_the_claims_of_its_stateful_set_beside_its_own_volumes():
@@ -250,7 +265,7 @@ def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History
     for kind in KINDS.values():
         listed = [(ref, thing.observed(2)) for ref, thing in now.items() if ref[:2] == kind]
         ask.gate.observe_all(kind, listed, "2")
-    assert used(ask) == total(list(now.values()))
+    assert_counted(used(ask), list(now.values()))
 
 
 @settings(max_examples=100, deadline=None)
