@@ -110,21 +110,23 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     above = sorted((max(size - max(dearest), 0) for size in pods), reverse=True)
     if head.kind in ("Deployment", "StatefulSet"):  # its pods are within its count, whichever they are
         asked = max(own + sum(above[: head.replicas]), within)
-        return max(asked + outside(head, mine) * max(pods, default=0), sum(pods))
+        return max(asked + outside(head, things) * max(pods, default=0), sum(pods))
     return max(own + sum(above), sum(pods))
 
 
-def outside(head: Thing, mine: list[Thing]) -> int:
-    """Pods of a StatefulSet that are none of its range: it makes its own beside them."""
+def outside(head: Thing, things: list[Thing]) -> int:
+    """Pods of a StatefulSet that are none of its range: it makes its own beside them. Those that it will let go of,
+    by their labels, are among them."""
+    mine = [one for one in things if one.kind == "Pod" and one.owner == (head.kind, head.name, head.uid)]
     names = {f"{head.name}-{ordinal}" for ordinal in range(head.start, head.start + head.replicas)}
-    return sum(one.kind == "Pod" and one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
+    return sum(one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
 
 
 def outside_with_volumes(things: list[Thing]) -> bool:
     """Such a pod may be one of its StatefulSet's count, and beside it: its volumes count twice meanwhile."""
     for head in (one for one in things if one.kind == "StatefulSet"):
         mine = [one for one in things if cover(one, things) is head]
-        if any(one.storage for one in mine) and outside(head, mine):
+        if any(one.storage for one in mine) and outside(head, things):
             return True
     return False
 
