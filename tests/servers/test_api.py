@@ -90,7 +90,7 @@ async def test_quotas_come_as_a_tree_with_used_reserved_and_hard(api: Api):
     assert acme["path"] == ["corp", "acme"]
     assert (acme["parent"], corp["parent"]) == ("corp", None)
     assert (acme["override"], acme["nextOverride"]) == (None, None)
-    plain = {"kept": "0", "guaranteed": "0", "borrowed": "0"}
+    plain = {"kept": "0", "guaranteed": "0"}
     assert acme["resources"]["requests.cpu"] == {"used": "6", "reserved": "2", "hard": "10", "over": False, **plain}
     assert acme["workloads"] == 4
     assert page["continue"] is None

@@ -122,7 +122,7 @@ class Gate(ClusterState):
 
     def answered(self, decision: Decision, now_s: float) -> None:
         """Note that a decision was given as the answer to a write: its workload may stand in line from now on, or no
-        more (``spec.turns``)."""
+        more (``spec.sharing.turns``)."""
         turns.answered(self.ledger.turns, decision, now_s)
 
     def _looks_at(self, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Whose turn it is, where the room of a tree of quotas does not do for all (``spec.turns``; ``ledger.line``).
+"""Whose turn it is, where the room of a tree of quotas does not do for all (``spec.sharing.turns``; ``ledger.line``).
 
 A decision says where its workload would stand. Nobody stands there before it is answered (``answered``): a question is
 never, so it takes no place.

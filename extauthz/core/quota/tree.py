@@ -276,7 +276,7 @@ class QuotaTree:
         given = list(quotas)
         problems = [*_duplicates(given), *_orphans(given)]
         if not problems:
-            problems = _cycles(given)
+            problems = _cycles(given) or list(_weightless(given))
         if problems:
             raise QuotaTreeError(tuple(problems))
         return cls(_plant(given), tuple(_hardly_meant(given)))
@@ -287,7 +287,7 @@ class QuotaTree:
 
         For a source where each quota is somebody else's object (the Kubernetes API): one whose parent is missing, and
         every one of a ring of parents, stands as a root and is enforced by itself, with all that hangs on it. Names
-        must be unique, as those of API objects are.
+        must be unique, as those of API objects are. A weight without effect is listed, and takes nothing out of force.
         """
         return finished(cls.salvaging(quotas))
 
@@ -308,7 +308,7 @@ class QuotaTree:
         nodes = yield from _planting(standing)
         tree = cls.__new__(cls)
         yield from tree._grow(nodes, warnings)
-        return tree, tuple(problems)
+        return tree, (*problems, *_weightless(standing))
 
     def at(self, wall_s: float) -> QuotaTree:
         """The same quotas, with the amounts that hold at a time. It costs their number, if one has overrides."""
@@ -489,6 +489,15 @@ def _promise(nodes: Sequence[QuotaNode]) -> None:
         if node.parent is not None:
             above = node.parent.promised
             node.parent.promised = {**above, **{key: above.get(key, 0) + held for key, held in node.holds.items()}}
+
+
+def _weightless(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Those whose weight has no effect: only children of a root that has turns share by weight."""
+    shared = {quota.name for quota in quotas if quota.parent is None and quota.turn_s is not None}
+    for position, quota in enumerate(quotas):
+        if quota.weight != 1 and quota.parent is not None and quota.parent not in shared:
+            detail = f'its parent "{quota.parent}" is no root with turns: Share, so a weight has no effect'
+            yield _problem(position, quota, ("spec", "sharing", "weight"), detail, "remove it")
 
 
 def _hardly_meant(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:

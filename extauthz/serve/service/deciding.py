@@ -94,7 +94,8 @@ class Deciding:
         clock: seconds, monotonic.
         ids: makes an id for each decision.
         read: what a request means.
-        note: takes a decision and what the request means at once, in the order of all changes; ``None``: nobody does.
+        note: takes a decision, what the request means, user and user agent at once, in the order of all changes;
+            ``None``: nobody does.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Deciding:
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = new_id,
         read: Callable[[Request], Reading] = read,
-        note: Callable[[Decision, Reading | None], None] | None = None,
+        note: Callable[[Decision, Reading | None, str, str], None] | None = None,
     ) -> None:
         self._gate = gate
         self._observers = observers
@@ -203,7 +204,7 @@ class Deciding:
         if isinstance(decision.todo, Held):
             held, decision = decision.todo.growth, decision._replace(todo=None)
         if self._note is not None:
-            self._note(decision, asked.reading)
+            self._note(decision, asked.reading, asked.user, asked.user_agent)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 

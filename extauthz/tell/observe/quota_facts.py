@@ -167,7 +167,7 @@ def levels(uses: Sequence[QuotaUse], waiting: Sequence[Waiting]) -> dict[str, Le
 def _by_type(rows: Iterable[UsageRow]) -> Iterator[tuple[tuple[str, ...], float]]:
     for row in rows:
         amounts = {"hard": row.hard, "used": row.used, "reserved": row.reserved}
-        more = {"guaranteed": row.guaranteed, "kept": row.kept, "borrowed": row.borrowed}
+        more = {"guaranteed": row.guaranteed, "kept": row.kept}
         for kind, amount in (*amounts.items(), *((kind, amount) for kind, amount in more.items() if amount)):
             yield (row.quota, row.resource, kind), amount / NANOS
 

@@ -129,6 +129,8 @@ _IN_FORCE: Mapping[Mode, str] = {
 def _meanwhile(standing: Standing) -> str:
     if standing.fault is Fault.POLICIES_UNREAD:
         return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
+    if standing.fault is Fault.NO_EFFECT:
+        return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
@@ -199,14 +201,14 @@ def _guarantees_kept(facts: Facts) -> Finding:
     ]
     if above:
         return Finding("False", "Overpromised", f"{', '.join(above)}; lower some of these, or raise the limit")
-    lent = [
+    short = [
         f"{row.resource}: kept {_text(row, row.kept)}, left {_text(row, max(row.hard - row.used - row.reserved, 0))}"
         for row in rows
         if row.kept and row.used + row.reserved + row.kept > row.hard
     ]
-    if lent:
+    if short:
         why = "others had it before; it comes back as they shrink, and until then they do not grow"
-        return Finding("False", "Lent", f"{', '.join(lent)}; {why}")
+        return Finding("False", "NotYetKept", f"{', '.join(short)}; {why}")
     return Finding("True", "Kept", "there is room for what the quotas below are guaranteed")
 
 
@@ -289,6 +291,7 @@ TABLE: tuple[Condition, ...] = (
             Fault.INVALID: "The spec is not valid. The last valid one holds; without one, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+            Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
             _NOT_ASKED: "The gates are not asked about all that it covers: see the condition Asked.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
         },
@@ -334,7 +337,7 @@ TABLE: tuple[Condition, ...] = (
             "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
             "NothingKept": "`spec.guaranteed` names what no quota above limits, so nothing is kept for it.",
             "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
-            "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
+            "NotYetKept": "Others had some of it before it was guaranteed. It comes back as they shrink.",
         },
         _guarantees_kept,
     ),
@@ -416,7 +419,6 @@ def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
     return {
         "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
         "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
-        "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
     }
 
 

@@ -1,4 +1,4 @@
-"""``spec.turns: Share``: whose turn it is where the room does not do for all."""
+"""``spec.sharing.turns: Share``: whose turn it is where the room does not do for all."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ GIB = 2**30
 ROWS = (row("requests.cpu", 3, 10, 2), row("requests.memory", 12 * GIB, 64 * GIB), row("pods", 12, 100))
 
 
-LENT = UsageRow("acme", "pods", 4 * NANOS, 1 * NANOS, 8 * NANOS, kept=4 * NANOS)
+SHORT = UsageRow("acme", "pods", 4 * NANOS, 1 * NANOS, 8 * NANOS, kept=4 * NANOS)
 
 
 NEVER = tuple(
@@ -78,20 +78,19 @@ def test_the_override_in_force_and_the_next_one_are_shown():
 
 
 def test_one_that_audits_keeps_nothing():
-    facts = Facts(standing(), (LENT,), Mode.AUDIT, promised={"pods": 9 * NANOS})
+    facts = Facts(standing(), (SHORT,), Mode.AUDIT, promised={"pods": 9 * NANOS})
     assert conditions(facts)["GuaranteesKept"] == ("True", "Kept")
 
 
 def test_guarantees_are_shown_where_there_are_any():
-    shown = status_of(Facts(standing(), (*ROWS, LENT._replace(guaranteed=3 * NANOS))), NOW)
-    assert {field: shown[field] for field in ("guaranteed", "kept", "borrowed")} == {
+    shown = status_of(Facts(standing(), (*ROWS, SHORT._replace(guaranteed=3 * NANOS))), NOW)
+    assert {field: shown[field] for field in ("guaranteed", "kept")} == {
         "guaranteed": {"pods": "3"},
         "kept": {"pods": "4"},
-        "borrowed": {"pods": "2"},
     }
     plain = status_of(Facts(standing(), ROWS), NOW)
-    assert [plain[field] for field in ("guaranteed", "kept", "borrowed")] == [{}, {}, {}]
-    left_out = {field: value for field, value in plain.items() if field not in ("guaranteed", "kept", "borrowed")}
+    assert [plain[field] for field in ("guaranteed", "kept")] == [{}, {}]
+    left_out = {field: value for field, value in plain.items() if field not in ("guaranteed", "kept")}
     assert same(plain, compact(left_out)), "an API server, or a definition of before, leaves out what is empty"
 
 
@@ -130,6 +129,12 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             'there is no WorkspaceQuota "big"; until then it is enforced by itself, without a parent',
         ),
         (
+            Facts(standing(fault=Fault.NO_EFFECT, why="spec.sharing.weight: no effect; remove it")),
+            "Ready",
+            "NoEffect",
+            "spec.sharing.weight: no effect; remove it; all else of it is in force",
+        ),
+        (
             Facts(standing(fault=Fault.PARENT_CYCLE, why="parents run in a circle: a → b → a")),
             "Ready",
             "ParentCycle",
@@ -160,13 +165,13 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "requests.cpu: used 12, hard 10; nothing that needs more of it may grow, shrinking may always",
         ),
         (
-            Facts(standing(), (LENT, row("requests.cpu", 1, 3)), promised={"pods": 4 * NANOS}),
+            Facts(standing(), (SHORT, row("requests.cpu", 1, 3)), promised={"pods": 4 * NANOS}),
             "GuaranteesKept",
-            "Lent",
+            "NotYetKept",
             "pods: kept 4, left 3; others had it before; it comes back as they shrink, and until then they do not grow",
         ),
         (
-            Facts(standing(), (LENT, row("requests.cpu", 1, 3)), promised={"pods": 9 * NANOS}),
+            Facts(standing(), (SHORT, row("requests.cpu", 1, 3)), promised={"pods": 9 * NANOS}),
             "GuaranteesKept",
             "Overpromised",
             "pods: guaranteed below 9, hard 8; lower some of these, or raise the limit",
@@ -237,9 +242,9 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
         ),
     ],
     ids=[
-        "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over", "lent",
-        "overpromised", "nothing kept", "never fits", "over in audit", "not asked", "no webhook", "not lowered",
-        "auditing gates", "unpriced", "stranger",
+        "invalid", "never valid", "no parent", "no effect", "ring", "above parent", "no namespace", "no workload",
+        "over", "not yet kept", "overpromised", "nothing kept", "never fits", "over in audit", "not asked",
+        "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -303,8 +308,8 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
         Facts(standing(), serving=Serving(audits=True)),
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
-        Facts(standing(), (LENT,)),
-        Facts(standing(), (LENT,), promised={"pods": 9 * NANOS}),
+        Facts(standing(), (SHORT,)),
+        Facts(standing(), (SHORT,), promised={"pods": 9 * NANOS}),
         Facts(standing(), ROWS, never_fit=NEVER),
         Facts(standing(), kept_by_nobody=("so",)),
     ]

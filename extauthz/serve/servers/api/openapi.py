@@ -105,7 +105,7 @@ _SCHEMAS: Final = {
         resources={
             "type": "object",
             "additionalProperties": _object(
-                **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed", "borrowed"), _QUANTITY), over=_FLAG
+                **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed"), _QUANTITY), over=_FLAG
             ),
         },
         override={"oneOf": [_object(name=_TEXT, reason=_TEXT, until=_TEXT), {"type": "null"}]},

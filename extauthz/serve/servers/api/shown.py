@@ -33,7 +33,6 @@ def quota(use: QuotaUse) -> Json:
                 "hard": quantities.format(row.hard, row.resource),
                 "kept": quantities.format(row.kept, row.resource),
                 "guaranteed": quantities.format(row.guaranteed, row.resource),
-                "borrowed": quantities.format(row.borrowed, row.resource),
                 "over": row.used + row.reserved > row.hard,
             }
             for row in use.rows
