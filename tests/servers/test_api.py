@@ -211,11 +211,11 @@ async def test_headroom_is_what_a_decision_allows(api: Api):
         assert (decided["verdict"], decided["replicas"]["to"]) == (verdict, replicas)
 
 
-async def test_headroom_is_not_certain_where_a_decision_would_refuse_what_fits(api: Api):
+async def test_headroom_is_what_a_decision_would_grant_and_not_certain_where_none_is_made(api: Api):
     bare = workload("bare", 1, {})
     api.write.gate.observe(*observe(bare))
     _, silent = await api.get(WEB.replace("web", "bare") + "/headroom")
-    assert silent["certain"] is False, "its pods state no requests.cpu"
+    assert (silent["replicas"], silent["reason"]) == (1, "must-specify"), "its pods state no requests.cpu"
     assert (await api.get(WEB + "/headroom"))[1]["certain"] is True
     api.write.gate.stale("the watch is stalled")
     assert (await api.get(WEB + "/headroom"))[1]["certain"] is False

@@ -78,7 +78,7 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--hours",
         type=Path,
         metavar="FILE",
-        help="Write CSV: hours of CPUs, GiB, devices by quota, workload and day.",
+        help="Write CSV: hours of CPUs, GiB and devices, by quota, workload and day.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     sums = parser.add_argument_group("sums")

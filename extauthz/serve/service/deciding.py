@@ -285,7 +285,8 @@ class Clamping:
         if turn is not None:
             return texts.cut(what + sentences.in_line(turn), MAX_WARNING)
         short = found.evidence.shortages[0]
-        return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}", MAX_WARNING)
+        for_it = " for it now" if found.evidence.places else ""  # what is left may be kept for who comes first
+        return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}{for_it}", MAX_WARNING)
 
 
 Asked = TypeVar("Asked")

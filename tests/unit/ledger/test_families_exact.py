@@ -6,6 +6,7 @@ The sum is written down here once more, over plain records, and shares no code w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
 from typing import TypeAlias
 
 from hypothesis import example, given, settings
@@ -189,7 +190,16 @@ def used(ask: Asker) -> tuple[int, int]:
     return rows["requests.cpu"].used // NANO, rows["requests.storage"].used // NANO
 
 
+REVISED = [
+    (Thing("StatefulSet", "s0", "u1", app="x", storage=1), True),
+    (Thing("PersistentVolumeClaim", "data-s0-0", "u0"), True),
+    (Thing("ControllerRevision", "v0", "u0", owner=("StatefulSet", "s0", "u1")), True),
+]
+"""A claim that is there, and a revision, which holds no claim templates."""
+
+
 @settings(max_examples=300, deadline=None)
+@example(REVISED, Random(1))
 @given(histories, st.randoms(use_true_random=False))
 def test_any_order_of_what_was_seen_counts_the_same(history: History, order) -> None:
     """Events of different kinds come in any order, and old ones come twice; of one object each older one is ignored."""
@@ -208,6 +218,17 @@ def test_any_order_of_what_was_seen_counts_the_same(history: History, order) -> 
     for ref, observed, version in pods:
         ask.gate.observe(ref, observed, version=version)
     assert used(ask) == total([thing for thing in now.values() if thing is not None])
+
+
+def test_a_pod_of_an_older_revision_has_the_claims_of_its_stateful_set_beside_its_own_volumes():
+    ask, (claims, _, older) = asker(), (thing for thing, _ in REVISED)
+    volume = {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec(2)}}}
+    spec = {"template": {"spec": pod({"cpu": "1"})["spec"] | {"volumes": [volume]}}}
+    ask.gate.observe(claims.ref(), claims.observed(1), version="1")
+    ask.gate.observe(
+        older.ref(), replace(older.observed(1), template=workloads.intern(workloads.prune(spec))), version="1"
+    )
+    assert used(ask) == (1, 3)
 
 
 ROLLOUT = [

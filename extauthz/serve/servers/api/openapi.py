@@ -88,6 +88,11 @@ _HEADROOM: Final = _object(
         "description": "The most replicas that an autoscaler may ask for. null: none is known.",
     },
     certain=_FLAG,
+    reason={"type": ["string", "null"], "description": "Why one replica more would be refused. null: it would not be."},
+    sentence={"type": ["string", "null"], "description": "What whoever asks for it would read."},
+    turn=_TURN,
+    policies={"type": "array", "items": _POLICY},
+    unspecified={"type": "array", "items": {"type": "object"}},
 )
 
 _SCHEMAS: Final = {
