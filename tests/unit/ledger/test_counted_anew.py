@@ -320,9 +320,9 @@ def test_where_a_claim_is_found_that_counts_elsewhere_all_is_counted():
     db = workload("db", 1, kind="StatefulSet", labels={"tier": "low"})
     db["spec"]["volumeClaimTemplates"] = [claim]
     hard = {"requests.storage": "50"}
-    two = [quota("acme", hard, workloads={"tier": "low"}), quota("all", hard)]
+    two = [quota("acme", hard, workloads={"tier": "low"}), quota("all", hard, namespaces={"workspace": "acme"})]
     ask = Asker(gate(two))
-    ask.gate.observe(*claim_of("data-db-0", "3"))
+    ask.gate.observe(*claim_of("data-db-0", "7"))
     assert ask(create(db)).verdict is Verdict.ALLOW
     for quotas in (two[:1], two, two[1:], two):
         ask.gate.load_quotas(QuotaTree.build(quotas), 0.0)
