@@ -132,8 +132,8 @@ async def test_a_gate_that_counts_anew_gives_others_their_turn_and_a_write_waits
 
 async def test_grants_by_the_serving_path_during_counts_are_never_over_and_all_room_is_granted_in_the_end() -> None:
     """Askers ask for one pod more each time, until there is no room, while quotas and what pods cost change."""
-    many = [workload(f"w{n}", 1, namespace=space) for space in ("team-a", "team-b") for n in range(30)]
-    hard = {"pods": "150"}
+    many = [workload(f"w{n}", 1, namespace=space) for space in ("team-a", "team-b") for n in range(10)]
+    hard = {"pods": "60"}
     two = [quota("acme", hard), quota("other", hard, namespaces={"workspace": "other"})]
     low = quota("low", {"pods": "400"}, parent="acme", namespaces={"workspace": "acme"})
     known = gate(two, *many, namespaces={"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}})
