@@ -58,8 +58,8 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         surge = asked.state.ledger.surge(proposal, pending_write)
     has_turns = asked.state.ledger.coverage.tree.has_turns
     rank = asked.state.policies.rank(grounds.growth) if has_turns else 0
-    fits = turns.within(asked, proposal, fits, rank) if has_turns else fits
-    sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
+    by_room, fits = fits, turns.within(asked, proposal, fits, rank) if has_turns else fits
+    sentence = sentences.exceeded(asked.write.ref, short, fits, surge, is_kept=fits != by_room)
     replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
     places = turns.places(asked, proposal, short, rank) if has_turns else ()

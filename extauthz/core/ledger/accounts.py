@@ -237,11 +237,6 @@ class UsageRow(NamedTuple):
     guaranteed: int = 0
     """What is kept for it of the quotas above; 0: no guarantee is in force."""
 
-    @property
-    def borrowed(self) -> int:
-        """What it has beyond its guarantee, if it has one."""
-        return max(self.used + self.reserved - self.guaranteed, 0) if self.guaranteed else 0
-
 
 class Covered(NamedTuple):
     """How many workloads one quota covers, descendants included."""
@@ -747,11 +742,11 @@ class Accounts:
         if not any(per_pod.get(key) for node in step.after.envelope_in for key in node.guaranteed):
             return None  # nobody is guaranteed what it takes
 
-        def borrows(count: int) -> bool:
+        def takes_more(count: int) -> bool:
             beyond = kept_beyond(self._accounts, _growths(step, per_pod, count))
             return any(key in node.hard for node, key in beyond)
 
-        return bisect_left(range(most + 1), True, key=borrows) - 1
+        return bisect_left(range(most + 1), True, key=takes_more) - 1
 
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""

@@ -276,10 +276,10 @@ class QuotaTree:
         given = list(quotas)
         problems = [*_duplicates(given), *_orphans(given)]
         if not problems:
-            problems = _cycles(given)
+            problems = _cycles(given) or list(_weightless(given))
         if problems:
             raise QuotaTreeError(tuple(problems))
-        return cls(_plant(given), tuple(_overtopping(given)))
+        return cls(_plant(given), tuple(_hardly_meant(given)))
 
     @classmethod
     def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
@@ -287,7 +287,7 @@ class QuotaTree:
 
         For a source where each quota is somebody else's object (the Kubernetes API): one whose parent is missing, and
         every one of a ring of parents, stands as a root and is enforced by itself, with all that hangs on it. Names
-        must be unique, as those of API objects are.
+        must be unique, as those of API objects are. A weight without effect is listed, and takes nothing out of force.
         """
         return finished(cls.salvaging(quotas))
 
@@ -303,12 +303,12 @@ class QuotaTree:
         yield
         uprooted = {problem.position for problem in problems}
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
-        warnings = tuple(_overtopping(standing))
+        warnings = tuple(_hardly_meant(standing))
         yield
         nodes = yield from _planting(standing)
         tree = cls.__new__(cls)
         yield from tree._grow(nodes, warnings)
-        return tree, tuple(problems)
+        return tree, (*problems, *_weightless(standing))
 
     def at(self, wall_s: float) -> QuotaTree:
         """The same quotas, with the amounts that hold at a time. It costs their number, if one has overrides."""
@@ -491,9 +491,37 @@ def _promise(nodes: Sequence[QuotaNode]) -> None:
             node.parent.promised = {**above, **{key: above.get(key, 0) + held for key, held in node.holds.items()}}
 
 
-def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
-    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
+def _weightless(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Those whose weight has no effect: only children of a root that has turns share by weight."""
+    shared = {quota.name for quota in quotas if quota.parent is None and quota.turn_s is not None}
+    for position, quota in enumerate(quotas):
+        if quota.weight != 1 and quota.parent is not None and quota.parent not in shared:
+            detail = f'its parent "{quota.parent}" is no root with turns: Share, so a weight has no effect'
+            yield _problem(position, quota, ("spec", "sharing", "weight"), detail, "remove it")
+
+
+def _hardly_meant(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """What is allowed and has no effect."""
     by_name = {quota.name: quota for quota in quotas}
+    yield from _overtopping(quotas, by_name)
+    yield from _kept_by_nobody(quotas, by_name)
+
+
+def _kept_by_nobody(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Guarantees of what no quota above limits."""
+    for position, quota in enumerate(quotas):
+        limited, above = set[str](), quota.parent
+        while quota.guaranteed and above is not None:
+            limited |= by_name[above].hard.keys()
+            above = by_name[above].parent
+        for key in sorted(quota.guaranteed.keys() - limited):
+            detail = "no quota above limits it, so nothing is kept for it"
+            cure = "limit it in the parent, or remove it here"
+            yield _problem(position, quota, ("spec", "guaranteed", key), detail, cure)
+
+
+def _overtopping(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
     for position, quota in enumerate(quotas):
         if quota.parent is None:
             continue

@@ -118,4 +118,8 @@ def _standing(
     if held.fault is Fault.INVALID or misplaced is None:
         return held
     fault = Fault.PARENT_CYCLE if parent_is_there else Fault.PARENT_MISSING
+    if misplaced[0].path != ("spec", "parent"):
+        if held.fault is not None:
+            return held
+        fault = Fault.NO_EFFECT
     return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

@@ -120,6 +120,13 @@ def test_a_missing_parent_and_a_ring_are_told_of_each_that_they_concern():
     assert source.stands()["a"] == (Fault.PARENT_MISSING, 1)
 
 
+def test_a_weight_without_effect_is_told_until_the_root_has_turns():
+    source = Source(quota("root"), quota("a", parent="root", sharing={"weight": 2}))
+    assert source.stands() == {"a": (Fault.NO_EFFECT, 1), "root": (None, 1)}
+    source.tell("MODIFIED", quota("root", sharing={"turns": "Share"}))
+    assert source.stands()["a"] == (None, 1)
+
+
 @pytest.mark.parametrize("gone", ["told", "listed"])
 def test_what_is_gone_is_out_of_force(gone):
     source = Source(quota("acme"), quota("corp"))
