@@ -54,6 +54,8 @@ class Selected(StrEnum):
     """Whom the selectors of a quota find."""
 
     WORKLOADS = "workloads"
+    LABELLED_WORKLOADS = "workloads with these labels"
+    BELOW = "nothing itself, and its children workloads"
     NO_WORKLOAD = "no workload in the namespaces"
     NO_LABELLED_WORKLOAD = "no workload with these labels"
     NO_NAMESPACE = "no namespace"
@@ -140,6 +142,13 @@ def _within_parent(facts: Facts) -> Finding:
 
 _SELECTED: Mapping[Selected, Finding] = {
     Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
+    Selected.LABELLED_WORKLOADS: Finding(
+        "True",
+        "Selecting",
+        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
+        "whoever may write a workload may set its labels",
+    ),
+    Selected.BELOW: Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else"),
     Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
     Selected.NO_LABELLED_WORKLOAD: Finding(
         "False",
@@ -156,8 +165,8 @@ _SELECTED: Mapping[Selected, Finding] = {
     Selected.NOBODY: Finding(
         "False",
         "SelectsNothing",
-        "it has no spec.namespaceSelector and is nobody's parent, so that it limits nothing; add a selector, or name "
-        "it as the parent of another",
+        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
+        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
     ),
 }
 

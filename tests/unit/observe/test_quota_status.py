@@ -274,7 +274,8 @@ def test_each_way_of_selecting_nothing_has_its_sentence(selected: Selected):
     told = {message(Facts(standing(), selected=one), "SelectsWorkloads") for one in Selected}
     assert len(told) == len(Selected)
     status, _ = conditions(Facts(standing(), selected=selected))["SelectsWorkloads"]
-    assert (status == "True") == (selected is Selected.WORKLOADS)
+    selecting = {Selected.WORKLOADS, Selected.LABELLED_WORKLOADS, Selected.BELOW}
+    assert (status == "True") == (selected in selecting)
 
 
 def test_of_a_quota_that_was_never_good_nothing_but_that_is_known():
