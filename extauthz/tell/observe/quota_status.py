@@ -245,7 +245,16 @@ def _asked(facts: Facts) -> Finding:
             f"the webhook is not asked about {named(facts.unasked)}, so that growth there passes and is only observed"
         )
         return Finding("False", "NotAsked", f"{some}; {cure}")
-    return Finding("True", "Asked", "the gates are asked about all that it covers, as far as they can know")
+    said = "the gates are asked about all that it covers, as far as they can know"
+    return Finding("True", "Asked", said + _unanswered(serving))
+
+
+def _unanswered(serving: Serving) -> str:
+    if serving.webhooks is None or serving.webhooks.decides is None:
+        return ""
+    policy = serving.webhooks.unanswered
+    what = "passes" if policy == "Ignore" else "is refused"
+    return f"; while none answers, growth there {what} (failurePolicy {policy})"
 
 
 def _lowers(facts: Facts) -> bool:

@@ -269,6 +269,13 @@ def test_what_the_gate_that_an_envoy_asks_has_said_the_others_believe():
     assert conditions(of_a_webhook)["ModeInForce"] == ("False", "NothingLowers")
 
 
+@pytest.mark.parametrize(("policy", "what"), [("Fail", "is refused"), ("Ignore", "passes")])
+def test_the_failure_policy_in_force_is_said(policy: str, what: str):
+    asked = Serving(webhooks=Webhooks(LabelSelector(), unanswered=policy), by_envoy=False)
+    said = message(Facts(standing(), serving=asked), "Asked")
+    assert said.endswith(f"; while none answers, growth there {what} (failurePolicy {policy})")
+
+
 @pytest.mark.parametrize("selected", list(Selected), ids=lambda one: one.name)
 def test_each_way_of_selecting_nothing_has_its_sentence(selected: Selected):
     told = {message(Facts(standing(), selected=one), "SelectsWorkloads") for one in Selected}
