@@ -129,6 +129,7 @@ LET_GO: Final = frozenset(kind.key for kind in KINDS if kind.lets_go)
 MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
     ("argoproj.io", "Rollout"): (REPLICA_SETS,),
     ("jobset.x-k8s.io", "JobSet"): (JOBS,),
+    ("kubeflow.org", "MPIJob"): (JOBS,),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (STATEFUL_SETS,),
     ("monitoring.coreos.com", "Prometheus"): (STATEFUL_SETS,),
     ("opentelemetry.io", "OpenTelemetryCollector"): (DEPLOYMENTS, STATEFUL_SETS),
@@ -136,3 +137,12 @@ MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
 """Custom resources whose replicas are not pods of their own: (API group, ``kind``) to what their operators make of
 them. Any may make pods. What else names a custom resource as its owner is none of its replicas: anybody can write
 that, and an operator may make something beside them."""
+
+POD_MAKERS: Final = (
+    *(
+        f"system:serviceaccount:kube-system:{name}-controller"
+        for name in ("replicaset", "statefulset", "replication", "job", "daemon-set")
+    ),
+    "system:kube-controller-manager",
+)
+"""Who makes the pods of workloads, which were decided upon; and those of DaemonSets, which are seen afterwards."""

@@ -114,7 +114,8 @@ class ApiServer:
         self.port = self._runner.addresses[0][1]
 
     async def _stop(self) -> None:
-        assert self._runner is not None and self._runner.server is not None
+        assert self._runner is not None
+        assert self._runner.server is not None
         for open_connection in self._runner.server.connections:
             if open_connection.transport is not None:
                 open_connection.transport.abort()  # else TLS waits for a goodbye, and this loop is closed before

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.kinds import POD_MAKERS
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.tools.render import webhook
 from extauthz.tools.render.webhook import Custom, WebhookOptions
@@ -309,7 +310,7 @@ def test_a_pod_is_asked_about_where_quotas_are_and_no_controller_makes_it(with_p
         assert ASKED not in said_of_a_pod(with_pods, name)
 
 
-@pytest.mark.parametrize("user", webhook.POD_MAKERS)
+@pytest.mark.parametrize("user", POD_MAKERS)
 def test_a_pod_of_a_workload_passes_where_its_controller_makes_it(with_pods: Plane, user: str):
     assert ASKED not in said_of_a_pod(with_pods, "acme", user, owner="ReplicaSet")
     assert ASKED in said_of_a_pod(with_pods, "acme", f"{user}-x", owner="ReplicaSet")

@@ -15,8 +15,9 @@ import pytest
 
 from extauthz.core import footprint
 from extauthz.core.decision import known
-from extauthz.core.kinds import PODS
-from extauthz.core.ledger import accounts, envelope, ownership
+from extauthz.core.kinds import DEPLOYMENTS, PODS
+from extauthz.core.ledger import accounts, envelope, ownership, pod_costs
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.objects import jobs
@@ -47,6 +48,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "objects-with-several-templates": {"words": ("team", "team", "deploy")},
     "jobs": {"words": ("job", "job", "deploy")},
     "claims-of-devices": {"words": ("dra", "dra", "deploy")},
+    "runtime-classes-that-come-late": {"words": ("kata", "kata", "deploy", "sts"), "often": {"class": 4.0}},
+    "members-of-custom-resources": {"words": ("team", "deploy"), "often": {"forge": 8.0, "scale": 20.0}},
     "pods-gated-at-creation": {"words": ("pod", "pod", "team", "job")},
     "quotas-by-labels": {"words": ("deploy", "deploy", "sts", "crew", "team", "job"), "tiers": True},
 }
@@ -180,6 +183,12 @@ def _forgetting_pods(*args: Any) -> Any:
     return case._replace(free="; planted") if case.ref[:2] == PODS else case
 
 
+def _held_for_ever(self: PendingWrite, started_s: float) -> bool:
+    """What the webhook has admitted ends by a newer version alone, and one that somebody else refuses leaves none."""
+    return not self.labels and _on_read(self, started_s)
+
+
+_on_read = PendingWrite.on_read
 _charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
@@ -247,6 +256,21 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "never over",
         lambda: replaced(envelope, _places=lambda entry, coverage, used_in: (used_in, ())),
         KINDS["quotas-by-labels"],
+    ),
+    "forged-members-are-free": (
+        "never over",
+        lambda: replaced(ownership, MADE_BY_CUSTOM={("ops.example.com", "Team"): (DEPLOYMENTS,)}),
+        KINDS["members-of-custom-resources"],
+    ),
+    "refused-by-others-is-held": (
+        "at rest it counts what there is",
+        lambda: replaced(PendingWrite, on_read=_held_for_ever),
+        {"often": {"apply": 10.0}},
+    ),
+    "unseen-class-costs-nothing": (
+        "never over",
+        lambda: replaced(pod_costs, UNSEEN_CLASS="nobody names it"),
+        KINDS["runtime-classes-that-come-late"],
     ),
     "dearer-pods-are-free": (
         "at rest it counts what there is",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from extauthz import testing as builders
 from extauthz.core.model import Tree, Verdict
-from tests.simulate.test_custom_resources import OTHER, WEB, House, run
+from tests.simulate.test_custom_resources import OTHER, PODS_RESOURCE, WEB, House, pod, run
 from tests.worlds import objects, reviews
 from tests.worlds.judge import Promise
 from tests.worlds.reference import QUOTAS
@@ -105,3 +108,70 @@ def test_a_stateful_set_whose_range_moves_needs_room_for_both():
     for cpus in (7, 8):
         run(cpus, story, there)
     assert verdicts == [Verdict.DENY, Verdict.ALLOW]
+
+
+def owned(owner: Tree, name: str, cpu: str) -> Tree:
+    """A pod as the controller of its owner makes it."""
+    named = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+    named |= {key: owner["metadata"][key] for key in ("name", "uid")}
+    made = pod(name, cpu)
+    own = {"uid": f"uid-{name}", "ownerReferences": [named], "labels": owner["metadata"]["labels"]}
+    return {**made, "metadata": made["metadata"] | own}
+
+
+async def tried(house: House, made: Tree, user: str) -> Verdict:
+    """What the webhook says of a pod that somebody else then refuses: it is never there."""
+    about = {"resource": PODS_RESOURCE, "operation": "CREATE", "oldObject": None, "user": user}
+    return await house.of_pod(builders.admission(made, made, uid=made["metadata"]["uid"], **about))
+
+
+def replica_set() -> Tree:
+    made = objects.workload(WEB, 2, "1") | {"kind": "ReplicaSet"}
+    del made["spec"]["strategy"]
+    return made
+
+
+def work() -> Tree:
+    """A Job of two pods that finish in their time."""
+    made = job(parallelism=2, completions=9)
+    del made["spec"]["template"]["spec"]["volumes"]
+    return made
+
+
+CONTROLLER = "system:serviceaccount:kube-system:{}-controller"
+MADE_BY = {
+    "replica-set": (replica_set, CONTROLLER.format("replicaset")),
+    "job": (work, CONTROLLER.format("job")),
+    "without-accounts": (replica_set, "system:kube-controller-manager"),
+}
+
+
+@pytest.mark.parametrize(("make", "user"), MADE_BY.values(), ids=MADE_BY)
+def test_retries_of_a_pod_that_somebody_else_refuses_hold_no_more_than_its_workload_asks_for(
+    make: Callable[[], Tree], user: str
+):
+    """Of two pods one is there, and the other is refused after each webhook (a ResourceQuota)."""
+
+    async def story(house: House) -> None:
+        (held,) = house.world.server.objects(made_in).values()
+        house.make(owned(held, "there", "1"))
+        await asyncio.sleep(5.0)
+        for number in range(10):
+            assert await tried(house, owned(held, f"retry-{number}", "1"), user) is Verdict.ALLOW
+        assert house.charged == 2
+        assert await house.ask(objects.workload(OTHER, 1, "1")) is Verdict.ALLOW
+
+    made_in = f"/apis/{make()['apiVersion']}/{make()['kind'].lower()}s"
+    run(3, story, lambda house: house.make(make()))
+
+
+def test_a_pod_that_somebody_else_makes_under_the_name_of_a_workload_needs_room_beside_it():
+    """Each of them may come to be there: anybody can name an owner."""
+
+    async def story(house: House) -> None:
+        (held,) = house.world.server.objects("/apis/apps/v1/replicasets").values()
+        made = [owned(held, f"pod-{number}", "1") for number in range(2)]
+        verdicts = [await tried(house, one, "system:serviceaccount:shop:default") for one in made]
+        assert verdicts == [Verdict.ALLOW, Verdict.DENY]
+
+    run(3, story, lambda house: house.make(replica_set()))

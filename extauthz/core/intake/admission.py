@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from extauthz.core import texts
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts
-from extauthz.core.kinds import JOBS, PODS
+from extauthz.core.kinds import JOBS, POD_MAKERS, PODS
 from extauthz.core.model import (
     NotAWrite,
     Observed,
@@ -68,6 +68,8 @@ read, and stay with the decision. Whom an API server knows by a token or certifi
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
 _NOTHING = NotAWrite("no-count", "it leaves the replica count, the pod template, the labels and the owner as they are")
+_OF_A_WORKLOAD = NotAWrite("no-count", "its workload, whose controller makes it, was decided upon")
+"""Where somebody else refuses such a pod, its controller tries again and again, each time under another name."""
 
 
 class Review(NamedTuple):
@@ -151,6 +153,8 @@ def _review(tree: Tree, shapes: Shapes) -> Review:
         text_list(extra.get(POD_NAME), f"request.userInfo.extra[{POD_NAME}]"),
     )
     (reading, shape), user = _reading(request, shapes), texts.cut(who.user, texts.MAX_NAME)
+    if who.user in POD_MAKERS and isinstance(reading, Write) and reading.ref[:2] == PODS:
+        return Review(uid, Question(_OF_A_WORKLOAD, user, who))
     if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
         return Review(uid, Question(_by_nobody(reading), user))
     question = Question(reading, user, who if who.user else None)

@@ -96,12 +96,13 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
 
 
 def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
-    costs, top = NamespaceCosts(entry.ref.namespace, pod_costs), entry.top_replicas()
-    nodes = coverage.nodes(entry.ref.namespace, observed.labels)
-    each, is_known = _each(top, [observed.template], costs)
+    top, nodes = entry.top_replicas(), coverage.nodes(entry.ref.namespace, observed.labels)
+    costs = NamespaceCosts(entry.ref.namespace, pod_costs)
+    each, is_known = costs.one(observed.template), not costs.unknown
     used = charge_one(observed.replicas, each, count_each(entry.ref, *(entry.children or ())))
     envelope = used.with_count(top, each) if top > observed.replicas else used
-    return Position(used, nodes, envelope, nodes, costs.unknown, each if is_known else None)
+    is_unknown = top > 0 and not is_known  # zero times an unknown cost is nothing
+    return Position(used, nodes, envelope, nodes, is_unknown, each if is_known else None)
 
 
 def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:

@@ -468,10 +468,11 @@ def stem_of(ref: WorkloadRef) -> WorkloadRef | None:
 
 
 def stems(ref: WorkloadRef, observed: Observed | None) -> tuple[WorkloadRef, ...]:
-    """What stands for the claims that a StatefulSet makes."""
+    """What stands for the claims that a StatefulSet makes, each once: two of its claim templates may have one name."""
     if ref[:2] != STATEFUL_SETS or observed is None or observed.template is None:
         return ()
-    return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in _names(observed.template))
+    names = dict.fromkeys(_names(observed.template))
+    return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in names)
 
 
 def ephemeral(pod: WorkloadRef, observed: Observed | None) -> dict[WorkloadRef, str]:

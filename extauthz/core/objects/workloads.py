@@ -183,7 +183,8 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
 def described_pod(root: Mapping[str, Tree]) -> Observed:
     """A new Pod, as an admission webhook is shown it. Raises ObjectError.
 
-    A workload's own controllers are not asked about. So who else names a workload as the owner is not believed.
+    What a workload's own controller makes is not looked at (``POD_MAKERS``). So who else names a workload as the owner
+    is not believed.
     """
     given = mapping(root.get("metadata"), "metadata")
     owner = controller(given.get("ownerReferences"))

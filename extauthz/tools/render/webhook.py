@@ -12,7 +12,7 @@ from typing import Any as Tree
 from typing import TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
-from extauthz.core.kinds import ADMITTED, GATED
+from extauthz.core.kinds import ADMITTED, GATED, POD_MAKERS
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.tools.render.manifests import Part
 
@@ -281,15 +281,6 @@ NOT_BY_A_CONTROLLER = (
 )
 """A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
 and not the owner that an object names: anybody can write that."""
-
-POD_MAKERS = (
-    *(
-        f"system:serviceaccount:kube-system:{name}-controller"
-        for name in ("replicaset", "statefulset", "replication", "job", "daemon-set")
-    ),
-    "system:kube-controller-manager",
-)
-"""Who makes the pods of workloads, which were decided upon; and those of DaemonSets, which are seen afterwards."""
 
 POD_OF_NO_WORKLOAD = (
     "request.resource.resource != 'pods' || request.operation != 'CREATE'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -249,6 +249,43 @@ async def test_a_read_that_began_before_the_answer_ends_nothing(reading):
     reading.now_s += 1
     await reading.reads.read(WEB)
     assert reading.gate.ledger.pending_writes == 0
+
+
+@pytest.mark.parametrize("many", [1, reads.SEVERAL], ids=["read-alone", "caught-up-together"])
+async def test_an_answer_that_comes_while_a_workload_is_read_waits_for_the_next_read(many: int):
+    names = [f"w{number}" for number in range(many)]
+    made = gate([quota("acme", {"pods": "99"})], *(workload(name, 1) for name in names))
+    now_s, told = [1000.0], []
+
+    def answered() -> None:
+        """The clock goes on before and after."""
+        now_s[0] += 1.0
+        for one in names:
+            made.ledger.pending.settle(f"d-{one}", Event.ANSWERED_OK, now_s[0])
+        now_s[0] += 1.0
+
+    async def bring(ref: WorkloadRef) -> reads.Brought:
+        answered()
+        return reads.Brought(Result.OK, True)
+
+    async def catch_up(refs: Sequence[WorkloadRef]) -> Sequence[WorkloadRef]:
+        answered()
+        return refs
+
+    pending = made.ledger.pending
+    consistent = ConsistentReads(bring, pending, lambda *one: told.append(one), lambda: now_s[0], catch_up)
+    for name in names:
+        made.decide(shown(made, scale(name, 2)), f"d-{name}", now_s[0])
+    task = asyncio.create_task(consistent.run())
+    for left in (many, 0):
+        told.clear()
+        for name in names:
+            consistent.soon(WEB._replace(name=name))
+        now_s[0] += reads.COALESCE_S
+        await until(lambda: len(told) == many)
+        assert len(pending) == left
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_pending_write_whose_w_has_elapsed_is_ended_by_a_read_that_nobody_asked_for(running):

@@ -343,6 +343,14 @@ def test_a_stateful_set_that_is_made_anew_is_charged_new_claims_where_those_that
     assert books(ask, key=STORAGE) == (25, 0)
 
 
+def test_a_stateful_set_that_goes_while_another_one_of_its_name_may_come_leaves_it_its_claims():
+    ask = two_by_team(db(2, labels={"team": "b"}))
+    see(ask, *left_by_team_b(0, 1, 7))
+    assert ask(create(db(2, labels={"team": "a"}, uid="another"))).verdict is Verdict.ALLOW
+    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
+    assert storage_of(ask) == {"a": (0, 15), "b": (15, 15)}, "where the one before counted, another one may too"
+
+
 def test_claims_of_a_name_that_two_have_count_by_the_one_that_has_them():
     """The claims ``data`` of ``x-db`` are named as the claims ``data-x`` of ``db`` would be."""
     first = workload("x-db", 2, kind="StatefulSet", labels={"team": "b"})

@@ -110,14 +110,31 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     above = sorted((max(size - max(dearest), 0) for size in pods), reverse=True)
     if head.kind in ("Deployment", "StatefulSet"):  # its pods are within its count, whichever they are
         asked = max(own + sum(above[: head.replicas]), within)
-        return max(asked + outside(head, mine) * max(pods, default=0), sum(pods))
+        return max(asked + outside(head, things) * max(pods, default=0), sum(pods))
     return max(own + sum(above), sum(pods))
 
 
-def outside(head: Thing, mine: list[Thing]) -> int:
-    """Pods of a StatefulSet that are none of its range: it makes its own beside them."""
+def outside(head: Thing, things: list[Thing]) -> int:
+    """Pods of a StatefulSet that are none of its range: it makes its own beside them. Those that it will let go of,
+    by their labels, are among them."""
+    mine = [one for one in things if one.kind == "Pod" and one.owner == (head.kind, head.name, head.uid)]
     names = {f"{head.name}-{ordinal}" for ordinal in range(head.start, head.start + head.replicas)}
-    return sum(one.kind == "Pod" and one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
+    return sum(one.name not in names for one in mine) if head.kind == "StatefulSet" else 0
+
+
+def outside_with_volumes(things: list[Thing]) -> bool:
+    """Such a pod may be one of its StatefulSet's count, and beside it: its volumes count twice meanwhile."""
+    for head in (one for one in things if one.kind == "StatefulSet"):
+        mine = [one for one in things if cover(one, things) is head]
+        if any(one.storage for one in mine) and outside(head, things):
+            return True
+    return False
+
+
+def assert_counted(found: tuple[int, int], things: list[Thing]) -> None:
+    (cpu, stored), (cpus, claimed) = found, total(things)
+    assert cpu == cpus
+    assert stored == claimed or (stored > claimed and outside_with_volumes(things))
 
 
 def storage(things: list[Thing]) -> int:
@@ -217,7 +234,7 @@ def test_any_order_of_what_was_seen_counts_the_same(history: History, order) -> 
         assert ask.gate.ledger.drift() == {}
     for ref, observed, version in pods:
         ask.gate.observe(ref, observed, version=version)
-    assert used(ask) == total([thing for thing in now.values() if thing is not None])
+    assert_counted(used(ask), [thing for thing in now.values() if thing is not None])
 
 
 def test_a_pod_of_an_older_revision_has_the_claims_of_its_stateful_set_beside_its_own_volumes():
@@ -250,7 +267,7 @@ def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History
     for kind in KINDS.values():
         listed = [(ref, thing.observed(2)) for ref, thing in now.items() if ref[:2] == kind]
         ask.gate.observe_all(kind, listed, "2")
-    assert used(ask) == total(list(now.values()))
+    assert_counted(used(ask), list(now.values()))
 
 
 @settings(max_examples=100, deadline=None)

@@ -111,6 +111,41 @@ def test_a_workload_with_nothing_under_way_keeps_no_position():
     assert entry.standing is None
 
 
+def two_creates(*there: dict[str, Any]) -> Asker:
+    """Of one name, without GPUs and with. Then nobody may have any."""
+    ask = Asker(gate([quota("acme", HARD)]))
+    for uid, each in (("a", {"cpu": "1"}), ("b", {"cpu": "1", "nvidia.com/gpu": "1"})):
+        assert ask(create(workload("web", 2, each, uid=uid))).verdict is Verdict.ALLOW
+    for one in there:
+        ask.gate.observe(*observe(one))
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", HARD | {"requests.nvidia.com/gpu": "0"})]), 1.0)
+    return ask
+
+
+HARD = {"requests.cpu": "9", "requests.nvidia.com/gpu": "9"}
+
+
+def test_a_count_meets_what_creates_under_way_make_where_nothing_is_there():
+    """What they were granted is no licence for it (design.md rule 10)."""
+    assert two_creates()(scale("web", 2)).verdict is Verdict.DENY
+
+
+def test_a_lower_count_of_what_is_there_meets_no_create_and_is_never_refused():
+    assert two_creates(workload("web", 2, {"cpu": "1"}))(scale("web", 1)).verdict is Verdict.ALLOW
+
+
+def test_usage_is_unknown_as_soon_as_pods_of_unknown_cost_may_come_to_a_workload_that_had_none():
+    """Only what is reserved changes: of what is used there is still nothing."""
+    odd = workload("odd", 0, {"cpu": "1"})
+    odd["spec"]["template"]["spec"]["runtimeClassName"] = "unseen"
+    policy = Policy(window_s=90.0, on_unknown_footprint="allow")
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], odd, workload("web", 1, {"cpu": "1"}), policy=policy))
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+    assert ask(scale("odd", 1)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 3)).reason == "unknown-usage"
+    assert ask.gate.ledger.drift() == {}
+
+
 def stateful(name: str, replicas: int, size: str) -> dict[str, Any]:
     made = workload(name, replicas, kind="StatefulSet")
     claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}}

@@ -132,7 +132,7 @@ def _raises(ask: Asker, request: Request) -> bool:
 @pytest.mark.parametrize(
     ("of", "name", "grant", "quotas"),
     [
-        (Usage, "_tell", "count", PLAIN),
+        (Usage, "shift", "count", PLAIN),
         (Usage, "keep", "count", PLAIN),
         (Usage, "book", "joins", PLAIN),
         (PendingWrites, "add_to_owner", "joins", PLAIN),

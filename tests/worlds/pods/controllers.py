@@ -24,11 +24,14 @@ from tests.worlds.pods.objects import (
     POD,
     REPLICA_SET,
     REVISION,
+    RUNTIME_CLASS,
+    RUNTIME_CLASSES,
     STATEFUL_SET,
     TEAM,
     Kind,
     cpu_of,
     is_active,
+    names_class,
     names_own,
     owner_uid,
     pods_of,
@@ -40,6 +43,8 @@ SLOWEST_S = 0.6
 
 _MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD)
 _MADE = (REPLICA_SET, REVISION, POD, CLAIM)
+_WAITED_FOR = {CLAIM_TEMPLATE.collection: POD, RUNTIME_CLASSES.collection: REPLICA_SET}
+"""Who looks again at all of its own once such an object has come."""
 _LOOKED_AT = (*_MAKERS, REVISION, CLAIM, CLAIM_TEMPLATE)
 
 
@@ -71,6 +76,10 @@ class Controllers:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         tree = after or before
+        if after is not None and collection in _WAITED_FOR:
+            waits = _WAITED_FOR[collection]
+            for one in self._server.objects(waits.collection):
+                self._later(waits, one)
         kind = next((one for one in _LOOKED_AT if one.collection == collection), None)
         if kind is None:
             return
@@ -79,9 +88,6 @@ class Controllers:
             maker = next((one for one in _MAKERS if one.kind == owner["kind"]), None)
             if maker is not None:
                 self._later(maker, (key[0], owner["name"]))
-        if kind is CLAIM_TEMPLATE and after is not None:
-            for pod in self._server.objects(POD.collection):
-                self._later(POD, pod)
         if kind is REPLICA_SET and owner_uid(tree) is None:  # somebody may adopt it
             self._later(DEPLOYMENT, (key[0], tree["metadata"]["labels"]["app"]))
         if after is None:
@@ -151,6 +157,8 @@ class Controllers:
         self._server.request("DELETE", kind.path(*key), {}, None)
 
     def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "") -> None:
+        if names_class(owner) and ("", RUNTIME_CLASS) not in self._server.objects(RUNTIME_CLASSES.collection):
+            return  # the API server takes no pod of a class that is not there (``admission/runtimeclass``)
         name = name or f"{owner['metadata']['name']}-{next(self._numbers)}"
         side = owner["metadata"]["labels"]["app"] in self.sides
         self._create(POD, objects.pod(owner, name, cpu, side=side, revision=revision))

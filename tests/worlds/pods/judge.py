@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key
-from tests.worlds.objects import milli
 from tests.worlds.pods import objects
 from tests.worlds.pods.objects import (
     CLAIM,
@@ -28,8 +27,8 @@ from tests.worlds.pods.objects import (
     TEAM,
     cost_m,
     cpu_m,
-    cpu_of,
     devices_of,
+    each_m,
     is_active,
     owner_uid,
     pods_of,
@@ -301,7 +300,7 @@ class Judge:
             return 0  # each of its pods is as its template says, or dearer
         revisions = self._server.objects(REVISION.collection)
         found = [revisions.get((app[0], tree["status"].get(name))) for name in ("currentRevision", "updateRevision")]
-        return max(milli(cpu_of(one)) for one in (tree, *(one["data"] for one in found if one is not None)))
+        return max(each_m(one) for one in (tree, *(one["data"] for one in found if one is not None)))
 
     def _told(self, pods: Mapping[Key, list[Tree]]) -> str:
         told = []
@@ -341,7 +340,7 @@ class Judge:
             for one in pods.get(app, []):
                 uid = one["metadata"]["uid"]
                 if self._made_s[uid] < made_s and went_s <= self._resized_s.get(uid, -1.0) <= made_s + UNSEEN_S:
-                    more_m += max(cpu_m(one) - milli(cpu_of(next(self._asking(app)))), 0)
+                    more_m += max(cpu_m(one) - each_m(next(self._asking(app))), 0)
         return Amounts(more_m, 0)
 
     def _excuses(self, app: Key, pods: list[Tree]) -> Iterator[Amounts]:
@@ -355,7 +354,7 @@ class Judge:
         if past.deployed is not None:
             beside = max(len(pods), count, past.deployed) - past.deployed
             surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside)
-            specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
+            specs_m = [each_m(tree) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."
         sets = self._server.objects(REPLICA_SET.collection).values()

@@ -43,6 +43,11 @@ CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourcecl
 
 DEVICE_CLASSES = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
 
+RUNTIME_CLASSES = Kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses")
+
+RUNTIME_CLASS, OVERHEAD = "kata", "500m"
+"""What pods of a workload ``web-kata-2`` name, and what it adds to each of them. It comes late, and it goes."""
+
 DEVICE_CLASS = "gpu.example.com"
 OWN, SHARED = "own", "shared"
 """The claims of devices that each pod of a workload ``web-dra-2`` names: one that is made for it from the template of
@@ -64,6 +69,7 @@ WORKLOADS: Mapping[str, Kind] = {
     "team": TEAM,
     "job": JOB,
     "dra": DEPLOYMENT,
+    "kata": DEPLOYMENT,
     "pod": POD,
 }
 """By the word in a name: ``web-sts-2``. Pods by themselves are many of one name."""
@@ -75,6 +81,7 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
     "team": (TEAM,),
     "job": (JOB,),
     "dra": (DEPLOYMENT, REPLICA_SET, CLAIM, CLAIM_TEMPLATE),
+    "kata": (DEPLOYMENT, REPLICA_SET, RUNTIME_CLASSES),
     "pod": (),
 }
 """What there is of each, besides pods."""
@@ -139,7 +146,9 @@ def template(app: str, cpu: str) -> Tree:
         {"name": OWN, "resourceClaimTemplateName": OWN},
         {"name": SHARED, "resourceClaimName": SHARED},
     ]
-    more = {"resourceClaims": claims} if word_of(app) == "dra" else {}
+    more: dict[str, Any] = {"resourceClaims": claims} if word_of(app) == "dra" else {}
+    if word_of(app) == "kata":
+        more["runtimeClassName"] = RUNTIME_CLASS
     return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)], **more}}
 
 
@@ -147,6 +156,16 @@ def cpu_of(tree: Tree) -> str:
     """What a pod of a workload's template asks for."""
     cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return cpu
+
+
+def each_m(tree: Tree) -> int:
+    """The same with what its RuntimeClass adds, in thousandths."""
+    return milli(cpu_of(tree)) + (milli(OVERHEAD) if names_class(tree) else 0)
+
+
+def names_class(tree: Tree) -> bool:
+    """Whether pods of a workload, a Crew aside, have a RuntimeClass."""
+    return "runtimeClassName" in tree["spec"].get("template", {"spec": {}})["spec"]
 
 
 def pods_of(tree: Tree) -> int:
@@ -173,7 +192,7 @@ def cost_m(tree: Tree) -> int:
         return 0
     if tree["kind"] == TEAM.kind:
         return int(tree["spec"]["replicas"]) * (milli(cpu_of(tree)) + milli(LEADER))
-    return pods_of(tree) * milli(cpu_of(tree))
+    return pods_of(tree) * each_m(tree)
 
 
 def replica_set(deployment: Tree, replicas: int) -> Tree:
@@ -209,8 +228,10 @@ def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> 
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
     containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     made = owner["spec"].get("template", {"spec": {}})["spec"]
-    claims = {"resourceClaims": made["resourceClaims"]} if "resourceClaims" in made else {}
-    return _pod(own, {"containers": containers, **claims})
+    more = {key: made[key] for key in ("resourceClaims", "runtimeClassName") if key in made}
+    if "runtimeClassName" in more:
+        more["overhead"] = {"cpu": OVERHEAD}
+    return _pod(own, {"containers": containers, **more})
 
 
 def pod_alone(app: Key, name: str, cpu: str, owner: str) -> Tree:
@@ -230,6 +251,18 @@ def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Tree:
 def device_class() -> Tree:
     """The only one that there is."""
     return {"apiVersion": DEVICE_CLASSES.api, "kind": DEVICE_CLASSES.kind, "metadata": {"name": DEVICE_CLASS}}
+
+
+def runtime_class() -> Tree:
+    """The only one that there is, once it has come."""
+    metadata = {"name": RUNTIME_CLASS}
+    return {
+        "apiVersion": RUNTIME_CLASSES.api,
+        "kind": RUNTIME_CLASSES.kind,
+        "metadata": metadata,
+        "handler": RUNTIME_CLASS,
+        "overhead": {"podFixed": {"cpu": OVERHEAD}},
+    }
 
 
 def claim_template(namespace: str, devices: int) -> Tree:
@@ -315,7 +348,8 @@ def cpu_m(pod: Tree, *, only: str = "") -> int:
     """
     held = {one["name"]: one["resources"]["requests"] for one in pod["status"].get("containerStatuses", ())}
     asked = {one["name"]: one["resources"]["requests"] for one in pod["spec"]["containers"]}
-    return sum(
+    overhead_m = milli(pod["spec"].get("overhead", {}).get("cpu", "0")) if not only else 0
+    return overhead_m + sum(
         max(milli(requests["cpu"]), milli(held.get(name, requests)["cpu"]))
         for name, requests in asked.items()
         if only in ("", name)

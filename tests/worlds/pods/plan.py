@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.worlds.objects import milli
 from tests.worlds.plan import Step
 from tests.worlds.pods.judge import Amounts
-from tests.worlds.pods.objects import LEADER, MAKES, POD, SHARED_DEVICES, Kind, word_of
+from tests.worlds.pods.objects import LEADER, MAKES, OVERHEAD, POD, SHARED_DEVICES, Kind, word_of
 
 CPUS: Final = ("500m", "1", "2", "3")
 
@@ -93,6 +93,7 @@ def draw(
     )
     start_m = sum(milli(cpu) if "-crew-" not in name else 1000 for name, cpu, _ in workloads)
     teams = sum("-team-" in name for name, _, _ in workloads)
+    start_m += milli(OVERHEAD) * sum("-kata-" in name for name, _, _ in workloads)
     start_m, pods = start_m + teams * milli(LEADER), len(workloads) + teams
     hard = Amounts(start_m + 1000 * random.randint(3, 10), pods + random.randint(4, 20))
     if claims := sum("-dra-" in name for name, _, _ in workloads):
@@ -147,6 +148,8 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "pod": (6.0, "", lambda r: {"cpu": r.choice(CPUS), "owner": r.choice(("", "", "a", "b")), **_fate(r)}),
     "unpod": (2.0, "", lambda r: {"pod": r.randrange(8)}),
     "reissue": (1.0, "reissued", lambda r: {"devices": r.randint(1, 4), "for_s": 2.0 * r.random()}),
+    "class": (1.0, "", lambda r: {"for_s": r.choice((0.0, 0.5, 3.0)) * r.random()}),
+    "forge": (0.5, "", _fate),
     "hold-watch": (2.0, "lag", lambda r: {"kind": r.randrange(420), "for_s": 4.0 * r.random()}),
     "drop-watch": (1.0, "drop", lambda r: {"kind": r.randrange(420)}),
     "relist": (1.0, "relist", lambda r: {"kind": r.randrange(420)}),
@@ -155,12 +158,12 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
 }
 """Every kind of step: how often, the fault without which it does not happen, and how it is drawn."""
 
-_TEMPLATED: Final = frozenset({"deploy", "sts", "dra"})
+_TEMPLATED: Final = frozenset({"deploy", "sts", "dra", "kata"})
 
 OF: Final[Mapping[str, frozenset[str]]] = {
     "apply": _TEMPLATED,
     "undo": _TEMPLATED,
-    "orphan": frozenset({"deploy", "dra"}),
+    "orphan": frozenset({"deploy", "dra", "kata"}),
     "partition": frozenset({"sts"}),
     "shift": frozenset({"sts"}),
     "operator": frozenset({"crew"}),
@@ -169,6 +172,8 @@ OF: Final[Mapping[str, frozenset[str]]] = {
     "pod": frozenset({"pod"}),
     "unpod": frozenset({"pod"}),
     "reissue": frozenset({"dra"}),
+    "class": frozenset({"kata"}),
+    "forge": frozenset({"deploy"}),
     "resize": frozenset(MAKES.keys() - {"crew", "team"}),
     "move": frozenset(MAKES.keys() - {"pod", "dra"}),
     **dict.fromkeys(("evict", "hold-watch", "drop-watch", "relist", "crash"), frozenset(MAKES)),

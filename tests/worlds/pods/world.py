@@ -285,6 +285,16 @@ class World:
         self.spawn(ask())
 
     @property
+    def has_class(self) -> bool:
+        """Whether the RuntimeClass is there."""
+        return ("", objects.RUNTIME_CLASS) in self.server.objects(objects.RUNTIME_CLASSES.collection)
+
+    def make_class(self) -> None:
+        """Where something names it, and it is not there."""
+        if "kata" in self.plan.words and not self.has_class:
+            self.server.request("POST", objects.RUNTIME_CLASSES.collection, {}, objects.runtime_class())
+
+    @property
     def is_quiet(self) -> bool:
         """Everything has been done, and watches that do not lag have shown it."""
         return not self.controllers.busy and self.loop.time() - self.changed_s > QUIET_S
@@ -529,6 +539,31 @@ def _reissued(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
     world.spawn(again())
 
 
+def _classed(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """The RuntimeClass comes; or it goes, and comes again after a while."""
+    held = world.has_class
+    if held:
+        world.server.request("DELETE", f"{objects.RUNTIME_CLASSES.collection}/{objects.RUNTIME_CLASS}", {}, None)
+
+    async def comes() -> None:
+        await asyncio.sleep(how["for_s"])
+        world.make_class()
+
+    world.spawn(comes())
+
+
+def _forged(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """Somebody writes that a Team has made his Deployment, or no longer. Its operator makes none."""
+    teams = [one for (space, _), one in world.server.objects(TEAM.collection).items() if space == key[0]]
+
+    def change(held: Tree) -> Tree | None:
+        if held is None or not teams or objects.owner_uid(held) is not None:
+            return held and objects.without_owner(held)
+        return {**held, "metadata": {**held["metadata"], "ownerReferences": [objects.reference(random.choice(teams))]}}
+
+    world.spawn(world.write(DEPLOYMENT, key, change, how, random))
+
+
 def _with_sidecar(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     world.controllers.sides ^= {key[1]}
 
@@ -581,6 +616,8 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "pod": _made_alone,
     "unpod": _deleted_alone,
     "reissue": _reissued,
+    "class": _classed,
+    "forge": _forged,
     "hold-watch": _held,
     "drop-watch": _dropped,
     "relist": _relisted,
@@ -651,6 +688,8 @@ def furnish(world: World) -> None:
             continue
         more = objects.variant(kind, parallel=parallel)
         world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
+    if world.random("class").random() < 1 / 2:
+        world.make_class()
     if world.plan.ledger != "memory":
         spec = {"payload": encode(Payload(holds=False)), "intents": 0}
         world.server.request("POST", LEDGERS, {}, {"metadata": {"name": LEDGER}, "spec": spec})
@@ -665,6 +704,7 @@ async def _rest(world: World) -> None:
     """Faults stop. Then each gate counts what there is, and so does one that starts now."""
     world.tell("faults stop")
     world.controllers.unstick()
+    world.make_class()
     for link in world.links:
         link.heal()
     for member in world.members:
