@@ -66,7 +66,12 @@ def main(images: Iterable[str]) -> None:
 def wanted() -> list[str]:
     """The images that the Dockerfile and docker-compose.yml name, but for those that are built."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()
-    return sorted({*bases(), *(service["image"] for service in services if "build" not in service)})
+    return sorted({*bases(), *(default(service["image"]) for service in services if "build" not in service)})
+
+
+def default(image: str) -> str:
+    """The image of ``${NAME:-image}`` where nobody says another."""
+    return re.sub(r"\$\{[A-Z_]+:-(.+)\}", r"\1", image)
 
 
 def bases(target: str = "") -> list[str]:

@@ -55,6 +55,16 @@ def test_services_are_called_and_listen_as_their_certificates_say():
     assert f"127.0.0.1:{keys.PUBLISHED.rpartition(':')[2]}:{keys.APISERVER[1]}" in services["kube-apiserver"]["ports"]
 
 
+def test_each_image_may_come_from_a_registry_of_ones_own():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    named = {name: service["image"].partition(":-")[0] for name, service in services.items()}
+    own = dict.fromkeys(("keys", "metrics", "kubelet", "show"), "${STAND_INS_IMAGE")
+    assert named == own | {
+        name: f"${{{name.upper().replace('-', '_')}_IMAGE"
+        for name in ("etcd", "kube-apiserver", "envoy", "kube-controller-manager", "gate", "kubectl")
+    }
+
+
 @pytest.mark.parametrize("service", yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"])
 def test_a_service_asks_for_no_more_than_it_needs(service: str):
     asked = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][service]

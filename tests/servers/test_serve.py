@@ -348,7 +348,7 @@ def test_a_quota_that_covers_no_namespace_is_told_at_the_start_and_after_a_chang
         assert not gate.events("odd")
         gate.quotas.write_text(QUOTAS.replace("workspace: acme", "workspase: acme") % 4)
         assert within(5, lambda: len(gate.events("odd")) == 1)
-        assert "WorkspaceQuota acme: its namespaceSelector selects no namespace" in gate.events("odd")[0]["problem"]
+        assert "WorkspaceQuota acme: it covers no namespace" in gate.events("odd")[0]["problem"]
     with Running(tmp_path) as gate:
         assert within(5, lambda: len(gate.events("odd")) == 2)
 

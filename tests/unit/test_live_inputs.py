@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.ledger.coverage import Coverage
-from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.spec import WorkspaceQuota, parse, written
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster.live import Watch
 from extauthz.serve.service import sources
@@ -91,18 +90,24 @@ def over(*quotas: WorkspaceQuota, **namespaces: dict[str, str]) -> Coverage:
 
 
 def quota(name: str, *, parent: str | None = None, **labels: str) -> WorkspaceQuota:
-    return WorkspaceQuota(name, parent, LabelSelector(tuple(labels.items())) if labels else None)
+    selector = {"namespaceSelector": {"matchLabels": labels}} if labels else {}
+    return parse(written(name, {"parent": parent, **selector}))
 
 
 def test_a_selector_that_fits_no_namespace_is_told_by_name():
     found = sources.unmatched(over(quota("acme", team="acme"), quota("typo", tem="b"), shop={"team": "acme"}), FILE)
     assert [str(each) for each in found] == [
-        "quotas.yaml: WorkspaceQuota typo: its namespaceSelector selects no namespace; "
-        "compare it with the labels of the namespaces in the state"
+        "quotas.yaml: WorkspaceQuota typo: it covers no namespace; "
+        "compare spec.namespaceSelector with the labels of the namespaces in the state (none: workspace=<its name>)"
     ]
 
 
-def test_a_parent_that_selects_nothing_itself_is_meant_so():
+def test_one_without_a_selector_is_told_where_no_namespace_has_its_name_and_it_is_nobodys_parent():
+    found = sources.unmatched(over(quota("acme"), quota("typo"), shop={"workspace": "acme"}), FILE)
+    assert [each.field for each in found] == ["WorkspaceQuota typo"]
+
+
+def test_a_parent_without_a_selector_is_meant_so():
     assert not sources.unmatched(over(quota("big"), quota("a", parent="big", team="a"), shop={"team": "a"}), FILE)
 
 

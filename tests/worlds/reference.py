@@ -191,12 +191,12 @@ def quota(tree: Tree, at_s: float) -> Quota:
     for one in spec.get("overrides", ()):
         if _seconds(one["from"]) <= at_s < _seconds(one["until"]):
             spec = {**spec, **{field: {**spec.get(field, {}), **one[field]} for field in ("hard", "guaranteed")}}
-    namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
+    name, parent = tree["metadata"]["name"], spec.get("parent") or ""
+    namespaces = spec.get("namespaceSelector", {"matchLabels": {"workspace": name}}).get("matchLabels")
     workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
     hard, guaranteed = (
         {key: _amount(key, value) for key, value in spec.get(field, {}).items()} for field in ("hard", "guaranteed")
     )
-    name, parent = tree["metadata"]["name"], spec.get("parent") or ""
     return Quota(name, parent, namespaces, workloads, hard, guaranteed, most(spec.get("policies")))
 
 

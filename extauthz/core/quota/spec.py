@@ -19,6 +19,9 @@ GROUP = "extauthz.dev"
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "WorkspaceQuota"
 
+LABEL = "workspace"
+"""The label of a namespace that a quota without ``namespaceSelector`` looks at: its value is the quota's name."""
+
 _NAME_CURE = "use lower-case letters, digits, '-' and '.', a letter or digit first and last, within 253 characters"
 _QUANTITY_CURE = 'write for example "10", 500m or 64Gi'
 
@@ -61,7 +64,8 @@ class WorkspaceQuota:
     name: str
     parent: str | None = None
     namespace_selector: LabelSelector | None = None
-    """``None`` selects nothing: such a quota is charged only through its descendants."""
+    """``None`` selects nothing: such a quota is charged only through its descendants. One that is read has it only if
+    nobody can tell whom it means."""
     workload_selector: LabelSelector | None = None
     """On the workload's own labels; ``None`` selects all, and so does ``{}``, which is read as ``None``."""
     hard: Amounts = field(default_factory=dict)
@@ -87,6 +91,11 @@ class WorkspaceQuota:
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
+
+    @property
+    def by_its_name(self) -> bool:
+        """Whether it covers the namespaces labelled with its name, as one without ``namespaceSelector`` does."""
+        return self.namespace_selector == _of_the_name(self.name)
 
     def hard_at(self, wall_s: float) -> Amounts:
         """The limits that hold at a time, in seconds since 1970."""
@@ -145,8 +154,8 @@ def salvage(tree: Tree) -> WorkspaceQuota:
     """
     problems = Problems()
     quota = _read(tree, problems, None)
-    spoilt = {problem.path[1] for problem in problems if problem.path[:1] == ("spec",) and len(problem.path) > 1}
-    selects = not spoilt & {"namespaceSelector", "workloadSelector"}
+    spoilt = {"".join(map(str, one.path[1:2])) for one in problems if one.path[:1] in ((), ("spec",))}
+    selects = bool(quota.name) and not spoilt & {"", "namespaceSelector", "workloadSelector"}
     return replace(
         quota,
         parent=None if "parent" in spoilt else quota.parent,
@@ -176,7 +185,7 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
     return WorkspaceQuota(
         name=name,
         parent=_parent(spec.get("parent"), problems),
-        namespace_selector=_selector(spec, "namespaceSelector", problems),
+        namespace_selector=_selector(spec, "namespaceSelector", problems) or _of_the_name(name),
         workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
         hard=hard,
         guaranteed=guaranteed,
@@ -224,6 +233,10 @@ def _parent(value: Tree, problems: Problems) -> str | None:
 def _selector(spec: Mapping[str, Tree], key: str, problems: Problems) -> LabelSelector | None:
     tree = spec.get(key)
     return None if tree is None else selectors.parse(tree, ("spec", key), problems)
+
+
+def _of_the_name(name: str) -> LabelSelector:
+    return LabelSelector(((LABEL, name),))
 
 
 def _unless_all(selector: LabelSelector | None) -> LabelSelector | None:

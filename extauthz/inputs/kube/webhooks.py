@@ -33,6 +33,8 @@ class Webhooks(NamedTuple):
     """The same of the one that lowers counts (mode Clamp)."""
     never: frozenset[str] = frozenset({KUBE_SYSTEM})
     """Namespaces that are always left out: what runs there must run for the gate to be repaired."""
+    unanswered: str = "Fail"
+    """What is done about growth while no gate answers: its ``failurePolicy``, ``Fail`` or ``Ignore``."""
 
     def unasked(self, namespaces: Mapping[str, Labels]) -> tuple[str, ...]:
         """Which of these namespaces nothing is decided about."""
@@ -66,7 +68,8 @@ def of(validating: Tree | None, mutating: Tree | None) -> Webhooks:
     """The same of one webhook each; ``None``: there is none."""
     service = ((validating or {}).get("clientConfig") or {}).get("service") or {}
     own = frozenset({service["namespace"]}) if service else frozenset[str]()
-    return Webhooks(_selector(validating), _selector(mutating), Webhooks().never | own)
+    unanswered = (validating or {}).get("failurePolicy") or "Fail"
+    return Webhooks(_selector(validating), _selector(mutating), Webhooks().never | own, unanswered)
 
 
 async def _first(api: Calls, plural: str, name: str, is_ours: Callable[[str], bool]) -> Tree | None:

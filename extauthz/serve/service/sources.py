@@ -51,24 +51,24 @@ MOST_TOLD = 20
 
 
 def unmatched(coverage: Coverage, quotas: Path) -> list[FileProblem]:
-    """A warning for each quota whose ``namespaceSelector`` selects none of the namespaces that the state shows.
+    """A warning for each quota that covers none of the namespaces that the state shows.
 
-    Before a state is known there is none.
+    Before a state is known there is none. A parent without ``namespaceSelector`` is meant so.
     """
     if not coverage.namespaces:
         return []
-    selecting = [node for node in coverage.tree.nodes if node.quota.namespace_selector is not None]
-    names = sorted(node.quota.name for node in selecting if not coverage.selection.of(node))
-    told = [_warning(quotas, f"WorkspaceQuota {name}", "its namespaceSelector selects") for name in names[:MOST_TOLD]]
+    nodes = coverage.tree.nodes
+    parents = {node.parent for node in nodes}
+    meant = {node for node in parents if node is not None and node.quota.by_its_name}
+    names = sorted(node.quota.name for node in nodes if node not in meant and not coverage.selection.of(node))
+    told = [_warning(quotas, f"WorkspaceQuota {name}", "it covers") for name in names[:MOST_TOLD]]
     if len(names) > MOST_TOLD:
-        told.append(
-            _warning(quotas, f"{len(names) - MOST_TOLD} WorkspaceQuotas more", "their namespaceSelectors select")
-        )
+        told.append(_warning(quotas, f"{len(names) - MOST_TOLD} WorkspaceQuotas more", "they cover"))
     return told
 
 
 def _warning(quotas: Path, who: str, what: str) -> FileProblem:
-    cure = "compare it with the labels of the namespaces in the state"
+    cure = "compare spec.namespaceSelector with the labels of the namespaces in the state (none: workspace=<its name>)"
     return FileProblem(str(quotas), None, who, f"{what} no namespace", cure)
 
 

@@ -75,10 +75,11 @@ class Survey:
 
     def _selected(self, use: QuotaUse) -> Selected:
         quota = use.node.quota
+        if quota.namespace_selector is None or (quota.by_its_name and not use.selects_namespace):
+            below = Selected.BELOW if use.workloads else Selected.CHILDREN
+            return below if quota.name in self.parents else Selected.NOBODY
         if use.workloads:
-            return Selected.WORKLOADS
-        if quota.namespace_selector is None:
-            return Selected.CHILDREN if quota.name in self.parents else Selected.NOBODY
+            return Selected.WORKLOADS if quota.workload_selector is None else Selected.LABELLED_WORKLOADS
         if not use.selects_namespace:
             return Selected.NO_NAMESPACE
         return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD

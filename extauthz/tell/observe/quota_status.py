@@ -54,6 +54,8 @@ class Selected(StrEnum):
     """Whom the selectors of a quota find."""
 
     WORKLOADS = "workloads"
+    LABELLED_WORKLOADS = "workloads with these labels"
+    BELOW = "nothing itself, and its children workloads"
     NO_WORKLOAD = "no workload in the namespaces"
     NO_LABELLED_WORKLOAD = "no workload with these labels"
     NO_NAMESPACE = "no namespace"
@@ -146,6 +148,13 @@ def _within_parent(facts: Facts) -> Finding:
 
 _SELECTED: Mapping[Selected, Finding] = {
     Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
+    Selected.LABELLED_WORKLOADS: Finding(
+        "True",
+        "Selecting",
+        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
+        "whoever may write a workload may set its labels",
+    ),
+    Selected.BELOW: Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else"),
     Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
     Selected.NO_LABELLED_WORKLOAD: Finding(
         "False",
@@ -162,8 +171,8 @@ _SELECTED: Mapping[Selected, Finding] = {
     Selected.NOBODY: Finding(
         "False",
         "SelectsNothing",
-        "it has no spec.namespaceSelector and is nobody's parent, so that it limits nothing; add a selector, or name "
-        "it as the parent of another",
+        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
+        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
     ),
 }
 
@@ -245,7 +254,16 @@ def _asked(facts: Facts) -> Finding:
             f"the webhook is not asked about {named(facts.unasked)}, so that growth there passes and is only observed"
         )
         return Finding("False", _NOT_ASKED, f"{some}; {cure}")
-    return Finding("True", "Asked", "the gates are asked about all that it covers, as far as they can know")
+    said = "the gates are asked about all that it covers, as far as they can know"
+    return Finding("True", "Asked", said + _unanswered(serving))
+
+
+def _unanswered(serving: Serving) -> str:
+    if serving.webhooks is None or serving.webhooks.decides is None:
+        return ""
+    policy = serving.webhooks.unanswered
+    what = "passes" if policy == "Ignore" else "is refused"
+    return f"; while none answers, growth there {what} (failurePolicy {policy})"
 
 
 def _lowers(facts: Facts) -> bool:

@@ -9,11 +9,12 @@ import pytest
 
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake import admission
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, review, scale, workload
 from tests.unit.asking import asker, books
 
 NANO = 10**9
@@ -50,6 +51,22 @@ def test_an_open_grant_is_no_licence_to_grow_back_after_a_cut():
     assert ask(scale("web", 12)).evidence.shortages[0].requested == 4 * NANO, (
         "above the old grant it is the growth of that"
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "in_the_way"), [(2, "no-count"), (4, "exceeded-quota")], ids=["its own count", "a higher count"]
+)
+def test_above_the_limit_a_manifest_with_another_image_passes_with_the_count_that_the_object_has(count, in_the_way):
+    ask = asker(workload("web", 2))
+    cut(ask, "1")
+    old = workload("web", 2)
+    new = json.loads(json.dumps(workload("web", count)))
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "mended"
+    asked = admission.read(json.dumps(review(WEB, new, old, "")).encode())
+    assert isinstance(asked, admission.Review)
+    decision = ask.gate.decide(asked.question.reading, "d", 0.0)
+    assert decision.reason == in_the_way
+    assert (decision.verdict is Verdict.ALLOW) == (count == 2)
 
 
 def test_within_the_limit_an_open_grant_is_grown_within():

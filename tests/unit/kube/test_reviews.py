@@ -119,6 +119,13 @@ async def test_what_is_left_out_by_the_selector_is_named_but_for_what_never_is_a
     assert everywhere.unasked(PLACES) == ("shop",)
 
 
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_it_is_known_what_the_webhook_does_while_no_gate_answers(policy: str):
+    tree = configuration(WebhookOptions())
+    tree["webhooks"][0]["failurePolicy"] = policy
+    assert (await read(Configurations(tree))).unanswered == policy
+
+
 async def test_without_a_configuration_nothing_is_asked_about():
     found = await read(Configurations())
     assert (found.decides, found.lowers) == (None, None)

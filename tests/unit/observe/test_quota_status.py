@@ -283,12 +283,20 @@ def test_what_the_gate_that_an_envoy_asks_has_said_the_others_believe():
     assert conditions(of_a_webhook)["ModeInForce"] == ("False", "NotAsked")
 
 
+@pytest.mark.parametrize(("policy", "what"), [("Fail", "is refused"), ("Ignore", "passes")])
+def test_the_failure_policy_in_force_is_said(policy: str, what: str):
+    asked = Serving(webhooks=Webhooks(LabelSelector(), unanswered=policy), by_envoy=False)
+    said = message(Facts(standing(), serving=asked), "Asked")
+    assert said.endswith(f"; while none answers, growth there {what} (failurePolicy {policy})")
+
+
 @pytest.mark.parametrize("selected", list(Selected), ids=lambda one: one.name)
 def test_each_way_of_selecting_nothing_has_its_sentence(selected: Selected):
     told = {message(Facts(standing(), selected=one), "SelectsWorkloads") for one in Selected}
     assert len(told) == len(Selected)
     status, _ = conditions(Facts(standing(), selected=selected))["SelectsWorkloads"]
-    assert (status == "True") == (selected is Selected.WORKLOADS)
+    selecting = {Selected.WORKLOADS, Selected.LABELLED_WORKLOADS, Selected.BELOW}
+    assert (status == "True") == (selected in selecting)
 
 
 def test_of_a_quota_that_was_never_good_nothing_but_that_is_known():

@@ -218,6 +218,27 @@ async def test_a_parent_whose_children_select_nothing_is_told_so():
     assert found["SelectsWorkloads"] == "NoWorkloads"
 
 
+async def test_of_a_parent_it_is_told_that_it_counts_what_its_children_cover_and_nothing_else():
+    found = await selecting(gate([], workload()), quota("a", namespaceSelector=None), quota("b", parent="a"))
+    assert found == ("True", "workloads of the quotas below it count, and nothing else")
+
+
+async def test_a_parent_that_covers_namespaces_itself_is_not_told_that_nothing_else_counts():
+    found = await selecting(gate([], workload()), quota("a"), quota("b", parent="a"))
+    assert found == ("True", "there are workloads that count")
+
+
+async def test_it_is_told_what_a_workload_selector_leaves_out_and_who_may_set_its_labels():
+    labelled = workload()
+    labelled["metadata"]["labels"] = {"tier": "paid"}
+    found = await selecting(gate([], labelled), quota("a", workloadSelector={"matchLabels": {"tier": "paid"}}))
+    assert found == (
+        "True",
+        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
+        "whoever may write a workload may set its labels",
+    )
+
+
 async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limits_stay_in_force():
     found = await reasons(gate([]), quota("a", notify=["ops", "https://evil.example/"]), receivers=frozenset({"ops"}))
     assert (found["ReceiversKnown"], found["Ready"]) == ("UnknownReceiver", "InForce")
@@ -243,6 +264,17 @@ async def test_a_limit_above_the_parents_is_told():
 
 async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> dict[str, str]:
     """Of the conditions of the first of these quotas."""
+    return {one["type"]: one["reason"] for one in await found_of(known, *objects, receivers=receivers)}
+
+
+async def selecting(known: Gate, *objects) -> tuple[str, str]:
+    """Status and message of its condition SelectsWorkloads."""
+    found = await found_of(known, *objects)
+    return next((one["status"], one["message"]) for one in found if one["type"] == "SelectsWorkloads")
+
+
+async def found_of(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> list[dict[str, str]]:
+    """The conditions of the first of these quotas."""
     api = ScriptedApi()
     known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
     standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
@@ -250,7 +282,8 @@ async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()
         api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6, receivers=receivers
     )
     await writer.sweep()
-    return {one["type"]: one["reason"] for one in api.objects[f"{COLLECTION}/a"]["status"]["conditions"]}
+    found: list[dict[str, str]] = api.objects[f"{COLLECTION}/a"]["status"]["conditions"]
+    return found
 
 
 async def test_how_many_quotas_have_a_condition_that_does_not_hold_is_counted():

@@ -65,11 +65,19 @@ def test_the_example_of_the_design():
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"parent": None, "hard": None, "mode": None, "namespaceSelector": None}])
-def test_what_is_left_out_selects_nothing_limits_nothing_and_enforces(spec):
+def test_what_is_left_out_covers_the_namespaces_of_its_name_limits_nothing_and_enforces(spec):
     quota = parse(tree(spec=spec))
-    assert quota == WorkspaceQuota(name="acme")
-    assert (quota.namespace_selector, quota.hard, quota.mode) == (None, {}, Mode.ENFORCE)
-    assert not quota.matches({}, {})
+    assert quota == WorkspaceQuota(name="acme", namespace_selector=LabelSelector((("workspace", "acme"),)))
+    assert (quota.by_its_name, quota.hard, quota.mode) == (True, {}, Mode.ENFORCE)
+    labels = ({"workspace": "acme"}, {}), ({"workspace": "zoo"}, {}), ({}, {})
+    assert [quota.matches(*one) for one in labels] == [True, False, False]
+
+
+@pytest.mark.parametrize("of", [{}, {"matchLabels": {"team": "acme"}}], ids=["all", "others"])
+def test_one_with_a_namespace_selector_does_not_cover_by_its_name(of):
+    quota = parse(tree(spec={"namespaceSelector": of}))
+    assert not quota.by_its_name
+    assert quota.matches({"workspace": "acme"}, {}) == (of == {})
 
 
 def test_aliases_of_keys_are_read_as_resource_quota_reads_them():
@@ -197,7 +205,12 @@ def test_of_a_bad_one_it_is_told_whom_it_covers_and_that_its_limits_are_not_know
     "obj", [None, "text", {"metadata": {"name": "acme"}, "spec": "all"}], ids=["null", "text", "spec"]
 )
 def test_what_is_hardly_an_object_covers_nobody(obj):
+    assert not salvage(obj).by_its_name
     assert salvage(obj).namespace_selector is None
+
+
+def test_a_bad_one_without_selectors_covers_the_namespaces_of_its_name():
+    assert salvage(tree(spec={"hard": {"pods": "many"}})).matches({"workspace": "acme"}, {})
 
 
 def test_what_is_to_be_done_where_something_is_not_known_is_read_field_by_field():
@@ -285,7 +298,9 @@ def test_what_is_written_reads_as_the_same_quota():
 
 
 def test_what_says_nothing_is_left_out():
-    assert dumped(parse(written("acme", {"hard": {"pods": "4"}}))) == {"hard": {"pods": "4"}, "mode": "Enforce"}
+    of_its_name = {"matchLabels": {"workspace": "acme"}}
+    wanted = {"hard": {"pods": "4"}, "mode": "Enforce", "namespaceSelector": of_its_name}
+    assert dumped(parse(written("acme", {"hard": {"pods": "4"}}))) == wanted
 
 
 # Whom a quota binds: the field of a WorkspaceQuota, and who asks.
