@@ -119,7 +119,7 @@ class House:
     """One world.
 
     Args:
-        turns: the root has ``turns: Share``.
+        turns: the root has ``sharing: {turns: Share}``.
     """
 
     def __init__(self, seed: int, *, turns: bool) -> None:
@@ -281,7 +281,7 @@ def _quotas(clients: Iterable[Client], *, turns: bool) -> Iterable[Mapping[str, 
             "spec": whole,
         }
 
-    yield quota("house", {"turns": "Share" if turns else "FirstCome"})
+    yield quota("house", {"sharing": {"turns": "Share" if turns else "FirstCome"}})
     for client in clients:
         labels = {"matchLabels": {"team": client.ref.namespace}}
         yield quota(client.ref.namespace, {"parent": "house", "namespaceSelector": labels})

@@ -18,7 +18,7 @@ from .population import Population
 COST = Goal(1.5)
 
 GUARANTEED = {"requests.cpu": 10**9, "requests.memory": 10**18, "limits.memory": 10**9, "pods": 10**13}
-"""Of each workspace. Of two keys it uses more, so that it borrows; of the others less."""
+"""Of each workspace. Of two keys it uses more, so that it needs more; of the others less."""
 
 FEWER = 10
 """Workloads of the large one are so many times fewer than elsewhere: quotas are what is many here."""

@@ -70,9 +70,9 @@ def quota(
     if guaranteed is not None:
         spec["guaranteed"] = dict(guaranteed)
     if turn_s is not None:
-        spec |= {"turns": "Share", "turnSeconds": turn_s}
+        spec["sharing"] = {"turns": "Share", "turnSeconds": turn_s}
     if weight is not None:
-        spec["weight"] = weight
+        spec["sharing"] = {"weight": weight}
     if on_unknown is not None:
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:

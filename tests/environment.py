@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
+HASHES = "tools/release/hashes.txt"
+"""What the release is built with. Where REQUIRE_HASHES is set nothing else is installed."""
 STAMPS = (".demo", ".installed")
 """The Makefile's, of what is set up."""
 WITHIN_S = 1800
@@ -153,6 +155,9 @@ def install(extra: str, python: Python) -> None:
         SetupError: it cannot be had.
     """
     inside = str(VENV / "bin" / "python")
+    if os.environ.get("REQUIRE_HASHES"):
+        install_hashed([inside, "-m", "pip", "--disable-pip-version-check", "install"])
+        return
     uv = find_uv()
     # Built where there is no libyaml, PyYAML lacks the reader that the gate uses.
     what = ["--constraint=constraints.txt", "--only-binary=pyyaml", "--editable", f".[{extra}]"]
@@ -170,6 +175,19 @@ def install(extra: str, python: Python) -> None:
     missing = without_wheel(command, environment) if uv else []
     which = f"{', '.join(missing)} {'have' if len(missing) > 1 else 'has'} no wheel for it" if missing else "see above"
     raise SetupError(f"{python} is newer than the packages know: {which}. Take one that is tested: {cure()}")
+
+
+def install_hashed(pip: list[str]) -> None:
+    """Install what HASHES names, and this project beside it.
+
+    Raises:
+        SetupError: something cannot be had, or is not what it was.
+    """
+    packages = [*pip, "--quiet", "--no-deps", "--require-hashes", "--only-binary=pyyaml", f"--requirement={HASHES}"]
+    project = [*pip, "--quiet", "--no-deps", "--no-build-isolation", "--editable", "."]
+    for command in (packages, project):
+        if subprocess.run(command, cwd=ROOT, timeout=WITHIN_S, check=False).returncode:
+            raise SetupError("a package could not be installed: the reason is above")
 
 
 def without_wheel(command: list[str], environment: dict[str, str]) -> list[str]:

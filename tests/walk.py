@@ -73,11 +73,11 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(52, 17, 35),
+    "check of a growing scale": Walk(39, 16, 23),
     "observers of that check": Walk(19, 6, 13),
-    "AdmissionReview of a scale": Walk(61, 19, 42),
-    "AdmissionReview of a Deployment": Walk(185, 24, 161),
-    "watch event of a Deployment": Walk(83, 16, 67),
+    "AdmissionReview of a scale": Walk(48, 18, 30),
+    "AdmissionReview of a Deployment": Walk(173, 23, 150),
+    "watch event of a Deployment": Walk(73, 15, 58),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

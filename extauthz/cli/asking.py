@@ -9,15 +9,17 @@ import argparse
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from extauthz.cli import exits
 from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.model import WorkloadRef
 from extauthz.inputs.files.content import FilesError
-from extauthz.inputs.files.objects import Placed
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
+
+if TYPE_CHECKING:  # it loads a reader of YAML, which who asks a server does without
+    from extauthz.inputs.files.objects import Placed
 
 
 class Source(Protocol):

@@ -46,8 +46,11 @@ def gate(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Gate:
     settings = effective(arguments)
     made = Gate(policy(settings))
     made.epoch_s = time.time() if arguments.now is None else arguments.now
-    made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    where = pod_groups.parse(settings.pod_groups)
+    quotas = quota_file.load(arguments.quotas)
+    for warning in quotas.warnings:
+        sys.stderr.write(f"extauthz: warning: {warning}\n")
+    made.load_quotas(quotas.tree, 0.0)
+    where = pod_groups.where(settings.pod_groups, getattr(arguments, "custom", ()))
     made.ledger.usage.on_unreadable = unreadable
     made.load_state(state_file.load(arguments.state, where, more).state, 0.0)
     return made

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from extauthz.inputs.files.content import Content, FilesError
 from extauthz.inputs.files.objects import Placed, objects
 from extauthz.inputs.files.text import steps
 from extauthz.serve.servers.api import shown
+from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.service import pod_groups
 from extauthz.serve.service.ids import new_id
@@ -47,8 +49,22 @@ def _how_many(arguments: argparse.Namespace) -> int:
     ref = _ref(arguments)
     with asking.source(arguments) as source:
         found = source.headroom(ref)
-    sys.stdout.write(report.as_json(found) if arguments.output == "json" else headroom.as_text(found))
+        text = (
+            report.as_json(found) if arguments.output == "json" else headroom.as_text(found) + _override(source, found)
+        )
+    sys.stdout.write(text)
     return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
+
+
+def _override(source: asking.Source, found: Json) -> str:
+    """Of the quota in the way: the override that is in force. Empty: none is, or the quota may not be seen."""
+    quota = (found["bound"] or {}).get("quota")
+    if quota is None:
+        return ""
+    with suppress(Problem):
+        if (one := source.quota(quota)).get("override"):
+            return f"\n{quota}: {shown.override(one)}\n"
+    return ""
 
 
 def _decide(arguments: argparse.Namespace) -> Json:

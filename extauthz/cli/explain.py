@@ -13,11 +13,12 @@ from extauthz.cli import (
     explain_finding,
     explain_hpa,
     explain_knative,
+    explain_quota,
     explain_reason,
     explain_report,
     report,
 )
-from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT
+from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT, NothingScalesError
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
@@ -54,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explained(arguments: argparse.Namespace, objects: Objects, now: float) -> int:
-    kind, name = explain_finding.meant(objects, arguments.namespace, *arguments.what)
+    try:
+        kind, name = explain_finding.meant(objects, arguments.namespace, *arguments.what)
+    except NothingScalesError as error:
+        found = explain_quota.alone(arguments, objects, error, now)
+        sys.stdout.write(report.as_json(found) if arguments.output == "json" else explain_quota.alone_as_text(found))
+        return 1 if found["held"] else 0
     tree = explain_finding.one(objects, arguments.namespace, kind, name)
     found = EXPLAINED[kind](arguments, objects, tree, now) | {"notSeen": list(objects.missing)}
     as_text = explain_knative.service_as_text if kind == KSVC else explain_report.as_text

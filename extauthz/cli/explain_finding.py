@@ -43,11 +43,23 @@ API: Final = {
 }
 
 
+class NothingScalesError(ExplainError):
+    """A workload has no autoscaler. ``kind`` is its plural."""
+
+    def __init__(self, kind: str, namespace: str, name: str) -> None:
+        super().__init__(
+            f"no HPA scales {kind} {namespace}/{name}; it stays at its count until somebody changes it, and what its "
+            "quota allows is asked with --server URL, or with --state and --quotas"
+        )
+        self.kind, self.name = kind, name
+
+
 def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, str]:
     """The autoscaler of a workload, KEDA's and Knative's before the HPA that they make; else what was asked for.
 
     Raises:
-        ExplainError: nothing scales the workload.
+        NothingScalesError: nothing scales the workload.
+        ExplainError: something does whose arithmetic is not known.
     """
     if kind in NAMES:
         return kind, name
@@ -59,7 +71,7 @@ def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, 
         if at(tree, "metadata", "namespace") == namespace and at(tree, "spec", "scaleTargetRef", "name") == name:
             other = f"{tree.get('kind')}.{group_of(tree)} {tree['metadata']['name']}"
             raise ExplainError(f"{other} scales {kind} {namespace}/{name}, and its arithmetic is not known here")
-    raise ExplainError(f"no HPA scales {kind} {namespace}/{name}; it stays at its count until somebody changes it")
+    raise NothingScalesError(kind, namespace, name)
 
 
 def of_api(objects: Objects, kind: str, namespace: str) -> list[Tree]:

@@ -9,7 +9,7 @@ from extauthz.cli import explain_finding, explain_quota, explain_report
 from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import keda, refused, remedies, said, specs
+from extauthz.explain import by_quota, keda, refused, said, specs, when
 from extauthz.explain import objects as controller
 from extauthz.explain import target as targets
 from extauthz.explain.decide import at_tolerance, decide, scene_of
@@ -46,8 +46,7 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
     wanted = max(answer.desired, scene.target.asked + 1)
     quota = explain_quota.said(arguments, objects, workload, wanted, hpa["spec"]["maxReplicas"], now)
     would = changes(scene, answer) if not arguments.at else []
-    if answer.desired > answer.current and explain_report.is_denied(quota):
-        would = remedies.of_quota(quota["decision"]["sentence"], wanted) if quota else []
+    would = by_quota.changes(quota, would, wants_more=answer.desired > answer.current)
     return explain_report.shown(scene, answer, would, quota)
 
 
@@ -121,16 +120,17 @@ def of_scaled_object(arguments: argparse.Namespace, objects: Objects, tree: Tree
         "hpa": None,
         "namespace": namespace,
         "workload": {"kind": kind, "name": name},
-        "sentence": _sentence(scene, answer) + explain_report.of_quota(quota, wants_more=wants_more),
+        "sentence": _sentence(scene, answer) + by_quota.sentence(quota, wants_more=wants_more),
         "outcome": answer.outcome or "idle",
-        "held": answer.outcome in HELD or (wants_more and explain_report.is_denied(quota)),
+        "held": answer.outcome in HELD or (wants_more and by_quota.is_denied(quota)),
         "confidence": explain_report.confidence(certain=answer.certain),
         "currentReplicas": answer.current,
         "desiredReplicas": answer.desired,
         "tolerance": None,
         "status": {"currentReplicas": None, "desiredReplicas": None},
+        "when": when.of_keda(scene, answer)._asdict(),
         "steps": explain_report.steps(answer.steps),
-        "oneMore": [],
+        "oneMore": [one._asdict() for one in by_quota.changes(quota, (), wants_more=wants_more)],
         "quota": quota,
     }
 
@@ -155,6 +155,6 @@ def _sentence(scene: keda.Scene, answer: keda.Answer) -> str:
     if answer.outcome == "refused":
         return f"{name} is refused: KEDA asks for {answer.desired} in place of {answer.current}; {answer.why}."
     if answer.desired != answer.current:
-        count = explain_report.replicas(answer.desired)
+        count = by_quota.replicas(answer.desired)
         return f"{name} {sure}goes from {answer.current} to {count}: {answer.why}."
-    return f"{name} {sure}stays at {explain_report.replicas(answer.current)}: {answer.why}."
+    return f"{name} {sure}stays at {by_quota.replicas(answer.current)}: {answer.why}."

@@ -9,6 +9,7 @@ from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_re
 from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
+from extauthz.explain import by_quota
 from extauthz.explain.knative import scene
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
@@ -47,9 +48,9 @@ def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
         "kpa": known.name,
         "namespace": known.namespace,
         "workload": {"kind": ref["kind"], "name": ref["name"]},
-        "sentence": sentence(known, answer) + explain_report.of_quota(quota, wants_more=wants_more),
+        "sentence": sentence(known, answer) + by_quota.sentence(quota, wants_more=wants_more),
         "outcome": answer.outcome,
-        "held": answer.outcome in HOLDS or (wants_more and explain_report.is_denied(quota)),
+        "held": answer.outcome in HOLDS or (wants_more and by_quota.is_denied(quota)),
         "confidence": explain_report.confidence(certain=answer.certain),
         "currentReplicas": answer.current,
         "desiredReplicas": answer.desired,
@@ -57,7 +58,7 @@ def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
         "target": {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total},
         "status": {name: status.get(name) for name in ("actualScale", "desiredScale")},
         "steps": explain_report.steps(answer.steps),
-        "oneMore": [one._asdict() for one in changes(known, answer)],
+        "oneMore": [one._asdict() for one in by_quota.changes(quota, changes(known, answer), wants_more=wants_more)],
         "quota": quota,
     }
 

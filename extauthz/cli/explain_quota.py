@@ -6,13 +6,16 @@ import argparse
 from contextlib import suppress
 from typing import Any
 
-from extauthz.cli import asking, asking_files, asking_server
+from extauthz.cli import asking, asking_files, asking_server, headroom
+from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
+from extauthz.cli.report import wrapped
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
+from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.resources import FootprintError
-from extauthz.explain import target
+from extauthz.explain import by_quota, target
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.sources import file as quota_file
@@ -31,6 +34,39 @@ def workload(objects: Objects, ref: Tree, namespace: str) -> WorkloadRef:
     return WorkloadRef(group, target.plural(kind, objects.definition(group, kind)), namespace, ref["name"])
 
 
+def alone(arguments: argparse.Namespace, objects: Objects, error: NothingScalesError, now: float) -> Json:
+    """Of a workload that nothing scales: how many replicas its quota allows, and why not one more.
+
+    Raises:
+        NothingScalesError: no gate is asked.
+        ExplainError: what the quota says is not known.
+    """
+    key = next((one.key for one in GATED if one.key[1] == error.kind), None) or objects.resource(error.kind)
+    if key is None or (arguments.server is None and arguments.quotas is None):
+        raise error
+    ref = WorkloadRef(*key, arguments.namespace, error.name)
+    source = _source(arguments, objects, now)
+    try:
+        found = source.headroom(ref)
+    except Problem as problem:
+        raise ExplainError(f"what the quota says is not known: {problem}") from None
+    is_full = found["replicas"] is not None and found["replicas"] <= found["observedReplicas"]
+    return {
+        "workload": {"kind": error.kind, "name": error.name},
+        "namespace": arguments.namespace,
+        "sentence": headroom.as_text(found).split("\n\n")[0].strip() + " Nothing scales it.",
+        "held": is_full,
+        "currentReplicas": found["observedReplicas"],
+        "headroom": found,
+    }
+
+
+def alone_as_text(found: Json) -> str:
+    """The sentence, and what stands in the way of one more."""
+    _, *more = headroom.as_text(found["headroom"]).split("\n\n")
+    return "\n\n".join(["\n".join(wrapped(found["sentence"])), *more]).rstrip() + "\n"
+
+
 def said(
     arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int, most: int | None, now: float
 ) -> Json | None:
@@ -42,11 +78,7 @@ def said(
     """
     if arguments.server is None and arguments.quotas is None:
         return None
-    source: asking.Source = (
-        asking_server.Server(arguments.server)
-        if arguments.server
-        else asking_files.Files(_gate(arguments, objects, now))
-    )
+    source = _source(arguments, objects, now)
     try:
         decision = source.decision(named(ref) | {"replicas": wanted})
         found = {"asked": wanted, "decision": decision, "headroom": source.headroom(ref), "mayAskFor": most}
@@ -55,17 +87,21 @@ def said(
         raise ExplainError(f"what the quota says is not known: {problem}") from None
 
 
+def _source(arguments: argparse.Namespace, objects: Objects, now: float) -> asking.Source:
+    if arguments.server:
+        return asking_server.Server(arguments.server)
+    return asking_files.Files(_gate(arguments, objects, now))
+
+
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
-    """Where it stands in line, as the ``turn`` of a decision has it; ``None``: in none that may be seen."""
-    if decision.get("turn") is not None:
-        turn: Json = decision["turn"]
-        return turn
-    for root in dict.fromkeys(row["path"][0] for row in decision["shortages"] if row["path"]):
+    """Where it stands in line."""
+
+    def waiting(quota: str) -> list[Json]:
         with suppress(Problem):  # it may not be seen, or is gone by now
-            for one in source.line(root)["items"]:
-                if named(ref).items() <= one.items():
-                    return {"quota": root, "place": one["place"], "againSeconds": one["asksEverySeconds"]}
-    return None
+            return list(source.line(quota)["items"])
+        return []
+
+    return by_quota.line(decision, named(ref), waiting)
 
 
 def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:
@@ -74,7 +110,7 @@ def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:
     made = Gate(policy(settings))
     made.epoch_s = now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    builder = SnapshotBuilder(pod_groups.parse(settings.pod_groups))
+    builder = SnapshotBuilder(pod_groups.where(settings.pod_groups))
     try:
         for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):

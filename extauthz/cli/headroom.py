@@ -29,16 +29,23 @@ def as_text(found: dict[str, Any]) -> str:
     if found["replicas"] is None:
         lines = [f"{has}, and no quota sets a bound."]
     else:
-        lines = [f"{has} and {shown.may(found)}{_of(found)}{_within(found, count)}."]
-        bound = found["bound"]
-        names = report.amounts(bound.get("kept", "0") != "0")
-        head = ("quota", "resource", *names)
-        row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))
-        lines += ["", f"{shown.one_more(found)} does not fit:", *report.lines([head, row], "  ")]
+        lines = [f"{has} and {shown.may(found)}{_of(found)}{_within(found, count)}.", *_bound(found)]
     if (short := found.get("auditBound")) is not None:
         limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"
         who = f"{'/'.join(short['path'])}, in mode Audit, refuses nothing and"
         lines += ["", f"{who} would allow {found['auditReplicas']} ({limit})."]
     if not found["certain"]:
-        lines += ["", "Not all that this rests on is known, so growth may be refused (docs/modes.md)."]
+        why = found.get("sentence") or "Not all that this rests on is known"
+        lines += ["", f"Growth may be refused all the same: {why} (docs/modes.md)."]
     return "\n".join(lines) + "\n"
+
+
+def _bound(found: dict[str, Any]) -> list[str]:
+    """What stands in the way of one more: a quota without room; else whatever refuses it, in its own sentence."""
+    bound, sentence = found["bound"], found.get("sentence")
+    if bound is None:
+        return ["", *report.wrapped(sentence)] if sentence is not None and found["certain"] else []
+    names = report.amounts(bound.get("kept", "0") != "0")
+    head = ("quota", "resource", *names)
+    row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))
+    return ["", f"{shown.one_more(found)}:", *report.lines([head, row], "  ")]

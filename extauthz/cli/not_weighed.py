@@ -14,6 +14,18 @@ BUILT_IN: Final[Mapping[tuple[str, str], str]] = {
     ("apps", "DaemonSet"): "its pods count as they run, and are never refused",
     ("batch", "CronJob"): "each of its Jobs is weighed when it is made",
 }
+MADE: Final[Mapping[tuple[str, str], str]] = {
+    ("ray.io", "RayJob"): "its RayCluster is weighed when KubeRay makes it",
+    ("ray.io", "RayService"): "its RayClusters are weighed when KubeRay makes them",
+    (
+        "serving.kserve.io",
+        "InferenceService",
+    ): "its Deployment or Knative Service is weighed when KServe makes it",
+    ("serving.kserve.io", "LLMInferenceService"): "its Deployment or LeaderWorkerSet is weighed when KServe makes it",
+    ("serving.knative.dev", "Service"): "the Deployment of its revision is weighed when Knative makes it",
+    ("trainer.kubeflow.org", "TrainJob"): "its JobSet is weighed when the trainer makes it",
+}
+"""What is weighed in the place of kinds that make no pods themselves."""
 COUNTS: Final = ("replicas", "minreplicas", "parallelism", "replicacount")
 AUTOSCALERS: Final = frozenset({"keda.sh", "autoscaling.internal.knative.dev"})
 """API groups whose objects have counts, and no pods of their own."""
@@ -26,8 +38,8 @@ def why(tree: Tree) -> str | None:
         ObjectError: it is no object.
     """
     key = fields.kind_of(tree)
-    if key in BUILT_IN:
-        return BUILT_IN[key]
+    if known := BUILT_IN.get(key) or MADE.get(key):
+        return known
     group, name = key
     if "." not in group or group.endswith(".k8s.io") or group in AUTOSCALERS or not _makes_pods(tree.get("spec")):
         return None

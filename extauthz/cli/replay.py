@@ -144,21 +144,16 @@ def _minutes(minutes: float) -> str:
     return f"{minutes:.4g}" if minutes < 10 else f"{minutes:.0f}"
 
 
-def _wants(result: Result) -> list[Want]:
-    """Most missed first."""
-    return [want for _, _, want in sorted(result.wants, reverse=True)]
-
-
 def _whose(result: Result) -> list[str]:
     """A line for each refused want, retries among it."""
     if not result.wants:
         return []
-    rows = [("REFUSED WORKLOAD", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
-    for want in _wants(result)[:MOST_SHOWN]:
+    rows = [("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
+    for want in result.most_missed[:MOST_SHOWN]:
         name = f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}"
         by = ", ".join(" ".join(row) for row in want.rows)
         told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
-        rows.append((name, str(want.had), str(want.to), *told))
+        rows.append((name, want.asker or "-", str(want.had), str(want.to), *told))
     more = result.want_count - len(rows) + 1
     return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
 
@@ -196,8 +191,8 @@ def as_json(result: Result) -> dict[str, Any]:
     return {
         "asks": result.asks,
         "same": result.same,
-        "refused_that_were_granted": result.refused_now,
-        "granted_that_were_refused": result.granted_now,
+        "granted_then_refused_now": result.refused_now,
+        "refused_then_granted_now": result.granted_now,
         "taken_as_recorded": result.taken,
         "exceptions": dict(result.exceptions),
         "gaps": result.gaps,
@@ -205,13 +200,14 @@ def as_json(result: Result) -> dict[str, Any]:
         "counted_s": round(result.counted_s, 3),
         "denied_minutes": round(result.denied_minutes, 3),
         "quotas": list(_rows(result)),
-        "wants": [_as_want(want) for want in _wants(result)],
+        "wants": [_as_want(want) for want in result.most_missed],
     }
 
 
 def _as_want(want: Want) -> dict[str, Any]:
     return {
         "workload": f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
+        "asker": want.asker or None,
         "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
         "had": want.had,
         "to": want.to,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from extauthz.cli import asking, report
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
+from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service.setting_types import SettingsError
 
@@ -59,7 +60,13 @@ def _quotas(found: Sequence[dict[str, Any]]) -> list[str]:
             amounts = (of.get(each, "") for each in _AMOUNTS)
             rows.append((name, count, resource, *amounts, "over" if of.get("over") else ""))
             name = count = ""
-    return report.lines(rows) if found else ["no quotas"]
+    return [*report.lines(rows), *_overrides(found)] if found else ["no quotas"]
+
+
+def _overrides(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each quota that has other limits for a time, or will have."""
+    said = [f"{one['name']}: {text}" for one in found if (text := shown.override(one))]
+    return ["", *said] if said else []
 
 
 def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) -> list[str]:
@@ -70,7 +77,8 @@ def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) ->
         note = "" if one["priced"] else " (cost not known)"
         rows.append((f"{one['resource']} {one['namespace']}/{one['name']}", f"{one['replicas']}{note}", *of))
     left = page["total"] - len(page["items"])
-    return report.lines(rows) + ([f"and {left} more; --limit shows more"] if left else [])
+    more = [f"and {left} more; --limit shows more"] if left else []
+    return [*report.lines(rows), *more, *_overrides([quota])]
 
 
 def _kinds(found: Sequence[dict[str, Any]]) -> list[str]:

@@ -129,6 +129,7 @@ LET_GO: Final = frozenset(kind.key for kind in KINDS if kind.lets_go)
 MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
     ("argoproj.io", "Rollout"): (REPLICA_SETS,),
     ("jobset.x-k8s.io", "JobSet"): (JOBS,),
+    ("kubeflow.org", "MPIJob"): (JOBS,),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (STATEFUL_SETS,),
     ("monitoring.coreos.com", "Prometheus"): (STATEFUL_SETS,),
     ("opentelemetry.io", "OpenTelemetryCollector"): (DEPLOYMENTS, STATEFUL_SETS),

@@ -280,7 +280,7 @@ WOULD_REFUSE: Final = "would-refuse"
 """Reason: allowed, and quotas in mode Audit would have refused it."""
 
 NOT_ITS_TURN: Final = "not-its-turn"
-"""Reason: what is left of a quota is kept for another one (``spec.turns``)."""
+"""Reason: what is left of a quota is kept for another one (``spec.sharing.turns``)."""
 
 MISCONFIGURED: Final = frozenset({"must-specify", "illegible-quota"})
 """Reasons of decisions that mean ``Refusal.MISCONFIGURED``."""
@@ -404,7 +404,7 @@ class PolicyAnswer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place in the line of a tree that a refused write may take (``spec.turns``)."""
+    """The place in the line of a tree that a refused write may take (``spec.sharing.turns``)."""
 
     tree: str
     """Name of the root quota."""

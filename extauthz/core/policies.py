@@ -91,8 +91,8 @@ class GrowthPolicy(Protocol):
         return None
 
     def rank(self, growth: Growth) -> int:
-        """Where it stands in a line (``spec.turns``): the smallest rank comes first, and of equal ones the smallest
-        share. From -1,000 to 1,000."""
+        """Where it stands in a line (``spec.sharing.turns``): the smallest rank comes first, and of equal ones the
+        smallest share. From -1,000 to 1,000."""
         return 0
 
     def permit(self, growth: Growth) -> NotYet | None:

@@ -13,7 +13,7 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.entry import Entry, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.line import Seen
-from extauthz.core.model import NO_PRECONDITION, Amounts, Observed, Shortage, WorkloadRef
+from extauthz.core.model import NO_PRECONDITION, Amounts, Decision, Observed, Shortage, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.quota.tree import QuotaNode, QuotaTree, TreeProblem
 
@@ -71,6 +71,8 @@ class Headroom(NamedTuple):
     guaranteed: int | None = None
     """Up to this count, of those that fit, it takes only room that is kept for it; ``None``: none is, as far as can be
     told."""
+    refused: Decision | None = None
+    """What one replica more would get, where it was asked (``fitting``); ``None``: it would be granted."""
 
 
 class WouldGrow(NamedTuple):

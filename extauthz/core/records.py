@@ -104,15 +104,13 @@ def _optional(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _template(text: object) -> Template:
+def _template(text: Tree) -> Template:
     """The template of a text, whoever has written it. An amount that cannot be read is no fault here: the cost is
     unknown then.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError, RecursionError: no gate has written it.
     """
-    if not isinstance(text, str):
-        raise TypeError("a template is not a text")
     found, tree = Template(text.encode()), json.loads(text)
     for each in tree.get("groups", (tree,)):
         _check_numbers(each)

@@ -115,6 +115,10 @@ class ApiServer:
 
     async def _stop(self) -> None:
         assert self._runner is not None
+        assert self._runner.server is not None
+        for open_connection in self._runner.server.connections:
+            if open_connection.transport is not None:
+                open_connection.transport.abort()  # else TLS waits for a goodbye, and this loop is closed before
         await self._runner.cleanup()
         open_streams = asyncio.all_tasks() - {asyncio.current_task()}
         for task in open_streams:

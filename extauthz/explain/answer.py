@@ -52,8 +52,8 @@ class Change(NamedTuple):
     """One change that would do, if nothing else changes."""
 
     kind: str
-    """A stable word: ``finished-pods``, ``quota``, ``metric``, ``target``, ``tolerance``, ``max-replicas``, ``window``,
-    ``policies``."""
+    """A stable word: ``finished-pods``, ``quota``, ``metric``, ``target``, ``tolerance``, ``another-metric``,
+    ``max-replicas``, ``window``, ``policies``."""
     text: str
     value: str
     replicas: int

@@ -38,6 +38,8 @@ class Answer:
     certain: bool
     steps: tuple[Step, ...]
     why: str
+    left_s: float = 0.0
+    """What is left of its cooldown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,8 @@ def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
     left = 0.0 if since is None else moment(since) + period - scene.now
     if left > 0:
         text = f"{why}, and KEDA waits {period} s for new work ({name}), {left:.0f} s from now; then it goes to {rest}"
-        return Answer(current, current, "cooldown", False, (Step("cooldown", text, current, certain=False),), text)
+        step = Step("cooldown", text, current, certain=False)
+        return Answer(current, current, "cooldown", False, (step,), text, left)
     text = f"{why}, and {name} of {period} s is over, so KEDA takes it to {rest}"
     step = Step("cooldown", text, rest, certain=False)
     return Answer(current, rest, "scales-down", False, (step,), text)

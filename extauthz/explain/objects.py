@@ -66,6 +66,13 @@ class Objects:
                 return tree
         return None
 
+    def resource(self, plural: str) -> tuple[str, str] | None:
+        """API group and plural of a custom resource, by its definition."""
+        for tree in self.of("CustomResourceDefinition"):
+            if at(tree, "spec", "names", "plural") == plural:
+                return str(at(tree, "spec", "group")), plural
+        return None
+
 
 def group_of(tree: Tree) -> str | None:
     """Its API group; ``None``: it does not say, as the items of a list from the API server."""

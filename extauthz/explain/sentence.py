@@ -106,7 +106,10 @@ def _changes(scene: Scene, answer: Answer) -> list[Change]:
     for one in answer.proposals:
         if one.result is not None:
             found += [*_value(scene, one, wanted), *_target(scene, one, wanted), *_other_tolerance(scene, one, wanted)]
-    order = ("metric", "target", "tolerance", "max-replicas", "window", "policies")
+    if answer.outcome == "tolerance":
+        text = f"one more metric that asks for {wanted}, as the largest count of all metrics wins: {wanted} replicas"
+        found.append(Change("another-metric", text, str(wanted), wanted))
+    order = ("metric", "target", "tolerance", "another-metric", "max-replicas", "window", "policies")
     return sorted(found, key=lambda each: order.index(each.kind))
 
 
@@ -134,7 +137,8 @@ def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
     least = _least(now, top, does)
     after = decide(scene, {name: least}).desired
     shown, before = amount(one.metric, least), amount(one.metric, now)
-    yield Change("metric", f"{name} at {shown} (it is {before}): {after} replicas", shown, after)
+    how = "" if one.metric.type in ("Resource", "ContainerResource") else ", or a query that gives that"
+    yield Change("metric", f"{name} at {shown} (it is {before}){how}: {after} replicas", shown, after)
 
 
 def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:

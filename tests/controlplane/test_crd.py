@@ -52,7 +52,8 @@ def is_read(spec: Tree) -> bool:
     """Whether our own reader, and the tree that the quota stands in, take it."""
     try:
         read = parse(quota(spec))
-        QuotaTree.build([read, *(parse(quota({}, name)) for name in ("big-corp", "a" * 253) if name != read.name)])
+        others = {"sharing": {"turns": "Share"}}
+        QuotaTree.build([read, *(parse(quota(others, name)) for name in ("big-corp", "a" * 253) if name != read.name)])
     except (QuotaSpecError, QuotaTreeError):
         return False
     return True
@@ -105,7 +106,6 @@ STATUS = {
     "reserved": {"requests.cpu": "500m"},
     "guaranteed": {"requests.cpu": "2"},
     "kept": {"pods": 4},
-    "borrowed": {"requests.cpu": "1500m"},
     "mode": "Enforce",
     "summary": {"cpu": "3/10", "memory": "12Gi/64Gi", "gpu": "4/4", "pods": "12/100", "storage": "1Ti/2Ti"},
     "conditions": [

@@ -127,7 +127,7 @@ class Scene:
 
     def upgrade(self) -> str:
         """To another template of pods."""
-        return self.step("upgrade", "mine", "charts/extauthz", *self._values, "--set=settings.refusals=terse")
+        return self.step("upgrade", "mine", "charts/extauthz", *self._values, "--set=logLevel=debug")
 
     def rollback(self) -> str:
         return self.step("rollback", "mine", "1")

@@ -40,7 +40,7 @@ class House:
         self._metrics, self._activator = metrics, activator
 
     def populate(self) -> None:
-        self._quota("house", {"turns": "FirstCome"})
+        self._quota("house", {"sharing": {"turns": "FirstCome"}})
         for name in (SLOW, QUICK):
             labels = {"team": name}
             self._quota(name, {"parent": "house", "namespaceSelector": {"matchLabels": labels}})
@@ -136,7 +136,7 @@ def test_first_come_the_quick_one_takes_what_the_slow_one_waits_for_and_with_tur
     house.slow(busy=True)
     eventually(lambda: "exceeded workspace quota: house" in house.refused_slow(), house.seen)
     assert house.frees_one_and_takes_it() == "granted"
-    house.api.patch("WorkspaceQuota", "house", None, {"spec": {"turns": "Share"}})
+    house.api.patch("WorkspaceQuota", "house", None, {"spec": {"sharing": {"turns": "Share"}}})
     house.await_line(SLOW)  # by the ledger object: it asks the first gate alone
     assert NOT_YET in house.frees_one_and_takes_it()
     house.await_line(SLOW, QUICK)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -226,26 +225,6 @@ def test_a_write_that_succeeds_holds_its_room_until_the_snapshot_shows_it(author
         real.show_state()
         eventually(lambda: (real.usage("ok", "used"), real.usage("ok", "reserved")) == (4, 0))
         assert not real.has_room("ok")
-
-
-def test_an_answer_after_a_restart_of_the_gate_ends_the_pending_write_that_was_handed_over(
-    authority: Authority, tmp_path: Path
-):
-    with Real(authority, tmp_path) as real, ThreadPoolExecutor() as threads:
-        real.api.failing = 409
-        real.grow("code-409")
-        hears(real, Event.REFUSED, 0)  # so there is a stream, which the restart will cut
-        real.api.silent.set()
-        under_way = threads.submit(real.grow, "restart")
-        eventually(lambda: real.api.writes("/apis/apps/v1/namespaces/restart/"))
-        assert real.gate.terminate() == 0
-        real.gate.start()
-        assert real.usage("restart", "reserved") == 2
-        real.api.silent.clear()
-        assert under_way.result(60).status_code == 409
-        heal(real)
-        hears(real, Event.REFUSED, 0)
-        assert real.has_room("restart")
 
 
 def test_answers_reach_a_gate_that_asks_for_certificates(authority: Authority, tmp_path: Path):

@@ -90,7 +90,7 @@ async def test_quotas_come_as_a_tree_with_used_reserved_and_hard(api: Api):
     assert acme["path"] == ["corp", "acme"]
     assert (acme["parent"], corp["parent"]) == ("corp", None)
     assert (acme["override"], acme["nextOverride"]) == (None, None)
-    plain = {"kept": "0", "guaranteed": "0", "borrowed": "0"}
+    plain = {"kept": "0", "guaranteed": "0"}
     assert acme["resources"]["requests.cpu"] == {"used": "6", "reserved": "2", "hard": "10", "over": False, **plain}
     assert acme["workloads"] == 4
     assert page["continue"] is None
@@ -211,11 +211,11 @@ async def test_headroom_is_what_a_decision_allows(api: Api):
         assert (decided["verdict"], decided["replicas"]["to"]) == (verdict, replicas)
 
 
-async def test_headroom_is_not_certain_where_a_decision_would_refuse_what_fits(api: Api):
+async def test_headroom_is_what_a_decision_would_grant_and_not_certain_where_none_is_made(api: Api):
     bare = workload("bare", 1, {})
     api.write.gate.observe(*observe(bare))
     _, silent = await api.get(WEB.replace("web", "bare") + "/headroom")
-    assert silent["certain"] is False, "its pods state no requests.cpu"
+    assert (silent["replicas"], silent["reason"]) == (1, "must-specify"), "its pods state no requests.cpu"
     assert (await api.get(WEB + "/headroom"))[1]["certain"] is True
     api.write.gate.stale("the watch is stalled")
     assert (await api.get(WEB + "/headroom"))[1]["certain"] is False

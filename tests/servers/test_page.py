@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from extauthz.core.quota.spec import parse
 from extauthz.serve.servers.api.rights import Everything, Problem
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.bodies import Share
@@ -125,7 +126,7 @@ async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(wor
     assert len(list(page.all("g", "refused-mark"))) == 2
     assert "3 decisions" in page.texts("desc")[0]
     assert "2 granted, 1 refused" in page.texts("desc")[0]
-    assert "kubectl wsq explain deploy/web -n team-a" in page.texts("pre")[0]
+    assert "kubectl wsq explain deploy/web -n team-a" in (await world.get("/why" + WEB)).texts("pre")[0]
 
 
 async def test_a_quota_and_a_workload_that_are_not_there_are_404_and_a_page(world: World):
@@ -155,7 +156,8 @@ async def test_a_name_is_text_wherever_it_stands(world: World):
         assert any(HOSTILE in one.text or HOSTILE in (one.attributes.get("value") or "") for one in page.elements)
     shown = await world.get(path.replace("&", "%26"))
     assert shown.texts("h1") == [HOSTILE]
-    assert "'deploy/<img src=x onerror=alert(1)>" in shown.texts("pre")[0], "and it is one word for a shell"
+    why = await world.get("/why" + path.replace("&", "%26"))
+    assert "'deploy/<img src=x onerror=alert(1)>" in why.texts("pre")[0], "and it is one word for a shell"
 
 
 def test_no_template_can_leave_a_value_unescaped():
@@ -389,7 +391,14 @@ def test_what_is_vendored_names_its_version_and_licence():
     ],
 )
 def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
-    room = {"replicas": most, "observedReplicas": 3, "mayAskFor": asks, "auditReplicas": None, "certain": True}
+    room = {
+        "replicas": most,
+        "observedReplicas": 3,
+        "mayAskFor": asks,
+        "auditReplicas": None,
+        "certain": True,
+        "sentence": None,
+    }
     assert _room(room | {"bound": None}).sentence == says
 
 
@@ -579,3 +588,15 @@ def test_a_real_gate_serves_the_page_tells_of_a_change_and_stops_without_waiting
                 pass
             assert gate.child.terminate() == 0, "aiohttp waits a minute for answers that are under way"
     assert json.loads(gate.log_file.read_text().splitlines()[-1])["event"] == "stopped"
+
+
+async def test_an_override_in_force_is_on_the_page_of_its_quota_and_in_the_tree():
+    sale = {"name": "sale", "from": "1969-01-01T00:00:00Z", "until": "2999-01-01T00:00:00Z", "hard": {"pods": "9"}}
+    spec = {"hard": {"pods": "4"}, "namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "overrides": [sale]}
+    acme = parse(
+        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
+    )
+    async for world in World(acme, objects=[workload("web", 2)]).serve():
+        world.gate.turn(0.0)
+        assert "Override sale is in force until 2999-01-01T00:00:00Z." in (await world.get("/quotas/acme")).texts("p")
+        assert "! override sale until 2999-01-01T00:00:00Z" in (await world.get("/")).texts("span", "badge")

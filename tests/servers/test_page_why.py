@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.page import why
 from extauthz.serve.servers.page.cluster import KEPT_S, MOST_AT_ONCE, MOST_LISTED, MOST_WAITING, Cluster
 from extauthz.serve.servers.page.live import REST
+from extauthz.testing import workload
 from tests.servers.listing import EVENTS, HPAS, OBJECT, Listing, event, hpa
 from tests.servers.paging import HOSTILE, WEB, World, small
 
@@ -49,7 +51,7 @@ async def test_an_hpa_is_explained_from_its_status_step_by_step(world: World, li
     page = await world.get(WHY)
     assert page.texts("p", "answer") == [
         "hpa/web-hpa stays at 3 replicas: cpu is 84 %, the target is 80 %, and that is within the tolerance of 10 %; "
-        "it acts at 89 %."
+        "it acts at 89 %. 5 of the 10 replicas that it may ask for would fit."
     ]
     steps = page.texts("li")
     assert steps[0].startswith("certain Resource cpu is 84 %, the target is 80 %: a ratio of 1.05")
@@ -72,11 +74,35 @@ async def test_a_refusal_in_the_hpas_condition_goes_before_arithmetic_and_only_t
     }
     listing.lists[HPAS] = [tree]
     page = await world.get(WHY)
-    assert page.texts("p", "answer") == [f"hpa/web-hpa stays at 3 replicas: it asks for 5, and is refused: {OURS}."]
-    steps = page.texts("li")
-    assert steps[0] == f"certain {OURS}"
-    assert [one for one in steps if "maxReplicas:" in one or " at " in one] == []
-    assert steps[-1] == "raise pods of workspace quota acme by 1, or free as much: 5 replicas"
+    (answer,) = page.texts("p", "answer")
+    assert answer.startswith(
+        f"hpa/web-hpa stays at 3 replicas: it asks for 5, and is refused: {OURS}. The quota would "
+    )
+    assert page.texts("li")[0] == f"certain {OURS}"
+    assert [one for one in page.texts("li") if "maxReplicas:" in one or " at " in one] == []
+
+
+async def test_where_the_quota_refuses_what_it_asks_for_the_page_says_what_the_command_says(world, listing):
+    tree = hpa()
+    tree["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"] = 160
+    listing.lists[HPAS] = [tree]
+    page = await world.get(WHY)
+    (answer,) = page.texts("p", "answer")
+    assert answer.startswith("hpa/web-hpa probably goes from 3 to 6 replicas: cpu is 160 %, the target is 80 %.")
+    assert answer.endswith(" The quota does not allow it: 5 of the 10 replicas that it may ask for would fit.")
+    assert page.texts("h3")[0] == "For what it asks for"
+    assert page.texts("li")[-1] == "raise requests.cpu of workspace quota acme by 1, or free as much: 6 replicas"
+
+
+async def test_where_the_quota_is_full_no_value_of_a_metric_alone_gives_one_more(world, listing):
+    world.gate.observe(*observe(workload("web", 5, version="2")))
+    tree, spec = hpa(), workload("web", 5, version="2")
+    tree["status"] |= {"currentReplicas": 5, "desiredReplicas": 5}
+    listing.lists |= {HPAS: [tree], OBJECT: [spec]}
+    page = await world.get(WHY)
+    assert page.texts("h3")[0] == "For one more replica, the first of these and any other"
+    would = page.texts("ul", "would")[0] if page.texts("ul", "would") else " ".join(page.texts("li"))
+    assert "raise requests.cpu of workspace quota acme by 1, or free as much: 6 replicas" in would
 
 
 async def test_what_is_not_certain_is_said_to_be_likely(world: World, listing: Listing):
@@ -316,7 +342,7 @@ async def test_an_hpa_of_a_custom_resource_is_named_and_left_to_the_command(list
     tree["spec"]["scaleTargetRef"]["apiVersion"] = "argoproj.io/v1alpha1"
     listing.lists[HPAS] = [tree]
     ref = WorkloadRef("argoproj.io", "rollouts", "team-a", "roll")
-    told = await why.Why(Cluster(lambda: listing))._told(ref, None, 0.0)
+    told = await why.Why(Cluster(lambda: listing))._looked(ref, 0.0)
     assert [one.sentence for one in told.found] == [
         "hpa/web-hpa is not explained here: it targets a custom resource, whose scale the gate does not read; the "
         "command below does."

@@ -172,7 +172,7 @@ CURE = "end the process that listens there, or choose another address"
     ("quotas", "state", "says"),
     [
         pytest.param("kind: Quota\n", "", "quotas.yaml:1: kind: ", id="quotas"),
-        pytest.param(QUOTAS % 4, "{", "state.json:2: not YAML", id="state"),
+        pytest.param(QUOTAS % 4, "{", "state.json:1: not YAML", id="state"),
     ],
 )
 def test_bad_files_at_the_start_end_it_with_65_and_no_traceback(quotas, state, says, tmp_path: Path) -> None:

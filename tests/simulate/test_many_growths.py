@@ -73,8 +73,8 @@ def test_200_growths_a_second_of_two_quotas_end_in_time_though_watches_and_answe
     """The ledger takes some 1,200 open writes of two quotas. Where each waited for a read of its own, there
     were so many after six seconds, and then one growth of two was refused."""
     world = World(replace(draw(1, 0, frozenset(), "store", 1), quotas=(), workloads=()))
-    usual = {"max_intents_per_tree": Policy().max_intents_per_tree}
-    world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, **usual))
+    numbers = replace(world._wiring.settings.numbers, pending_writes_per_tree=Policy().max_intents_per_tree)
+    world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, numbers=numbers))
     found = Counter[str]()
     world.loop.run(growths(world, found))
     assert found == {"fits": A_SECOND * SECONDS}

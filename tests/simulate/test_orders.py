@@ -48,7 +48,7 @@ SPACES = SMALL | (LARGE if os.environ.get("EXTAUTHZ_ORDERS") == "all" else {})
 
 def _forgotten() -> AbstractContextManager[None]:
     """What a template leaves behind costs nothing."""
-    return replaced(envelope, _old=lambda *_: [], _others=lambda *_, **__: [])
+    return replaced(envelope, _running=lambda *_, **__: [], _replaced=lambda *_: [], _dearer_pods=lambda *_: {})
 
 
 def _tried(space: Space, plant: Callable[[], AbstractContextManager[None]] = nullcontext) -> Tried:

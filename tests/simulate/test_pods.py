@@ -280,7 +280,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     ),
     "dearer-pods-are-free": (
         "at rest it counts what there is",
-        lambda: replaced(envelope, _excess=lambda entry, costs: {}),
+        lambda: replaced(envelope, _dearer_pods=lambda *_: {}),
         {"often": {"resize": 12.0}},
     ),
 }

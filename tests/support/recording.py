@@ -54,7 +54,7 @@ class Recorded:
         self._asked += 1
         reading = shown(self.gate, request)
         decision = self.gate.decide(reading, f"{self._name}-{self._asked}", self.now_s)
-        self.recorder.decided(decision, reading)
+        self.recorder.decided(decision, reading, request.requester, request.headers.get("user-agent", ""))
         return decision
 
     def observe(self, obj: Mapping[str, Any]) -> None:

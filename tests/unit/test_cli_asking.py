@@ -173,7 +173,7 @@ def test_check_without_replicas_names_what_stands_in_the_way(ask: Run):
         """\
 deployments.apps shop/web has 2 replicas and may have 4.
 
-One more replica does not fit:
+5 replicas do not fit:
   quota      resource      requested  used   reserved  hard
   corp/acme  requests.cpu  3          3500m  0         6
 """,
@@ -195,7 +195,7 @@ def test_check_without_replicas_says_of_how_many_that_an_autoscaler_may_ask_for(
     [
         ("rayclusters.ray.io/ray", "objects", "is one object and 2 more like it fit.\n\nOne more does not fit:"),
         ("rayclusters.ray.io/large", "objects", "is one object and no more like it fits.\n\nOne more does not fit:"),
-        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\nOne more pod does not fit:"),
+        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\n5 pods do not fit:"),
     ],
 )
 def test_check_without_replicas_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(
@@ -459,3 +459,23 @@ def test_a_place_is_a_namespace_and_a_service(place: str, capsys: pytest.Capture
 def test_two_places_are_one_too_many(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
     assert main(["top", "--port-forward", "a/b", *words]) == 64
     assert "are two places; leave one of them out" in capsys.readouterr().err
+
+
+def test_an_override_in_force_is_told_wherever_its_limits_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sale = {
+        "name": "sale",
+        "from": "2026-11-28T00:00:00Z",
+        "until": "2026-11-30T00:00:00Z",
+        "hard": {"requests.cpu": "4"},
+        "reason": "rented",
+    }
+    plain = '  hard: {requests.cpu: "6"'
+    (tmp_path / "q.yaml").write_text(QUOTAS.replace(plain, f"  overrides: [{json.dumps(sale)}]\n{plain}"))
+    (tmp_path / "s.json").write_text(json.dumps(STATE))
+    of_files = ("--quotas", f"{tmp_path}/q.yaml", "--state", f"{tmp_path}/s.json")
+    for words in (("top",), ("top", "acme"), ("check", "deploy/web", "-n", "shop")):
+        during = run(capsys, *words, *of_files, "--now", "2026-11-29T00:00:00Z")[1]
+        assert "acme: override sale is in force until 2026-11-30T00:00:00Z (rented)" in during
+        assert "in force" not in run(capsys, *words, *of_files, "--now", "2027-11-29T00:00:00Z")[1]
+    before = run(capsys, "top", *of_files, "--now", "2026-11-27T00:00:00Z")[1]
+    assert "acme: override sale begins at 2026-11-28T00:00:00Z (rented)" in before

@@ -12,6 +12,7 @@ import yaml
 
 from extauthz.testing import pod
 from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
+from tests.support.custom import definition as crd
 from tests.unit.test_cli_check import STATE, Check
 from tests.worlds.objects import definition
 
@@ -211,3 +212,44 @@ def test_a_template_elsewhere_is_found_by_the_setting_and_one_that_is_nowhere_is
     assert (code, "does not know what one of its pods costs" in said) == (2, True), said
     elsewhere = ("--pod-groups", "{rollouts.argoproj.io: .spec.pods}")
     assert with_rollouts.asked("-f", file, *ROLLOUTS_TOO, *elsewhere)[1].endswith("new, 1: fits\n")
+
+
+POD = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}
+ROLES = {role: {"replicas": count, "template": POD} for role, count in (("Master", 1), ("Launcher", 1), ("Worker", 3))}
+KNOWN = {
+    "rayclusters.ray.io": (
+        "v1",
+        "RayCluster",
+        {
+            "headGroupSpec": {"template": POD},
+            "workerGroupSpecs": [{"groupName": "a", "replicas": 3, "template": POD}],
+        },
+    ),
+    "jobsets.jobset.x-k8s.io": (
+        "v1alpha2",
+        "JobSet",
+        {
+            "replicatedJobs": [
+                {"name": "a", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": POD}}},
+            ]
+        },
+    ),
+    "pytorchjobs.kubeflow.org": ("v1", "PyTorchJob", {"pytorchReplicaSpecs": ROLES}),
+    "mpijobs.kubeflow.org": ("v2beta1", "MPIJob", {"mpiReplicaSpecs": ROLES}),
+    "tfjobs.kubeflow.org": ("v1", "TFJob", {"tfReplicaSpecs": ROLES}),
+    "xgboostjobs.kubeflow.org": ("v1", "XGBoostJob", {"xgbReplicaSpecs": ROLES}),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_kind_that_is_known_is_weighed_by_its_groups_without_a_setting(check, name: str):
+    version, kind, spec = KNOWN[name]
+    plural, _, group = name.partition(".")
+    tree = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": "x", "namespace": "shop"}}
+    state = STATE | {"items": [*STATE["items"], crd(group, version, plural, kind)]}
+    (check.directory / "state.json").write_text(json.dumps(state))
+    file = check.file("a.yaml", json.dumps(tree | {"spec": spec}))
+    code, said = check.asked("-f", file, "--custom", name)
+    assert (code, said.split()[0]) == (1, "deny"), said
+    assert "requests.cpu=4, used: requests.memory=6Gi,requests.cpu=3" in said
+    assert f"not weighed {kind}.{group} shop/x" in check.asked("-f", file)[1], "nobody gates it"

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.cli.explain_report import of_quota
+from extauthz.explain.by_quota import sentence as of_quota
 from extauthz.explain.sentence import REASONS
+from extauthz.testing import workload
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "internals" / "explain.md").read_text()
@@ -65,6 +66,30 @@ def test_a_workload_finds_its_hpa_or_is_told_that_there_is_none(ask):
     assert code == 2
     assert "no HPA scales deployments shop/other" in err
     assert ask("hpa/other", "-n", "shop")[0] == 2
+
+
+@pytest.mark.parametrize("what", ["deploy/alone", "deployments.apps/alone"])
+@pytest.mark.parametrize(
+    ("cpu", "code", "says"), [("9", 0, "has 2 replicas and may have 9. Nothing scales it."), ("2", 1, "may have 2")]
+)
+def test_of_a_workload_that_nothing_scales_it_says_what_its_quota_allows(ask, tmp_path, what, cpu, code, says):
+    """``deployments.apps/…`` is what the gate's event tells to ask."""
+    alone = yaml.safe_dump_all(
+        [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lone", "labels": {"workspace": "lone"}}},
+            workload("alone", 2, namespace="lone"),
+        ]
+    )
+    selector = {"matchLabels": {"workspace": "lone"}}
+    quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "lone"}}
+    quota["spec"] = {"hard": {"requests.cpu": cpu}, "namespaceSelector": selector}
+    (tmp_path / "alone.yaml").write_text(alone)
+    (tmp_path / "lone.yaml").write_text(yaml.safe_dump(quota))
+    words = (what, "-n", "lone", "--quotas", "lone.yaml")
+    found, out, _ = ask(*words, state="alone.yaml")
+    assert (found, says in " ".join(out.split())) == (code, True), out
+    assert ("does not fit:" in out) == (code == 1)
+    assert json.loads(ask(*words, "-o", "json", state="alone.yaml")[1])["held"] == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,20 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
+from extauthz.core import quantities
 from extauthz.core.ledger.accounts import Account
+from extauthz.core.objects.workloads import observe
 from extauthz.testing import quota, scale, workload
-from tests.support.recording import Recorded
+from extauthz.tools.replay.measures import Course
+from extauthz.tools.replay.page import clock, ticks, unit
+from tests.support.recording import BEGINS_S, Recorded
+
+
+def pod(gate: Recorded, name: str, *, is_there: bool = True) -> None:
+    """A pod of one CPU that nobody else counts for."""
+    ref, observed = observe(workload(name, 1))
+    gate.gate.observe(ref._replace(group="", resource="pods"), observed if is_there else None)
+
 
 QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
@@ -22,6 +33,9 @@ spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {pods: "4"}}
 """
 
 
+HPA = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+
+
 @pytest.fixture
 def record(tmp_path: Path) -> str:
     """Ten minutes with four pods of ``web`` and one of ``batch`` under a limit of five."""
@@ -29,7 +43,7 @@ def record(tmp_path: Path) -> str:
     gate = Recorded(
         folder, [quota("acme", {"pods": "5", "requests.cpu": "9"})], workload("web", 2), workload("batch", 1)
     )
-    gate.ask(scale("web", 4))
+    gate.ask(scale("web", 4)._replace(requester=HPA))
     gate.observe(workload("web", 4, version="2"))
     gate.later(600)
     gate.ask(scale("web", 4))
@@ -81,13 +95,13 @@ def test_what_is_suggested_is_a_patch_of_the_limits_alone_and_refuses_nothing(
 
 def test_each_refused_want_is_told_with_its_workload(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
     assert main(["replay", "--record", record, "--quotas", smaller]) == 0
-    told = "deployments.apps/team-a/web  2  4  2027-01-15T08:00:00Z  10m  20  acme pods"
+    who = "deployments.apps/team-a/web  kube-system/horizontal-pod-autoscaler"
+    told = f"{who}  2  4  2027-01-15T08:00:00Z  10m  20  acme pods"
     assert told.split() in [line.split() for line in capsys.readouterr().out.splitlines()]
     assert main(["replay", "--record", record, "--quotas", smaller, "-o", "json"]) == 0
     (want,) = json.loads(capsys.readouterr().out)["wants"]
-    assert (want["workload"], want["had"], want["to"], want["seconds"], want["denied_minutes"]) == (
-        "deployments.apps/team-a/web", 2, 4, 600.0, 20.0,
-    )  # fmt: skip
+    assert (want["workload"], want["asker"]) == ("deployments.apps/team-a/web", "kube-system/horizontal-pod-autoscaler")
+    assert (want["had"], want["to"], want["seconds"], want["denied_minutes"]) == (2, 4, 600.0, 20.0)
 
 
 def test_json_has_every_field_that_its_page_names(record: str, smaller: str, capsys: pytest.CaptureFixture[str]):
@@ -98,25 +112,91 @@ def test_json_has_every_field_that_its_page_names(record: str, smaller: str, cap
     assert (found["denied_minutes"], found["quotas"][0]["longest_s"]) == (20.0, 600.0)
 
 
-def test_the_page_is_one_file_that_draws_each_limit(record: str, tmp_path: Path):
+def test_the_page_is_one_file_that_draws_each_limit_and_says_whose_growth_is_refused(
+    record: str, smaller: str, tmp_path: Path
+):
     page = tmp_path / "page.html"
-    assert main(["replay", "--record", record, "--html", str(page)]) == 0
+    assert main(["replay", "--record", record, "--quotas", smaller, "--html", str(page)]) == 0
     text = page.read_text()
-    assert text.count("<svg") == 2
-    assert text.count("<polyline") == 6
-    assert "acme: pods; wanted at most 5, limit 5" in text
+    assert [text.count(f'<polyline class="{name}-line"') for name in ("wanted", "granted", "limit")] == [1, 1, 1]
+    assert '<text class="tick" x="4" y="14">pods</text>' in text
+    assert [f">{number}</text>" in text for number in (0, 2, 4, 6, 8)] == [True, True, True, True, False]
+    assert ">time (UTC)</text>" in text
+    assert '<th scope="row">08:00:00</th><td>5</td><td>3</td><td>4</td>' in text
+    assert "acme: pods over time; PEAK 5, limit 4" in text
+    assert '<th scope="row">deployments.apps/team-a/web</th><td>kube-system/horizontal-pod-autoscaler</td>' in text
     assert "http" not in text
     assert "<script" not in text
 
 
-def test_hours_are_summed_by_quota_and_workload(record: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("highest", "key", "told"),
+    [
+        (3 * 10**8, "requests.cpu", ["0", "100m", "200m", "300m"]),
+        (16_500 * 10**6, "limits.cpu", ["0", "5", "10", "15", "20"]),
+        (24 * 2**30 * 10**9, "requests.memory", ["0", "8Gi", "16Gi", "24Gi"]),
+        (3 * 10**9, "requests.nvidia.com/gpu", ["0", "1", "2", "3"]),
+        (1, "pods", ["0", "1"]),
+    ],
+)
+def test_an_axis_has_round_amounts(highest: int, key: str, told: list[str]):
+    assert [quantities.format(amount, key) for amount in ticks(highest, key)] == told
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("requests.cpu", "CPUs"),
+        ("limits.memory", "bytes"),
+        ("requests.storage", "bytes"),
+        ("pods", "pods"),
+        ("count/jobs.batch", "objects"),
+        ("requests.nvidia.com/gpu", "devices"),
+    ],
+)
+def test_an_axis_has_a_unit(key: str, told: str):
+    assert unit(key) == told
+
+
+def test_an_axis_of_time_has_days_where_it_is_longer_than_one():
+    assert [clock(1_800_000_000.0, whole_s) for whole_s in (86_400.0, 86_401.0)] == ["08:00:00", "01-15 08:00"]
+
+
+def test_what_lasts_for_less_than_a_second_is_not_drawn():
+    course = Course(100.0)
+    for at_s, value in ((100.0, 4), (103.0, 9), (103.4, 4), (105.0, 6), (106.0, 5)):
+        course.set(at_s, value)
+    course.reach(108.0)
+    assert course.highest == [4, 4, 4, 4, 4, 6, 6, 5, 5]
+
+
+def test_hours_are_summed_by_quota_workload_and_day(record: str, tmp_path: Path):
     path = tmp_path / "hours.csv"
     assert main(["replay", "--record", record, "--hours", str(path)]) == 0
-    rows = list(csv.DictReader(path.read_text().splitlines()))
-    assert [(row["quota"], row["workload"].rpartition("/")[2], row["unit"], row["hours"]) for row in rows] == [
-        ("acme", "batch", "CPU", "0.167"),
-        ("acme", "web", "CPU", "0.667"),
+    rows = [tuple(row.values()) for row in csv.DictReader(path.read_text().splitlines())]
+    assert rows == [
+        ("acme", "deployments.apps/team-a/batch", "2027-01-15", "requests.cpu", "CPU", "0.167"),
+        ("acme", "deployments.apps/team-a/web", "2027-01-15", "requests.cpu", "CPU", "0.667"),
     ]
+
+
+def test_hours_have_a_row_for_each_day_none_for_each_pod_and_none_of_nothing(tmp_path: Path):
+    """From 22:00 on; the pods stand by themselves, and one of them for a moment alone."""
+    folder, path = tmp_path / "record", tmp_path / "hours.csv"
+    gate = Recorded(folder, [quota("acme", {"pods": "9"})], at_s=BEGINS_S + 14 * 3600.0)
+    pod(gate, "one")
+    pod(gate, "other")
+    gate.observe(workload("brief", 1, namespace="team-b"))
+    gate.later(0.1)
+    gate.gone(workload("brief", 1, namespace="team-b"))
+    gate.later(3 * 3600 - 0.1)
+    pod(gate, "other", is_there=False)
+    gate.later(3600)
+    gate.ask(scale("web", 1))
+    gate.close()
+    assert main(["replay", "--record", str(folder), "--hours", str(path)]) == 0
+    rows = [(row["workload"], row["day"], row["hours"]) for row in csv.DictReader(path.read_text().splitlines())]
+    assert rows == [("pods/team-a/*", "2027-01-15", "4.000"), ("pods/team-a/*", "2027-01-16", "3.000")]
 
 
 def test_a_cut_record_is_a_warning(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -61,7 +61,7 @@ class TestFinding:
         ]
 
     def test_a_variable_wins_over_the_folder_of_envtest_over_path_over_the_cache(self, tmp_path, monkeypatch):
-        module, _ = (each for each in parts.MODULES if each.folder == "kubernetes" and not each.optional)
+        (module,) = (each for each in parts.MODULES if each.folder == "kubernetes" and not each.optional)
         built = binary(module.cache / "kubectl", "")
         assert parts.find("kubectl") == built
         on_path = saying(tmp_path / "path" / "kubectl", "Client Version: v1.36.3")

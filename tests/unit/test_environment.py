@@ -126,6 +126,23 @@ esac"""
         assert done.endswith("install --constraint=constraints.txt --only-binary=pyyaml --editable .[dev]")
         assert "uv is not to be had: pip does it" in capfd.readouterr().out
 
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_a_release_is_built_with_nothing_whose_hash_is_not_known(
+        self, log: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+    ):
+        monkeypatch.setenv("REQUIRE_HASHES", "1")
+        if fails:
+            script(environment.VENV / "bin" / "python", "exit 1")
+            with pytest.raises(SetupError, match="could not be installed"):
+                environment.install("dev", environment.Python("python3", NEWEST))
+            return
+        environment.install("dev", environment.Python("python3", NEWEST))
+        packages, project = log.read_text().splitlines()
+        assert packages.endswith(
+            "--no-deps --require-hashes --only-binary=pyyaml --requirement=tools/release/hashes.txt"
+        )
+        assert project.endswith("--no-deps --no-build-isolation --editable .")
+
     def test_uv_of_our_own_goes_the_way_that_pip_is_told(self, log: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
         (path / "cat").symlink_to("/bin/cat")
         said = [

@@ -10,9 +10,9 @@ import pytest
 
 from extauthz.cli import asking_server, explain_quota, top
 from extauthz.cli.asking_files import Files
-from extauthz.cli.explain_report import of_quota
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
+from extauthz.explain.by_quota import sentence as of_quota
 from extauthz.explain.objects import Objects
 from extauthz.serve.servers.api import rights, shown
 from extauthz.serve.servers.api.answers import Answers
@@ -132,7 +132,7 @@ def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
     monkeypatch.setattr(asking_server, "Server", lambda url: Files(house.gate))
     asked = argparse.Namespace(server="http://gate", quotas=None)
-    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100)
+    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
     return of_quota(found, wants_more=True)
 
 

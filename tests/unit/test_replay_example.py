@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
+from extauthz.tell.record.reading import Record
+from extauthz.tools.replay.run import Replay
 
 RECORD = Path(__file__).parents[2] / "examples" / "record"
 
@@ -44,6 +46,14 @@ def test_what_was_wanted_does_not_depend_on_the_quotas_of_the_replay(
     smaller = tmp_path / "smaller.yaml"
     smaller.write_text(re.sub('"requests.cpu":"[^"]*"', '"requests.cpu":"5"', capsys.readouterr().out))
     assert wanted("--quotas", str(smaller)) == wanted()
+
+
+def test_nothing_is_drawn_above_its_limit_and_what_was_wanted_not_above_the_peak():
+    found = Replay(Record(RECORD), None, draws=True).run()
+    assert len(found.courses) == 7
+    for row, courses in found.courses.items():
+        assert all(granted <= hard for _, granted, hard in zip(*(one.highest for one in courses), strict=True)), row
+        assert max(courses.wanted.highest) <= found.peak(row)
 
 
 def test_cut_it_reads_with_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

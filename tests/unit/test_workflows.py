@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.controlplane.parts import find
+from tests.environment import HASHES
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -74,6 +75,18 @@ def test_what_builds_a_release_may_not_sign_it_and_what_signs_it_builds_nothing(
     assert {name: job.get("needs") for name, job in found.items()} == {"build": None, "release": "build"}
     assert [step["run"] for step in found["release"]["steps"] if "run" in step] == ["make sign", "make publish"]
     assert set(found["release"]["permissions"]) == {"contents", "packages", "id-token", "attestations"}
+
+
+def test_a_release_takes_the_versions_that_are_tested_by_their_hashes():
+    """And so does what signs it."""
+    found = jobs(ROOT / ".github/workflows/release.yml")
+    assert all(job["env"]["REQUIRE_HASHES"] for job in found.values())
+    text = (ROOT / HASHES).read_text()
+    assert not re.search(r"https?:|--index|--find", text), "where packages come from is for whoever runs it"
+    pinned = [re.findall(r"^(\S+)==(\S+)", one, re.MULTILINE) for one in (text, (ROOT / "constraints.txt").read_text())]
+    by_hash, tested = ({(re.sub("[_.]", "-", name).lower(), version) for name, version in one} for one in pinned)
+    assert by_hash <= tested
+    assert all("--hash=sha256:" in one for one in re.split(r"^(?=\S)", text, flags=re.MULTILINE)[2:])
 
 
 def test_each_python_of_the_classifiers_is_tested_on_each_machine():

@@ -79,8 +79,8 @@ class Convergence:
         """Nobody refuses anything but for quota any more, and limits stay what they are."""
         world = self._world
         for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
-            if any(tree["spec"].get(field) for field in ("policies", "overrides", "turns")):
-                put_policies(world, name, (), overrides=[], turns=None, turnSeconds=None)
+            if any(tree["spec"].get(field) for field in ("policies", "overrides", "sharing")):
+                put_policies(world, name, (), overrides=[], sharing=None)
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""

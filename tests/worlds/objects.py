@@ -44,7 +44,7 @@ def quota(name: str, hard: Mapping[str, str], how: Mapping[str, Any]) -> Tree:
         spec["workloadSelector"] = {"matchLabels": dict(how["workloads"])}
     if "mode" in how:
         spec["mode"] = how["mode"]
-    spec |= {field: how[field] for field in ("parent", "guaranteed", "turns") if field in how}
+    spec |= {field: how[field] for field in ("parent", "guaranteed", "sharing") if field in how}
     return {
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",

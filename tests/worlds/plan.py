@@ -128,7 +128,7 @@ def draw(
     if "guarantees" in faults:
         quotas = _guaranteed(seed, quotas)
     if "turns" in faults:
-        quotas = tuple(one if "parent" in one else {**one, "turns": "Share"} for one in quotas)
+        quotas = tuple(one if "parent" in one else {**one, "sharing": {"turns": "Share"}} for one in quotas)
     if clamps:
         quotas = tuple({**one, "mode": "Clamp"} for one in quotas)
     return Plan(

@@ -218,11 +218,11 @@ def _turns(world: World, step: Step, random: Random) -> None:
         return
     for_s = step.how["for_s"]
     if "parent" in tree["spec"]:
-        _put_spec(world, tree, weight=step.how["weight"])
+        _put_spec(world, tree, sharing={"weight": step.how["weight"]})
     elif for_s:
-        _put_spec(world, tree, turns="Share", turnSeconds=for_s)
+        _put_spec(world, tree, sharing={"turns": "Share", "turnSeconds": for_s})
     else:
-        _put_spec(world, tree, turns="FirstCome", turnSeconds=None)
+        _put_spec(world, tree, sharing={"turns": "FirstCome"})
     world.tell(f"{tree['metadata']['name']} has turns of {for_s} s, or a weight")
 
 
@@ -250,9 +250,9 @@ def _move(world: World, step: Step, random: Random) -> None:
     parents = [one for one in ("", *above) if one != held[name]["spec"].get("parent", "")]
     if not parents:
         return
-    spec = {key: value for key, value in held[name]["spec"].items() if key != "parent"}
+    spec = {key: value for key, value in held[name]["spec"].items() if key not in ("parent", "sharing")}
     if parent := parents[step.how["to"] % len(parents)]:
-        spec |= {"parent": parent, "turns": None, "turnSeconds": None}
+        spec |= {"parent": parent, "sharing": None}
     metadata = {**held[name]["metadata"], "generation": held[name]["metadata"]["generation"] + 1}
     world.server.request("PUT", f"{QUOTAS}/{name}", {}, {**held[name], "metadata": metadata, "spec": spec})
     world.tell(f"{name} is under {parent or 'no other quota'}")

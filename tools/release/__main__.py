@@ -60,7 +60,7 @@ def main() -> int:
 
 def packages(folder: Path) -> Path:
     """sdist, and the wheel that is built of it; the path of the wheel."""
-    _run(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
+    _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     return folder / f"extauthz-{version()}-py3-none-any.whl"
 
 

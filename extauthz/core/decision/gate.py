@@ -122,7 +122,7 @@ class Gate(ClusterState):
 
     def answered(self, decision: Decision, now_s: float) -> None:
         """Note that a decision was given as the answer to a write: its workload may stand in line from now on, or no
-        more (``spec.turns``)."""
+        more (``spec.sharing.turns``)."""
         turns.answered(self.ledger.turns, decision, now_s)
 
     def _looks_at(self, now_s: float) -> None:
@@ -176,7 +176,7 @@ class Gate(ClusterState):
             return refused
         if not _is_refused_for_its_count_alone(asked, refused, observed):
             return None
-        count, version = _largest(asked, refused), reading.precondition.resource_version
+        count, version = refused.evidence.fits, reading.precondition.resource_version
         if count is None or count <= observed.replicas:
             return None  # nothing fits, or it would be a hidden scale-down
         if not observed.resource_version or version not in (None, observed.resource_version):
@@ -196,14 +196,6 @@ class Gate(ClusterState):
 
 CLAMPED = "clamped"
 """Granted, with a lower count."""
-
-
-def _largest(asked: Case, refused: Decision) -> int | None:
-    """The largest count that quotas have room for, and leave to those who come first."""
-    if refused.reason == NOT_ITS_TURN:
-        proposal = _weighed(asked)
-        return turns.within(asked, proposal, refused.replicas, _rank(asked, proposal))
-    return refused.evidence.fits
 
 
 def _rank(asked: Case, proposal: Proposal) -> int:

@@ -48,6 +48,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.objects.workloads import intern
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Asking(NamedTuple):
@@ -80,6 +81,10 @@ class Case(NamedTuple):
     """The object that a create makes where there is none."""
     free: str
     """Why nothing of it is recorded; empty: it is recorded."""
+    counts_alone: bool
+    """It may change a count and nothing else (``PendingWrite.counts_alone``)."""
+    lowers: bool
+    """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
     resizes: bool = False
     """It resizes a pod."""
     adds: bool = True
@@ -102,13 +107,6 @@ class Case(NamedTuple):
         """A smaller count may be asked for: it is no pod, and its kind has a scale."""
         shapes = self.state.shapes.get(self.ref[:2], {})
         return self.write.ref[:2] != PODS and all(one.replicas for one in shapes.values())
-
-    @property
-    def lowers(self) -> bool:
-        """A count that is no higher than what is observed: it takes no room, and is never refused for want of it."""
-        count, observed = self.pending_write.replicas, self.observed
-        is_count = self.pending_write.counts_alone and not self.resizes
-        return is_count and observed is not None and count is not None and count <= observed.replicas
 
     @property
     def alters(self) -> bool:
@@ -168,7 +166,7 @@ class Case(NamedTuple):
             None,
             evidence,
             todo,
-            self.pending_write.counts_alone,
+            self.counts_alone,
         )
 
 
@@ -213,7 +211,11 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
         pending_write.frees = made.owner is None and (creates or _may_have_owner(entry))
     expected = made if creates and observed is None else None
     free = _why_not_recorded(state, write.dry_run) or _why_it_cannot_land(observed, pending_write)
-    return Case(question, write, ref, state, entry, observed, creates, pending_write, expected, free)
+    is_lower = observed is not None and write.replicas is not None and write.replicas <= observed.replicas
+    lowers = made is None and is_lower
+    return Case(
+        question, write, ref, state, entry, observed, creates, pending_write, expected, free, made is None, lowers
+    )
 
 
 def _may_have_owner(entry: Entry | None) -> bool:
@@ -303,6 +305,8 @@ def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
         pending_write,
         pending_write.made,
         free,
+        counts_alone=False,
+        lowers=False,
         resizes=True,
         adds=bool(added),
     )
@@ -426,13 +430,19 @@ def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | G
     if not proposal.growth.grows:
         return _held(asked) or grounds
     unknowns = list(_not_known(asked, proposal))
-    is_counting = asked.state.ledger.usage.is_counting
-    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if is_counting else None
+    if not unknowns:
+        return grounds  # quotas are counted anew that are none of its own
+    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if _counted(asked, proposal) else None
     for setting, reason, why in unknowns:
         if setting == "deny":
             return asked.unavailable(reason, why, needs=needs)
     _, reason, why = unknowns[0]
     return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
+
+
+def _counted(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+    """Quotas that it grows, and that are being counted anew."""
+    return list(filter(asked.state.ledger.usage.accounts.is_counting, proposal.growth.grows))
 
 
 def _held(asked: Case) -> Decision | None:
@@ -469,9 +479,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         left = _left(state.hold_until_s - asked.question.now_s)
         why = f"grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
-    if state.ledger.usage.is_counting:
+    if counted := _counted(asked, proposal):
         why = "counts what quotas have in use anew, as quotas or costs have changed; try again in a second"
-        yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "unsynced", why)
+        yield _NotKnown(policy.on(Unknown.UNSYNCED, counted, who), "unsynced", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")
     timed = [node for node in grown if node.timed] if state.clock_why is not None else []

@@ -16,12 +16,15 @@ def subject(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}"'
 
 
-def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int) -> str:
+def exceeded(
+    ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int, *, is_kept: bool = False
+) -> str:
     """A denial, with every quota that refused and the numbers of each.
 
     Args:
         fits: the largest count that fits, if one can be named.
         surge: pods of a rollout that it is charged with.
+        is_kept: there is room for more, which is kept for those who come first.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
     >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4, 0))
@@ -29,11 +32,16 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4
     """
-    count = "parallelism" if ref[:2] == JOBS else "replicas"
-    room = f"; largest allowed {count}: {fits}" if fits is not None else ""
+    room = _largest_allowed(ref, fits) + (", as others come first" if is_kept else "")
     pods = "1 pod" if surge == 1 else f"{surge} pods"
     counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
     return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"
+
+
+def _largest_allowed(ref: WorkloadRef, fits: int | None) -> str:
+    """``; largest allowed replicas: 4``; empty: no count can be named."""
+    count = "parallelism" if ref[:2] == JOBS else "replicas"
+    return f"; largest allowed {count}: {fits}" if fits is not None else ""
 
 
 def clamped(ref: WorkloadRef, asked: int, granted: int, refused: Evidence) -> str:
@@ -52,13 +60,16 @@ def clamped(ref: WorkloadRef, asked: int, granted: int, refused: Evidence) -> st
     return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {why}"
 
 
-def not_its_turn(ref: WorkloadRef, turn: Turn) -> str:
+def not_its_turn(ref: WorkloadRef, turn: Turn, fits: int | None) -> str:
     """A denial where others come first.
 
-    >>> print(not_its_turn(WorkloadRef("apps", "deployments", "team-a", "web"), Turn("acme", 2, 15.0)))
-    deployments.apps "web" is forbidden: 2nd in line for workspace quota acme; ask again in about 15 s
+    >>> print(not_its_turn(WorkloadRef("apps", "deployments", "team-a", "web"), Turn("acme", 2, 15.0), 3))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    deployments.apps "web" is forbidden: 2nd in line for workspace quota acme; largest allowed replicas: 3; ask again
+    in about 15 s
     """
-    return f"{subject(ref)} is forbidden: {in_line(turn)}; ask again in about {turn.again_s:.0f} s"
+    again = f"ask again in about {turn.again_s:.0f} s"
+    return f"{subject(ref)} is forbidden: {in_line(turn)}{_largest_allowed(ref, fits)}; {again}"
 
 
 def in_line(turn: Turn) -> str:

@@ -1,4 +1,4 @@
-"""Whose turn it is, where the room of a tree of quotas does not do for all (``spec.turns``; ``ledger.line``).
+"""Whose turn it is, where the room of a tree of quotas does not do for all (``spec.sharing.turns``; ``ledger.line``).
 
 A decision says where its workload would stand. Nobody stands there before it is answered (``answered``): a question is
 never, so it takes no place.
@@ -30,9 +30,10 @@ def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Ground
     place, may_stand = _waits_at(asked, proposal, tree, nodes, rank)
     before = max(turns.before(node, place, asked.ref, now_s) for node in nodes)
     turn = Turn(nodes[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
-    evidence = Evidence(audit=proposal.growth.audit, places=(place,) if may_stand else (), turn=turn)
     replicas = asked.pending_write.replicas if asked.has_count else None
-    sentence = sentences.not_its_turn(asked.write.ref, turn)
+    fits = within(asked, proposal, replicas, rank)
+    evidence = Evidence(audit=proposal.growth.audit, fits=fits, places=(place,) if may_stand else (), turn=turn)
+    sentence = sentences.not_its_turn(asked.write.ref, turn, fits)
     return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
 
 
@@ -111,7 +112,7 @@ def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterab
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0
     children, replicas = child_names(step.after.envelope_in, tree), asked.pending_write.replicas or 0
-    return Place(tree, children, needs, at_zero, replicas, rank, asked.pending_write.counts_alone)
+    return Place(tree, children, needs, at_zero, replicas, rank, asked.counts_alone)
 
 
 def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:

@@ -58,8 +58,8 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         surge = asked.state.ledger.surge(proposal, pending_write)
     has_turns = asked.state.ledger.coverage.tree.has_turns
     rank = asked.state.policies.rank(grounds.growth) if has_turns else 0
-    fits = turns.within(asked, proposal, fits, rank) if has_turns else fits
-    sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
+    by_room, fits = fits, turns.within(asked, proposal, fits, rank) if has_turns else fits
+    sentence = sentences.exceeded(asked.write.ref, short, fits, surge, is_kept=fits != by_room)
     replicas = pending_write.replicas if asked.has_count else None
     never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
     places = turns.places(asked, proposal, short, rank) if has_turns else ()
@@ -79,16 +79,8 @@ def largest(asked: Case, proposal: Proposal) -> int | None:
 
 
 def _largest(asked: Case, proposal: Proposal, free: Nodes) -> int | None:
-    """The largest count that would be granted; ``None``: none can be named.
-
-    The ledger takes it that a count costs what its own pods cost. But a count that pends, or stays, may meet a new
-    template too, or a template that pends a count. Then a smaller count of this write may not help.
-    """
-    fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
-    is_plain = asked.pending_write.counts_alone and not proposal.entry.pending_writes
-    if fits is None or is_plain or not _short_at(asked, fits, free):
-        return fits
-    return None
+    """The largest count that would be granted; ``None``: none can be named."""
+    return asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
 
 
 def _tightest_first(asked: Case, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:

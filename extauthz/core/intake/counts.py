@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from extauthz.core import numbers
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.kinds import BY_PATH, GATED
 from extauthz.core.model import (
@@ -516,15 +515,15 @@ def _uid(given: Mapping[str, Tree]) -> str | None:
 
 
 def _precondition(version: Tree, uid: str | None = None) -> Precondition:
-    number = _number(version)
-    if not number and uid is None:
+    found = _VERSION(version) if type(version) is str else None
+    if found is None and uid is None:
         return NO_PRECONDITION
-    return Precondition(str(number) if number else None, uid)
+    return Precondition(found[1] if found is not None else None, uid)
 
 
-def _number(version: Tree) -> int:
-    """Versions are compared as numbers (``ObjectResourceVersion``). Zero asks for nothing. Others are refused."""
-    return (numbers.whole(version) or 0) if type(version) is str else 0
+_VERSION: Final = re.compile("0*([1-9][0-9]{0,18})").fullmatch
+"""Versions are compared as numbers (``ObjectResourceVersion``); those of etcd have 63 bits. Zero asks for nothing.
+Others are refused."""
 
 
 MAX_BYTES = 16 * 1024

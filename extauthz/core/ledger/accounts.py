@@ -6,7 +6,7 @@ A cost is a product, so a thousand replicas cost no more work than one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -236,11 +236,6 @@ class UsageRow(NamedTuple):
     """What is kept of it for the guarantees of quotas below."""
     guaranteed: int = 0
     """What is kept for it of the quotas above; 0: no guarantee is in force."""
-
-    @property
-    def borrowed(self) -> int:
-        """What it has beyond its guarantee, if it has one."""
-        return max(self.used + self.reserved - self.guaranteed, 0) if self.guaranteed else 0
 
 
 class Covered(NamedTuple):
@@ -472,117 +467,115 @@ class Accounts:
         self.turned: set[QuotaNode] = set()
         """Roots with turns under which something has changed since somebody has emptied this."""
         self._accounts: dict[QuotaNode, Account] = {}
+        self._anew: Set[str] = frozenset()
+        """Roots of trees that are being counted anew. The old sums are shown meanwhile, and nothing is granted by
+        them."""
+        self._new: dict[QuotaNode, Account] = {}
+        """The new sums, as far as they are counted."""
         self._unknown: set[QuotaNode] = set()
         """Those that have workloads of unknown cost."""
 
-    def under(self, tree: QuotaTree) -> Accounts | None:
-        """The same accounts under other limits; ``None``: ``tree`` differs in more than limits and must be counted.
+    def under(self, tree: QuotaTree, anew: Set[str]) -> Accounts:
+        """The same accounts under another tree, by the names of quotas. It costs their number, not that of workloads.
 
-        The usual change of a quota, and what unblocks an owner. It costs the number of quotas, not that of workloads.
+        Args:
+            anew: roots in whose trees all will be counted anew. In all others nothing has changed but limits.
         """
-        if len(tree.nodes) != len(self._nodes) or not all(map(_count_alike, self._nodes, tree.nodes)):
-            return None
-        moved = Accounts(tree)
-        nodes = zip(self._nodes, tree.nodes, strict=True)
-        for old, new in nodes:
-            if old in self._accounts:
-                moved._accounts[new] = self._accounts[old]
-            if old in self._unknown:
-                moved._unknown.add(new)
-        if self._keeps or moved._keeps:
-            for node, account in moved._accounts.items():
-                account.keep_all(node)
-            settle(moved._accounts, moved._accounts)
-        return moved
-
-    def carried(self, tree: QuotaTree) -> Accounts:
-        """The accounts of those quotas that count alike in another tree. Those of others begin empty."""
-        carried, known = Accounts(tree), {node.quota.name: (node, account) for node, account in self._accounts.items()}
-        for node in tree.nodes:
-            old, account = known.get(node.quota.name, (None, None))
-            if old is not None and account is not None and _count_alike(old, node):
-                carried._accounts[node] = account
-                if old in self._unknown:
-                    carried._unknown.add(node)
-        if self._keeps or carried._keeps:
-            for node in tree.nodes:
-                carried._accounts.setdefault(node, Account(node)).keep_all(node)
-            settle(carried._accounts, carried._accounts)
-        return carried
-
-    def shown_under(self, tree: QuotaTree) -> Accounts:
-        """The same sums under another tree, by the names of quotas: they are shown until all is counted anew, and
-        nothing is granted by them."""
-        shown, known = Accounts(tree), {node.quota.name: account for node, account in self._accounts.items()}
+        moved, known = Accounts(tree), {node.quota.name: account for node, account in self._accounts.items()}
         for node in tree.nodes:
             account = known.get(node.quota.name)
             if account is not None:
-                shown._accounts[node] = account = account.copy() if tree.keeps else account
-                account.kept, account.idle = dict(node.promised), dict(node.holds)
+                moved._accounts[node] = account
                 if account.unpriced:
-                    shown._unknown.add(node)
-        return shown
+                    moved._unknown.add(node)
+        moved._anew = anew
+        if self._keeps or moved._keeps:
+            moved._keep_all()
+        return moved
+
+    def is_counting(self, node: QuotaNode) -> bool:
+        """Whether a quota is being counted anew."""
+        return node.root in self._anew
+
+    def all_counted(self) -> None:
+        """The new sums are whole: from now on they are in force."""
+        anew, self._anew = self._anew, frozenset()
+        new, self._new = self._new, {}
+        self._accounts = {node: one for node, one in self._accounts.items() if node.root not in anew} | new
+        self._unknown = {node for node, one in self._accounts.items() if one.unpriced}
+        self.turned.update(node for node in new if node.turn_s is not None)
+        if self._keeps:
+            self._keep_all()
+
+    def _keep_all(self) -> None:
+        """Work out what guarantees keep of all quotas."""
+        for node in self._nodes:
+            self._accounts.setdefault(node, Account()).keep_all(node)
+        settle(self._accounts, self._accounts)
 
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
         copy._nodes, copy._accounts, copy._unknown = self._nodes, dict(self._accounts), set(self._unknown)
         copy._keeps, copy._is_followed, copy.turned = self._keeps, self._is_followed, set()
+        copy._anew, copy._new = self._anew, {}
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
-        copy.move(before, after)
+        copy.move(before, after, is_counted=False)
         return copy
 
-    def move(self, before: Position, after: Position) -> None:
-        """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
+    def move(self, before: Position, after: Position, *, is_counted: bool = True) -> None:
+        """Count ``before`` out and ``after`` in. If that fails, nothing has changed.
+
+        Args:
+            is_counted: the workload is part of the new sums already.
+        """
         nodes = _either(before.envelope_in, after.envelope_in)
-        if not (self._is_followed or _is_rare(before, after)):
-            self._move(before, after, nodes)
+        if not (self._anew or self._is_followed or _is_rare(before, after)):
+            self._move(self._accounts, before, after, nodes)
             return
-        saved = {node: account.copy() for node in nodes if (account := self._accounts.get(node)) is not None}
-        unknown = set(self._unknown)
+        tables, unknown = (self._accounts, self._new), set(self._unknown)
+        saved = [{node: table[node].copy() for node in nodes if node in table} for table in tables]
+        sure = tuple(node for node in nodes if node.root not in self._anew)
         try:
-            self._move(before, after, nodes)
+            self._move(self._accounts, before, after, sure)
+            if is_counted:
+                self._move(self._new, before, after, tuple(node for node in nodes if node.root in self._anew))
             if self._is_followed:
-                self._follow(nodes)
+                self._follow(sure)
         except Exception:
-            self._accounts = {node: one for node, one in self._accounts.items() if node not in nodes} | saved
+            for table, accounts in zip(tables, saved, strict=True):
+                for node in nodes:
+                    table.pop(node, None)
+                table.update(accounts)
             self._unknown = unknown
             raise
 
-    def _move(self, before: Position, after: Position, nodes: Nodes) -> None:
+    def move_new(self, before: Position, after: Position) -> None:
+        """Move in the new sums alone."""
+        nodes = _either(before.envelope_in, after.envelope_in)
+        self._move(self._new, before, after, tuple(node for node in nodes if node.root in self._anew))
+
+    def _move(self, table: dict[QuotaNode, Account], before: Position, after: Position, nodes: Nodes) -> None:
         """All sums are worked out before the first is put down."""
         if _only_reserves(before, after):
-            self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
+            _reserve(table, difference(before.envelope, after.envelope), nodes)
             return
-        moves = [(self._accounts.get(node) or Account(node), node) for node in nodes]
+        moves = [(table.get(node) or Account(node), node) for node in nodes]
         sums = [_sums(account, node, before, after) for account, node in moves]
         is_rare = _is_rare(before, after)
         for (account, node), (used, reserved, workloads) in zip(moves, sums, strict=True):
-            self._accounts[node] = account
+            table[node] = account
             account.used |= used
             if reserved:
                 account.reserved = {**account.reserved, **reserved}
             account.workloads += workloads
             if is_rare:
-                self._count_rare(node, account, before, -1)
-                self._count_rare(node, account, after, 1)
-
-    def _count_rare(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
-        """Count so many times more what few positions have: an unknown cost, and quotas that they may leave."""
-        account.stray(node, at, times)
-        of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
-        if not (at.unknown or of_devices) or node not in at.envelope_in:
-            return
-        account.unpriced += times
-        if not any(one.parent is node and one.bounds for one in at.envelope_in):
-            account.unbounded += times
-            account.unbounded_of_devices += times * of_devices
-        if account.unpriced:
-            self._unknown.add(node)
-        else:
-            self._unknown.discard(node)
+                _count_rare(node, account, before, -1)
+                _count_rare(node, account, after, 1)
+                if table is self._accounts:
+                    (self._unknown.add if account.unpriced else self._unknown.discard)(node)
 
     def _set_aside(self, node: QuotaNode, key: str, growth: int, grows: Nodes) -> int:
         """What its children may still use of a key, where it is not known what they have in use: up to their limits.
@@ -599,21 +592,6 @@ class Accounts:
                     left = min(left, self._set_aside(child, key, growth, grows))
                 aside += max(left, 0)
         return aside
-
-    def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
-        """``move`` for nearly every grant, and for its end: only the envelope changes."""
-        totals: list[tuple[dict[str, int], str, int]] = []
-        for node in nodes:
-            if node.audits:
-                continue
-            reserved = self._accounts[node].own_reserved()
-            for key in node.hard:
-                if key in changes:
-                    total = reserved.get(key, 0) + changes[key]
-                    assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-                    totals.append((reserved, key, total))
-        for table, key, total in totals:
-            table[key] = total
 
     def _follow(self, nodes: Nodes) -> None:
         """Something has changed in quotas. Ancestors are among them."""
@@ -741,8 +719,6 @@ class Accounts:
                     bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
-                    if left < 0:
-                        return None  # what no count changes does not fit by itself
                     if each:
                         best = min(left // each, best) if best is not None else left // each
         if best is None or not self._keeps:
@@ -766,11 +742,11 @@ class Accounts:
         if not any(per_pod.get(key) for node in step.after.envelope_in for key in node.guaranteed):
             return None  # nobody is guaranteed what it takes
 
-        def borrows(count: int) -> bool:
+        def takes_more(count: int) -> bool:
             beyond = kept_beyond(self._accounts, _growths(step, per_pod, count))
             return any(key in node.hard for node, key in beyond)
 
-        return bisect_left(range(most + 1), True, key=borrows) - 1
+        return bisect_left(range(most + 1), True, key=takes_more) - 1
 
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
@@ -813,14 +789,20 @@ def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
 
     Nodes stand in an order that names and parents give.
     """
+    if old.quota is new.quota and old.bounds == new.bounds:
+        return True  # nearly always
     return old.quota.hard.keys() == new.quota.hard.keys() and _coverage_of(old) == _coverage_of(new)
 
 
 def changed(old: QuotaTree, new: QuotaTree) -> set[str]:
-    """Names of quotas that are in one of two trees alone, or count otherwise."""
+    """Roots of trees in which some quota has come or gone, or counts otherwise, by what they are or were called."""
     before, after = ({node.quota.name: node for node in tree.nodes} for tree in (old, new))
-    both = before.keys() & after.keys()
-    return (before.keys() ^ after.keys()) | {name for name in both if not _count_alike(before[name], after[name])}
+    roots: set[str] = set()
+    for name in before.keys() | after.keys():
+        was, now = before.get(name), after.get(name)
+        if was is None or now is None or not _count_alike(was, now):
+            roots |= {node.root for node in (was, now) if node is not None}
+    return roots
 
 
 def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
@@ -851,6 +833,34 @@ def _sums(
             reserved[key] = account.reserved.get(key, 0) + charged - more
             assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
     return used, reserved, (node in after.used_in) - (node in before.used_in)
+
+
+def _reserve(table: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes) -> None:
+    """A move for nearly every grant, and for its end: only the envelope changes."""
+    totals: list[tuple[dict[str, int], str, int]] = []
+    for node in nodes:
+        if node.audits:
+            continue
+        reserved = table[node].own_reserved()
+        for key in node.hard:
+            if key in changes:
+                total = reserved.get(key, 0) + changes[key]
+                assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+                totals.append((reserved, key, total))
+    for amounts, key, total in totals:
+        amounts[key] = total
+
+
+def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> None:
+    """Count so many times more what few positions have: an unknown cost, and quotas that they may leave."""
+    account.stray(node, at, times)
+    of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
+    if not (at.unknown or of_devices) or node not in at.envelope_in:
+        return
+    account.unpriced += times
+    if not any(one.parent is node and one.bounds for one in at.envelope_in):
+        account.unbounded += times
+        account.unbounded_of_devices += times * of_devices
 
 
 def _is_rare(before: Position, after: Position) -> bool:

@@ -9,11 +9,12 @@ from cachetools import LRUCache
 
 from extauthz.core.model import ANY_LABELS, Labels
 from extauthz.core.objects.fields import labels_dict
-from extauthz.core.quota.tree import QuotaNode, QuotaTree
+from extauthz.core.quota.tree import AT_ONCE, QuotaNode, QuotaTree, Steps, finished
 
 Nodes = tuple[QuotaNode, ...]
 
-_CACHED_MATCHES = 65_536
+_CACHED_MATCHES = 16_384
+"""They are dropped together, in about a millisecond."""
 
 
 @dataclass(slots=True)
@@ -59,19 +60,31 @@ class Selection:
 class Coverage:
     """The quota tree over the known namespaces. Answers are cached; a new tree or namespace empties the cache."""
 
-    def __init__(self) -> None:
-        self.tree = QuotaTree.build(())
+    def __init__(self, tree: QuotaTree | None = None) -> None:
+        self.tree = tree if tree is not None else QuotaTree.build(())
         self.namespaces: dict[str, Namespace] = {}
         self.selection = Selection(self.tree)
         self._matches: LRUCache[tuple[str, Labels], Nodes] = LRUCache(_CACHED_MATCHES)
+        self._next: Coverage | None = None
+        """The same namespaces under the tree that comes next."""
+
+    def placing(self, tree: QuotaTree) -> Steps[None]:
+        """Prepare ``set_tree`` in steps. What is learnt of namespaces meanwhile is in both."""
+        following = self._next = Coverage(tree)
+        for number, name in enumerate(list(self.namespaces)):
+            if not number % AT_ONCE:
+                yield
+            if (namespace := self.namespaces.get(name)) is not None:
+                following.set_labels(name, namespace.labels)
 
     def set_tree(self, tree: QuotaTree) -> None:
         """Put another quota tree in force."""
-        self.tree = tree
-        self.selection = Selection(tree)
-        for name, namespace in self.namespaces.items():
-            self._place(name, namespace)
-        self._matches.clear()
+        if self._next is None or self._next.tree is not tree:
+            finished(self.placing(tree))
+        following, self._next = self._next, None
+        assert following is not None, "it is placed"
+        self.tree, self.namespaces, self.selection = tree, following.namespaces, following.selection
+        self._matches = LRUCache(_CACHED_MATCHES)
 
     def labels(self, name: str) -> Mapping[str, str] | None:
         """The labels of a namespace; ``None``: it is not known."""
@@ -86,7 +99,9 @@ class Coverage:
         if labels is not None:
             self.namespaces[name] = namespace = Namespace(labels)
             self._place(name, namespace)
-        self._matches.clear()
+        self._matches = LRUCache(_CACHED_MATCHES)
+        if self._next is not None:
+            self._next.set_labels(name, labels)
 
     def _place(self, name: str, namespace: Namespace) -> None:
         candidates = self.tree.namespace_candidates(namespace.labels)

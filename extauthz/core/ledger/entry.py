@@ -11,12 +11,12 @@ that was left is remembered here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from extauthz.core import numbers
 from extauthz.core.kinds import BY_KEY, DEPLOYMENTS, PODS, PRICED_EACH, REPLICA_SETS, RESIZES, REVISIONS, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pod_costs import Claims
@@ -197,10 +197,14 @@ class PendingWrite:
 def is_newer(version: str, than: str) -> bool:
     """Whether resourceVersion ``version`` is later than ``than``; False where the two cannot be compared.
 
-    resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
+    resourceVersions of one resource are ordered decimal integers of any length, without zeros before them: the longer
+    one is later (KEP-5504, comparable resource version).
     """
-    later, earlier = numbers.whole(version), numbers.whole(than)
-    return later is not None and earlier is not None and later > earlier
+    is_later = (len(version), version) > (len(than), than)
+    return is_later and _VERSION(version) is not None and _VERSION(than) is not None
+
+
+_VERSION: Final = re.compile("0|[1-9][0-9]*").fullmatch
 
 
 def diagram() -> str:
@@ -550,9 +554,12 @@ class Workloads:
             yield from spaces.get(namespace, {}).values()
 
     def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
-        """Every observed workload of a kind."""
-        for names in self._kinds.get(kind, {}).values():
-            yield from (entry.ref for entry in names.values() if entry.observed is not None)
+        """Every observed workload of a kind. They may change meanwhile: each is as of its turn."""
+        for namespace in list(self._kinds.get(kind, {})):
+            for ref in self.of_unit(kind, namespace):
+                entry = self.get(ref)
+                if entry is not None and entry.observed is not None:
+                    yield ref
 
     def has(self, kind: Kind) -> bool:
         """Whether there are any of a kind."""

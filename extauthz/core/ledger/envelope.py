@@ -16,7 +16,7 @@ from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, S
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, ordinals, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, of_revision, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31
@@ -96,12 +96,13 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
 
 
 def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
-    costs, top = NamespaceCosts(entry.ref.namespace, pod_costs), entry.top_replicas()
-    nodes = coverage.nodes(entry.ref.namespace, observed.labels)
-    each, is_known = _each(top, [observed.template], costs)
+    top, nodes = entry.top_replicas(), coverage.nodes(entry.ref.namespace, observed.labels)
+    costs = NamespaceCosts(entry.ref.namespace, pod_costs)
+    each, is_known = costs.one(observed.template), not costs.unknown
     used = charge_one(observed.replicas, each, count_each(entry.ref, *(entry.children or ())))
     envelope = used.with_count(top, each) if top > observed.replicas else used
-    return Position(used, nodes, envelope, nodes, costs.unknown, each if is_known else None)
+    is_unknown = top > 0 and not is_known  # zero times an unknown cost is nothing
+    return Position(used, nodes, envelope, nodes, is_unknown, each if is_known else None)
 
 
 def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:
@@ -345,10 +346,17 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
         seen = child.observed
         found += child.left
         if seen is not None and (child.top_replicas() if pending else seen.replicas):
-            found.append(seen.template)
+            found.append(_of_child(entry, child, seen))
         if pending:
             found += [template for one in child.live_pending_writes() for template in one.templates]
     return found
+
+
+def _of_child(entry: Entry, child: Entry, seen: Observed) -> Template | None:
+    own = entry.observed.template if entry.observed is not None else None
+    if child.ref[:2] != REVISIONS or own is None or seen.template is None:
+        return seen.template
+    return of_revision(own, seen.template)
 
 
 def _children(entry: Entry) -> Iterable[Entry]:

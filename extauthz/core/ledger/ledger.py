@@ -119,9 +119,7 @@ class Ledger:
         step = self._step(entry, self.usage.position(head), pending_write)
         growth = self.usage.accounts.weigh(step)
         if joins is not None and joins.step is not None:
-            # While all is counted anew, there is nothing to move: growth is not granted anyway.
-            accounts = self.usage.accounts
-            moved = accounts if self.usage.is_counting else accounts.moved(step.before, step.after)
+            moved = self.usage.accounts.moved(step.before, step.after)
             growth = growth.beside(moved.weigh(joins.step))
         return Proposal(entry, head, step, growth, joins)
 
@@ -247,10 +245,10 @@ class Ledger:
             if proposal.joins is not None:
                 pending_write.joins = proposal.joins.labels
             self.pending.add(entry, pending_write, after)
+            self.usage.keep(head, after)
             if after is not before:
                 self.usage.shift(head.ref, before, after)
                 is_booked = True
-            self.usage.keep(head, after)
             if proposal.joins is not None and proposal.joins.template is not None:
                 self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:

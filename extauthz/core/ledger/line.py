@@ -1,4 +1,4 @@
-"""The lines of trees whose root has ``spec.turns: Share``: who is refused for want of room stands in one.
+"""The lines of trees whose root has ``spec.sharing.turns: Share``: who is refused for want of room stands in one.
 
 One line a tree, in one order: who went to its end less often; whose rank is smaller (that of a policy; else all have
 0); who has no replicas; whose child of the root uses the

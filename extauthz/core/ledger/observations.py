@@ -32,7 +32,7 @@ _REMEMBERED = 16_384
 nothing back."""
 
 
-_AT_ONCE = 32
+_AT_ONCE = 8
 """How many objects of a list are taken in one step. A pod takes about a tenth of a millisecond."""
 
 
@@ -127,17 +127,18 @@ class Observations:
         """``observe_all`` in steps of a few milliseconds. Between two of them decisions may be made, and whatever was
         not taken yet is as it was before, as if watches were behind; what others bring meanwhile stays if it is newer.
         """
-        absent = set(self._there(kind))
+        listed: set[WorkloadRef] = set()
         for several in _in_steps(workloads):
             for ref, observed in several:
-                absent.discard(ref)
+                listed.add(ref)
                 if not self.is_late(ref, observed.resource_version):
                     self._take(ref, observed, is_next=False)
             self._take_groups()
             yield
-        for some in _in_steps(absent):
+        for some in _in_steps(self._there(kind)):
             for ref in some:
-                self.observe(ref, None, version)
+                if ref not in listed:
+                    self.observe(ref, None, version)
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
@@ -392,8 +393,8 @@ class Pods:
         self._made = 0
 
     def __iter__(self) -> Iterator[WorkloadRef]:
-        for namespace, names in self._names.items():
-            for name in names:
+        for namespace in list(self._names):
+            for name in list(self._names.get(namespace, ())):
                 yield WorkloadRef(*PODS, namespace, name)
 
     def version(self, ref: WorkloadRef) -> str:

@@ -89,9 +89,9 @@ class PendingWrites:
     def add(self, entry: Entry, pending_write: PendingWrite, position: Position) -> None:
         """Put ``pending_write`` on ``entry``, which counts in the quotas of ``position``."""
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
-        trees, alike = position.trees, self._alike(pending_write)
-        held = held_by(entry.ref, pending_write, position.envelope_in)
+        alike, held = self._alike(pending_write), held_by(entry.ref, pending_write, position.envelope_in)
         quotas = (leaves(position.envelope_in) or UNCOVERED) if held else None
+        trees = position.trees
         self._trees[pending_write.id] = trees
         self._pending_writes[pending_write.id] = alike[pending_write.id] = entry, pending_write
         self._of_source[pending_write.source] += 1

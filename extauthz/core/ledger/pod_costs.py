@@ -37,7 +37,7 @@ from extauthz.core.footprint import (
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Kind, Labels, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects.workloads import DEFAULT_SURGE
+from extauthz.core.objects.workloads import DEFAULT_SURGE, intern
 from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
@@ -348,6 +348,13 @@ def spans(count: int, templates: Iterable[Template | None]) -> list[tuple[int, i
     return [(start, min(start + count, later)) for start, later in pairwise([*known, known[-1] + count])]
 
 
+@lru_cache(maxsize=4096)
+def of_revision(own: Template, revision: Template) -> Template:
+    """The template of pods of a revision. It holds their part alone: the StatefulSet says which claims they have, and
+    where its ordinals begin."""
+    return intern(json.loads(own.text) | json.loads(revision.text))
+
+
 def ordinals(count: int, templates: Iterable[Template | None]) -> int:
     """How many these are."""
     return sum(end - start for start, end in spans(count, templates))
@@ -461,10 +468,11 @@ def stem_of(ref: WorkloadRef) -> WorkloadRef | None:
 
 
 def stems(ref: WorkloadRef, observed: Observed | None) -> tuple[WorkloadRef, ...]:
-    """What stands for the claims that a StatefulSet makes."""
+    """What stands for the claims that a StatefulSet makes, each once: two of its claim templates may have one name."""
     if ref[:2] != STATEFUL_SETS or observed is None or observed.template is None:
         return ()
-    return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in _names(observed.template))
+    names = dict.fromkeys(_names(observed.template))
+    return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in names)
 
 
 def ephemeral(pod: WorkloadRef, observed: Observed | None) -> dict[WorkloadRef, str]:

@@ -6,7 +6,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final, Protocol
 
 from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
@@ -15,11 +15,11 @@ from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Amounts, Template, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
-AT_ONCE: Final = 64
-"""Workloads that are moved at once where a quota comes or goes: a few milliseconds. Of more all are counted anew."""
+AT_ONCE: Final = 8
+"""Workloads that are counted at once, as in a new workspace: less than a millisecond. More are counted in slices."""
 
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 """The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
@@ -56,6 +56,8 @@ class Usage:
         self._loading = False
         self._anew: _Recount | None = None
         """A count of everything that is under way."""
+        self.is_counting = False
+        """Whether everything is being counted anew."""
         self.on_count: Callable[[], None] | None = None
         """Called when everything must be counted anew; whoever is called sees to ``count`` until all is counted.
         ``None``: that is done at once."""
@@ -87,46 +89,38 @@ class Usage:
     def set_tree(self, tree: QuotaTree) -> None:
         """Put another quota tree in force; pending writes stay.
 
-        Use and reservations are counted anew, unless only limits have changed: those may at any time, with whatever
-        number of workloads, and hold nothing up.
+        Trees of which more than limits have changed are counted anew, and those alone: a new workspace concerns nobody
+        else.
         """
-        accounts = self.accounts.under(tree) if self._anew is None else None
-        moved = self._few_moved(tree) if accounts is None and self._anew is None else None
-        for head in moved or ():
-            self.shift(head.ref, self.position(head), NOWHERE)
-        if moved is not None:
-            accounts = self.accounts.carried(tree)
+        old = self._coverage.tree
+        says_more = bool((tree.limited ^ old.limited) & UNSPECIFIED.keys())  # of what a pod costs
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if accounts is None:
+        if says_more or self._loading or any(self._finds_claims(entry) for entry in self._standing):
             self.count_anew()
-            return
-        self._put_in_force(accounts)
-        for head in moved or ():
-            self.book(head, NOWHERE, self.add_up(head))
+        else:
+            self._count_trees(changed(old, tree))
 
-    def _few_moved(self, tree: QuotaTree) -> list[Entry] | None:
-        """The workloads in namespaces of which other quotas may count some; ``None``: these are many, or what a pod
-        must say changes.
-
-        A new workspace is a quota more, and concerns nobody else.
-        """
-        old, moved = self._coverage.tree, list[Entry]()
-        if self._loading or (tree.limited ^ old.limited) & UNSPECIFIED.keys():
-            return None
-        others = changed(old, tree)
-        for name, namespace in self._coverage.namespaces.items():
-            covering = {node.quota.name for one in (old, tree) for node in one.may_cover(namespace.labels)}
-            if not others.isdisjoint(covering):
-                moved += (entry for entry in self._workloads.in_namespace(name) if entry.head is None)
-                if len(moved) > AT_ONCE:
-                    return None
-        return moved
+    @staticmethod
+    def _finds_claims(entry: Entry) -> bool:
+        """What it costs in one tree depends on where it counts in others (``envelope._with_claims_of_others``)."""
+        return entry.observed is None and bool(entry.claims)
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
-        if self._coverage.labels(name) != labels:
+        """Take the labels of a namespace (``None``: it is gone). Its workloads are counted anew, unless it stays under
+        the same quotas."""
+        before = self._coverage.labels(name)
+        if before == labels:
+            return
+        if before is not None and labels is not None and self._stays(before, labels):
+            self._set_labels(name, labels)
+        else:
             self._move_namespace(name, lambda: self._set_labels(name, labels))
+
+    def _stays(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """Whether labels of a namespace put it under the same quotas, and cost its pods the same."""
+        select = self._coverage.tree.namespace_candidates
+        return before.get(ADMIN_ACCESS) == after.get(ADMIN_ACCESS) and select(before) == select(after)
 
     def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
@@ -158,36 +152,49 @@ class Usage:
             self.count_anew()
 
     def count_anew(self) -> None:
-        """Count everything anew: quotas or costs have changed, or a change was not taken whole.
+        """Count everything anew: what pods cost has changed, or a change was not taken whole."""
+        self._count_trees({node.root for node in self._coverage.tree.nodes})
 
-        Where ``on_count`` is told, that is done in slices. Until they are through, the sums of before are shown, and no
-        growth is granted (``is_counting``).
+    def _count_trees(self, roots: Set[str]) -> None:
+        """Count all anew that counts in the trees of these roots. In others only limits have changed.
+
+        Where ``on_count`` is told, that is done in slices, if it takes more than one. Until they are through, the sums
+        of before are shown, and no growth is granted in these trees.
         """
-        if self.on_count is None:
-            self._put_in_force(self._recount())
-            return
-        self.accounts = self.accounts.shown_under(self._coverage.tree)
-        self._recounting = self._anew = _Recount(self, self._workloads, Accounts(self._coverage.tree))
+        if self._anew is not None:
+            roots = roots | self._anew.roots
+        self.accounts = self.accounts.under(self._coverage.tree, roots)
+        self._recounting = None
         for entry in self._standing:
             entry.standing = None  # of the old quotas and costs
-        self.on_count()
+        self._anew = _Recount(self, self._workloads, self._units_in(roots), self.accounts.move_new, roots)
+        self.is_counting = True
+        if self.on_count is None:
+            self._finish()
+        elif len(self._anew) > AT_ONCE or self.count(AT_ONCE):
+            self.on_count()
 
-    @property
-    def is_counting(self) -> bool:
-        """Whether everything is being counted anew."""
-        return self._anew is not None
+    def _units_in(self, roots: Set[str]) -> Iterator[tuple[Kind, str]]:
+        """Kinds and namespaces of workloads that may count in the trees of these roots."""
+        tree, selection = self._coverage.tree, self._coverage.selection
+        spaces = {name for node in tree.nodes if node.root in roots for name in selection.of(node)}
+        return (unit for unit in self._workloads.units() if unit[1] in spaces)
 
     def count(self, most: int) -> bool:
         """Count so many workloads of a count that ``on_count`` was told of. False: all is counted, and in force."""
-        anew = self._anew
-        if anew is None:
+        if self._anew is None:
             return False
-        if anew.step(most):
+        if self._anew.step(most):
             return True
-        self.accounts, self._anew, self._recounting = anew.accounts, None, None
+        self._anew, self.is_counting = None, False
+        self.accounts.all_counted()
         if self.witness is not None:
             self.witness.counted_anew()
         return False
+
+    def _finish(self) -> None:
+        while self.count(1000):
+            pass
 
     def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.witness is not None:
@@ -196,21 +203,22 @@ class Usage:
         self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
+        """Do a change of a namespace, and count its workloads anew: at once, or with the trees that they count in.
+
+        During another count it is done at once. Else whoever changes a namespace again and again would keep that from
+        its end, for all.
+        """
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
+        if len(heads) > AT_ONCE and self.on_count is not None and not (self.is_counting or self._loading):
+            roots = {node.root for node in self._coverage.candidates(name)}
+            change()
+            self._count_trees(roots | {node.root for node in self._coverage.candidates(name)})
+            return
         for head in heads:
             self.shift(head.ref, self.position(head), NOWHERE)
         change()
         for head in heads:
             self.book(head, NOWHERE, self.add_up(head))
-
-    def _put_in_force(self, accounts: Accounts) -> None:
-        """Positions that entries keep belong to the old nodes and amounts. So does a count that is running."""
-        self._recounting = self._anew = None
-        self.accounts = accounts
-        for entry in self._standing:
-            entry.standing = self.add_up(entry)
-        if self.witness is not None:
-            self.witness.counted_anew()
 
     # One workload.
 
@@ -233,16 +241,15 @@ class Usage:
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
-        if self._anew is None:
-            self.accounts.move(before, after)
+        is_counted = self._anew is None or self._anew.has(ref)
+        self.accounts.move(before, after, is_counted=is_counted)
+        if self._recounting is None and self.witness is None:
+            return  # nearly always
         try:
             self._tell(ref, before, after)
         except Exception:
-            if self._anew is not None:
-                self.count_anew()  # what it has counted is not sure any more
-            else:
-                self.accounts.move(after, before)
-                self._recounting = None  # nor here
+            self.accounts.move(after, before, is_counted=is_counted)
+            self._recounting = None  # it is not sure any more
             raise
 
     def _tell(self, ref: WorkloadRef, before: Position, after: Position) -> None:
@@ -309,8 +316,7 @@ class Usage:
 
     def drift(self) -> Mapping[tuple[str, str], int]:
         """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        while self.count(AT_ONCE):
-            pass
+        self._finish()
         fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
         both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
         return {key: more for key, more in both if more}
@@ -326,15 +332,16 @@ class Usage:
         if self._anew is not None:
             return None
         assert self._recounting is None, "one count at a time"
-        recount = self._recounting = _Recount(self, self._workloads, Accounts(self._coverage.tree))
+        fresh = Accounts(self._coverage.tree)
+        recount = self._recounting = _Recount(self, self._workloads, self._workloads.units(), fresh.move)
         try:
             while recount.step(most):
                 yield
                 if self._recounting is not recount:
                     return None
-            found = tuple(self.accounts.differences(recount.accounts))
+            found = tuple(self.accounts.differences(fresh))
             if found:
-                self.accounts = recount.accounts
+                self.accounts = fresh
             return found
         finally:
             if self._recounting is recount:
@@ -351,21 +358,38 @@ def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
 
 
 class _Recount:
-    """A count of all accounts from scratch, in small steps between which usage goes on.
+    """A count from scratch, in small steps between which usage goes on.
 
-    Each workload is counted once. What moves of those that are counted already is moved here as well; those that are
+    Each workload is counted once. What moves of those that are counted already is moved in both counts; those that are
     not are left alone until their turn. So at the end both counts have seen the same, and where they differ one is
     wrong.
+
+    Args:
+        units: kinds in namespaces that are to be counted.
+        move: moves a workload in the new sums.
+        roots: of the trees that are counted.
     """
 
-    def __init__(self, usage: Usage, workloads: Workloads, accounts: Accounts) -> None:
+    def __init__(
+        self,
+        usage: Usage,
+        workloads: Workloads,
+        units: Iterable[tuple[Kind, str]],
+        move: Callable[[Position, Position], None],
+        roots: Set[str] = frozenset(),
+    ) -> None:
         self._usage = usage
         self._workloads = workloads
-        self.accounts = accounts
-        self._later = dict.fromkeys(workloads.units())
-        """Kinds in namespaces that are still to be counted."""
+        self._move = move
+        self.roots = roots
+        self._later = dict.fromkeys(units)
+        """Those that are still to be counted."""
         self._left: dict[WorkloadRef, None] = {}
-        """Workloads of the present kind that are still to be counted."""
+        """Workloads of the present unit that are still to be counted."""
+
+    def __len__(self) -> int:
+        """How many kinds in namespaces are still to be counted."""
+        return len(self._later)
 
     def step(self, most: int) -> bool:
         """Count so many workloads. False: all are counted."""
@@ -385,9 +409,13 @@ class _Recount:
             return
         at = self._usage.add_up(entry)
         self._usage.keep(entry, at)  # from here on both counts move by the same
-        self.accounts.move(NOWHERE, at)
+        self._move(NOWHERE, at)
+
+    def has(self, ref: WorkloadRef) -> bool:
+        """Whether a workload is part of the new sums already."""
+        return ref not in self._left and (ref[:2], ref.namespace) not in self._later
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Note that a workload was moved."""
-        if ref not in self._left and (ref[:2], ref.namespace) not in self._later:
-            self.accounts.move(before, after)
+        if self.has(ref):
+            self._move(before, after)

@@ -90,7 +90,10 @@ def parse(
     found: list[tuple[int, Override]] = []
     for number, item in enumerate(items):
         at = (*path, number)
-        one = _one(problems.mapping(item, at), at, problems, read)
+        fields = problems.mapping(item, at)
+        if not fields.get("hard") and not fields.get("guaranteed"):
+            problems.add(at, "it has no amounts, so it changes nothing", "write hard or guaranteed, or remove it")
+        one = _one(fields, at, problems, read)
         _check_keys(one, at, problems, hard, guaranteed)
         found.append((number, one))
     for (_, first), (number, second) in combinations(found, 2):

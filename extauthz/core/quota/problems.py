@@ -122,6 +122,8 @@ class Fault(StrEnum):
     """No quota has the name of its parent."""
     PARENT_CYCLE = "ParentCycle"
     """It is its own ancestor, or below one that is."""
+    NO_EFFECT = "NoEffect"
+    """It has a weight where nothing is shared by weight."""
     POLICIES_UNREAD = "PoliciesUnread"
     """The gate cannot evaluate expressions."""
 

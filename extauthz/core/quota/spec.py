@@ -29,9 +29,10 @@ _METADATA_FIELDS = (
     "generateName", "selfLink",
 )  # fmt: skip
 _SPEC_FIELDS = (
-    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "turns", "turnSeconds",
-    "weight", "mode", "onUnknown", "requesters", "notify", "policies",
+    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "sharing", "mode",
+    "onUnknown", "requesters", "notify", "policies",
 )  # fmt: skip
+_SHARING_FIELDS = ("turns", "turnSeconds", "weight")
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
 
@@ -47,7 +48,7 @@ class Mode(StrEnum):
 
 
 TURN_S = 300
-"""For how long it is one workload's turn, unless the quota says otherwise (``turnSeconds``)."""
+"""For how long it is one workload's turn, unless the quota says otherwise (``sharing.turnSeconds``)."""
 
 MAX_TURN_S = 3600
 MAX_WEIGHT = 1000
@@ -167,9 +168,10 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
     _check_kind(root, problems)
     name, generation = _metadata(root.get("metadata"), problems)
     spec = problems.mapping(root.get("spec"), ("spec",))
-    problems.unknown_fields(spec, _SPEC_FIELDS, ("spec",))
+    problems.unknown_fields([name for name in spec if name not in _SHARING_FIELDS], _SPEC_FIELDS, ("spec",))
     hard = _amounts(spec, "hard", problems, ("spec",))
     guaranteed = _amounts(spec, "guaranteed", problems, ("spec",), hard)
+    turn_s, weight = _sharing(spec, problems)
     read = lambda fields, field, path: _amounts(fields, field, problems, path)  # noqa: E731
     return WorkspaceQuota(
         name=name,
@@ -179,8 +181,8 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
         hard=hard,
         guaranteed=guaranteed,
         overrides=overrides.parse(spec.get("overrides"), problems, hard, guaranteed, read),
-        turn_s=_turns(spec, problems),
-        weight=_whole(spec, "weight", MAX_WEIGHT, problems) or 1,
+        turn_s=turn_s,
+        weight=weight,
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=selectors.parse_requesters(spec.get("requesters"), ("spec", "requesters"), problems),
@@ -237,26 +239,35 @@ def _mode(value: Tree, problems: Problems) -> Mode:
     return Mode.ENFORCE
 
 
-def _turns(spec: Mapping[str, Tree], problems: Problems) -> int | None:
-    """For how long it is one's turn; ``None``: it has no turns."""
-    value, seconds = spec.get("turns"), _whole(spec, "turnSeconds", MAX_TURN_S, problems)
-    if value not in (None, "FirstCome", "Share"):
-        problems.add(("spec", "turns"), f"{shown(value)} is no order", "use one of FirstCome, Share")
-    if value == "Share":
-        if spec.get("parent") is not None:
-            problems.add(("spec", "turns"), "a quota with a parent has its turns", "write it there, or remove parent")
-        return seconds or TURN_S
-    if seconds is not None:
-        problems.add(("spec", "turnSeconds"), "it has no turns", "write turns: Share, or remove it")
-    return None
+def _sharing(spec: Mapping[str, Tree], problems: Problems) -> tuple[int | None, int]:
+    """For how long it is one's turn, and its weight. A field that has no effect here is a problem."""
+    path: Path = ("spec", "sharing")
+    for name in _SHARING_FIELDS:
+        if name in spec:
+            problems.add(("spec", name), "it is a field of sharing", f"write sharing: {{{name}: …}}")
+    given = problems.mapping(spec.get("sharing"), path)
+    problems.unknown_fields(given, _SHARING_FIELDS, path)
+    turns = given.get("turns")
+    seconds, weight = (_whole(given, *one, problems) for one in (("turnSeconds", MAX_TURN_S), ("weight", MAX_WEIGHT)))
+    if turns not in (None, "FirstCome", "Share"):
+        problems.add((*path, "turns"), f"{shown(turns)} is no order", "use one of FirstCome, Share")
+    has_parent = spec.get("parent") is not None
+    if turns is not None and has_parent:
+        problems.add((*path, "turns"), "the root of its tree says it", "write it there, or remove parent")
+    if seconds is not None and turns != "Share":
+        problems.add((*path, "turnSeconds"), "it has no turns", "write turns: Share, or remove it")
+    if weight is not None and not has_parent:
+        problems.add((*path, "weight"), "a root shares with nobody", "write it on its children, or remove it")
+    return (seconds or TURN_S) if turns == "Share" else None, weight or 1
 
 
-def _whole(spec: Mapping[str, Tree], name: str, most: int, problems: Problems) -> int | None:
-    value = spec.get(name)
+def _whole(given: Mapping[str, Tree], name: str, most: int, problems: Problems) -> int | None:
+    value = given.get(name)
     if value is None:
         return None
     if type(value) is not int or not 1 <= value <= most:
-        problems.add(("spec", name), f"{shown(value)} is no whole number from 1 to {most}", "write one, or remove it")
+        said = f"{shown(value)} is no whole number from 1 to {most}"
+        problems.add(("spec", "sharing", name), said, "write one, or remove it")
         return None
     return value
 

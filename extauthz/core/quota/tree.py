@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from math import inf
@@ -19,11 +19,30 @@ from extauthz.core.quota.selectors import Anchor, LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.core.resources import is_device
 
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Work in steps, between which others may have their turn, and its result."""
+
+
+def finished(steps: Steps[T]) -> T:
+    """The result of work in steps, done at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
 # Finds the few quotas whose selectors may match some labels, without trying them all.
 
 Item = TypeVar("Item")
 Place: TypeAlias = tuple[int, Anchor]
 """Which set of labels (by position), and the label that must be in it."""
+
+
+AT_ONCE: Final = 64
+"""Quotas that are worked on in one step: less than half a millisecond."""
 
 
 class SelectorIndex(Generic[Item]):
@@ -36,12 +55,21 @@ class SelectorIndex(Generic[Item]):
 
     __slots__ = ("_anywhere", "_filed")
 
-    def __init__(self, items: Iterable[tuple[Item, Sequence[LabelSelector | None]]]) -> None:
-        entries = [(item, _choices(selectors)) for item, selectors in items]
-        asked = Counter(place for _, choices in entries for choice in choices for place in choice)
+    def __init__(self) -> None:
         self._filed: dict[Place, list[Item]] = {}
         self._anywhere: list[Item] = []
-        for item, choices in entries:
+
+    def filing(self, items: Iterable[tuple[Item, Sequence[LabelSelector | None]]]) -> Iterator[None]:
+        """File all items, in steps."""
+        entries = []
+        for item, selectors in items:
+            entries.append((item, _choices(selectors)))
+            if not len(entries) % AT_ONCE:
+                yield
+        asked = Counter(place for _, choices in entries for choice in choices for place in choice)
+        for number, (item, choices) in enumerate(entries):
+            if not number % AT_ONCE:
+                yield
             if not choices:
                 self._anywhere.append(item)
                 continue
@@ -216,6 +244,9 @@ class QuotaTree:
     """From when to when its amounts hold, in seconds since 1970; ``None``: always, as no quota has overrides."""
 
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
+        finished(self._grow(nodes, warnings))
+
+    def _grow(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> Steps[None]:
         self.nodes = nodes
         self.warnings = warnings
         plans = {id(node.hard): node.hard for node in nodes}
@@ -228,8 +259,10 @@ class QuotaTree:
         self.keeps = any(node.guaranteed for node in nodes)
         self.lasts = (inf, inf) if any(node.quota.overrides for node in nodes) else None
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
-        self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
-        self._by_labels = SelectorIndex(
+        self._by_namespace = SelectorIndex[QuotaNode]()
+        yield from self._by_namespace.filing((node, (node.quota.namespace_selector,)) for node in selecting)
+        self._by_labels = SelectorIndex[QuotaNode]()
+        yield from self._by_labels.filing(
             (node, (node.quota.namespace_selector, node.quota.workload_selector)) for node in selecting
         )
 
@@ -243,10 +276,10 @@ class QuotaTree:
         given = list(quotas)
         problems = [*_duplicates(given), *_orphans(given)]
         if not problems:
-            problems = _cycles(given)
+            problems = _cycles(given) or list(_weightless(given))
         if problems:
             raise QuotaTreeError(tuple(problems))
-        return cls(_plant(given), tuple(_overtopping(given)))
+        return cls(_plant(given), tuple(_hardly_meant(given)))
 
     @classmethod
     def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
@@ -254,14 +287,28 @@ class QuotaTree:
 
         For a source where each quota is somebody else's object (the Kubernetes API): one whose parent is missing, and
         every one of a ring of parents, stands as a root and is enforced by itself, with all that hangs on it. Names
-        must be unique, as those of API objects are.
+        must be unique, as those of API objects are. A weight without effect is listed, and takes nothing out of force.
         """
+        return finished(cls.salvaging(quotas))
+
+    @classmethod
+    def salvaging(cls, quotas: Iterable[WorkspaceQuota]) -> Steps[tuple[QuotaTree, tuple[TreeProblem, ...]]]:
+        """The same in steps of less than a millisecond, for ten thousand quotas a little more."""
         given = list(quotas)
         assert not any(_duplicates(given)), "the names of a source's objects are unique"
-        problems = [*_orphans(given), *_ring_members(given)]
+        yield
+        problems = [*_orphans(given)]
+        yield
+        problems += _ring_members(given)
+        yield
         uprooted = {problem.position for problem in problems}
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
-        return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
+        warnings = tuple(_hardly_meant(standing))
+        yield
+        nodes = yield from _planting(standing)
+        tree = cls.__new__(cls)
+        yield from tree._grow(nodes, warnings)
+        return tree, (*problems, *_weightless(standing))
 
     def at(self, wall_s: float) -> QuotaTree:
         """The same quotas, with the amounts that hold at a time. It costs their number, if one has overrides."""
@@ -393,6 +440,10 @@ _TURNS_S: Final = (-MARGIN_S, 0.0, MARGIN_S)
 
 
 def _plant(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> tuple[QuotaNode, ...]:
+    return finished(_planting(quotas, wall_s))
+
+
+def _planting(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> Steps[tuple[QuotaNode, ...]]:
     """Make the nodes, roots first, without recursion: a tree may be deeper than Python's stack.
 
     ``wall_s``: when their amounts hold; ``None``: those of the spec.
@@ -415,7 +466,10 @@ def _plant(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> tup
             later = [one for one in quota.overrides if one.from_s > wall_s]
             node.next_override = min(later, key=lambda one: one.from_s, default=None)
         nodes.append(node)
+        if not len(nodes) % AT_ONCE:
+            yield
         waiting.extend((child, node) for child in children.get(quota.name, ()))
+    yield
     _promise(nodes)
     return tuple(nodes)
 
@@ -437,9 +491,37 @@ def _promise(nodes: Sequence[QuotaNode]) -> None:
             node.parent.promised = {**above, **{key: above.get(key, 0) + held for key, held in node.holds.items()}}
 
 
-def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
-    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
+def _weightless(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Those whose weight has no effect: only children of a root that has turns share by weight."""
+    shared = {quota.name for quota in quotas if quota.parent is None and quota.turn_s is not None}
+    for position, quota in enumerate(quotas):
+        if quota.weight != 1 and quota.parent is not None and quota.parent not in shared:
+            detail = f'its parent "{quota.parent}" is no root with turns: Share, so a weight has no effect'
+            yield _problem(position, quota, ("spec", "sharing", "weight"), detail, "remove it")
+
+
+def _hardly_meant(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """What is allowed and has no effect."""
     by_name = {quota.name: quota for quota in quotas}
+    yield from _overtopping(quotas, by_name)
+    yield from _kept_by_nobody(quotas, by_name)
+
+
+def _kept_by_nobody(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Guarantees of what no quota above limits."""
+    for position, quota in enumerate(quotas):
+        limited, above = set[str](), quota.parent
+        while quota.guaranteed and above is not None:
+            limited |= by_name[above].hard.keys()
+            above = by_name[above].parent
+        for key in sorted(quota.guaranteed.keys() - limited):
+            detail = "no quota above limits it, so nothing is kept for it"
+            cure = "limit it in the parent, or remove it here"
+            yield _problem(position, quota, ("spec", "guaranteed", key), detail, cure)
+
+
+def _overtopping(quotas: Sequence[WorkspaceQuota], by_name: Mapping[str, WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
     for position, quota in enumerate(quotas):
         if quota.parent is None:
             continue

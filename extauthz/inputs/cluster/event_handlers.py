@@ -110,7 +110,7 @@ class Workloads:
         place, version = named(tree)
         try:
             workload = self._read(tree)
-            if workload is not None and self.template:
+            if workload is not None and self.template and self._gate.policies.all:
                 workload[1].kept = self._gate.policies.kept(tree, self.template)
         except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
@@ -164,7 +164,14 @@ class Workloads:
 
     def gone(self, place: Place, version: str) -> None:
         self._invalid.over(self._resource, place)
-        self._gate.observe(self._ref(place), None, version=version)
+        ref = self._ref(place)
+        try:
+            self._gate.observe(ref, None, version=version)
+        except Exception as error:  # noqa: BLE001 (see above)
+            self._invalid.bad(self._resource, place, error)
+            with suppress(Exception):
+                self._gate.observe(ref, None, version=version)
+            self._gate.ledger.usage.count_anew()
 
 
 class Noted(NamedTuple, Generic[Value]):

@@ -10,7 +10,7 @@ from extauthz.core.quota import policies as quota_policies
 from extauthz.core.quota import spec
 from extauthz.core.quota.problems import Fault, Problem, Standing, standing
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
-from extauthz.core.quota.tree import QuotaTree, TreeProblem
+from extauthz.core.quota.tree import AT_ONCE, QuotaTree, Steps, TreeProblem, finished
 from extauthz.inputs.policies import cel
 
 
@@ -89,20 +89,37 @@ class Gathered:
 
     def quotas(self) -> Quotas:
         """All of them as they are now."""
-        quotas = tuple(self._in_force[name] for name in sorted(self._in_force))
+        return finished(self.gathering())
+
+    def gathering(self) -> Steps[Quotas]:
+        """The same in steps. What comes between two of them is not among it."""
+        in_force, reads = dict(self._in_force), dict(self._reads)
+        quotas = tuple(in_force[name] for name in sorted(in_force))
+        yield
         if self._planted is None or self._planted[0] != quotas:
-            self._planted = (quotas, *QuotaTree.salvage(quotas))
+            self._planted = (quotas, *(yield from QuotaTree.salvaging(quotas)))
         _, tree, problems = self._planted
         misplaced: dict[str, list[Problem]] = {}
         for problem in problems:
             misplaced.setdefault(problem.quota, []).append(problem.problem)
-        standings = (self._standing(name, misplaced.get(name)) for name in sorted(self._reads))
+        standings: list[Standing] = []
+        for number, name in enumerate(sorted(reads)):
+            if not number % AT_ONCE:
+                yield
+            parent_is_there = in_force[name].parent in in_force
+            standings.append(_standing(reads[name].standing, in_force[name], misplaced.get(name), parent_is_there))
         return Quotas(tree, tuple(standings), tree.warnings)
 
-    def _standing(self, name: str, misplaced: list[Problem] | None) -> Standing:
-        quota = self._in_force[name]
-        held = self._reads[name].standing._replace(in_force=None if quota.illegible else quota.generation)
-        if held.fault is Fault.INVALID or misplaced is None:
+
+def _standing(
+    said: Standing, quota: WorkspaceQuota, misplaced: list[Problem] | None, parent_is_there: bool
+) -> Standing:
+    held = said._replace(in_force=None if quota.illegible else quota.generation)
+    if held.fault is Fault.INVALID or misplaced is None:
+        return held
+    fault = Fault.PARENT_CYCLE if parent_is_there else Fault.PARENT_MISSING
+    if misplaced[0].path != ("spec", "parent"):
+        if held.fault is not None:
             return held
-        fault = Fault.PARENT_CYCLE if quota.parent in self._in_force else Fault.PARENT_MISSING
-        return held._replace(fault=fault, why="; ".join(map(str, misplaced)))
+        fault = Fault.NO_EFFECT
+    return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

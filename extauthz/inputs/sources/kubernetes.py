@@ -26,14 +26,21 @@ class LiveQuotas:
 
     Args:
         accept: called with all quotas, at the start and after every change of one, its status included.
+        prepare: what ``accept`` needs of their tree, in steps, between which others have their turn.
     """
 
     def __init__(
-        self, connection: Connection, accept: Callable[[Quotas], None], clock: Callable[[], float] = time.monotonic
+        self,
+        connection: Connection,
+        accept: Callable[[Quotas], None],
+        clock: Callable[[], float] = time.monotonic,
+        prepare: Callable[[QuotaTree], Iterable[None]] = lambda _: (),
     ) -> None:
         self._accept = accept
+        self._prepare = prepare
         self._gathered = Gathered()
         self._changed = asyncio.Event()
+        self._is_preparing = False
         self._taken = 0
         """The watch's version when what is in force was put together."""
         self._tree_since = 0
@@ -52,17 +59,30 @@ class LiveQuotas:
                 await self._changed.wait()
                 await asyncio.sleep(GATHER_S)
                 self._changed.clear()
-                self._put_in_force()
+                await self._put_in_force()
 
-    def _put_in_force(self) -> None:
-        quotas = self.quotas()
+    async def _put_in_force(self) -> None:
+        upto, seen, missed = self.reflector.upto, self.reflector.seen, self._missed
+        self._is_preparing, self._missed = True, False
+        quotas = await self._gather()
         before, self._tree = self._tree, quotas.tree
-        self._accept(quotas)
-        self._taken = self.reflector.upto
         if self._tree is not before:
+            for _ in self._prepare(self._tree):
+                await asyncio.sleep(0)
             # Another watch reaches the version of a list or of a bookmark only with its own next bookmark.
-            self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
-        self._missed = False
+            self._tree_since = upto if missed else min(seen, upto)
+        self._accept(quotas)
+        self._taken, self._is_preparing = upto, False
+
+    async def _gather(self) -> Quotas:
+        steps = self._gathered.gathering()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                quotas: Quotas = ended.value
+                return quotas
+            await asyncio.sleep(0)
 
     # How far it has come (design.md L8). Statuses are written often and change no tree: they do not count as seen.
 
@@ -72,7 +92,7 @@ class LiveQuotas:
 
     def has_reached(self, kind: str, version: int) -> bool:
         """Whether every spec up to ``version`` is in force."""
-        in_force = self._taken if self._changed.is_set() else self.reflector.upto
+        in_force = self._taken if self._changed.is_set() or self._is_preparing else self.reflector.upto
         return kind != WORKSPACE_QUOTAS.group_resource or in_force >= version
 
     # The event handler.

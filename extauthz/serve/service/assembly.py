@@ -101,7 +101,7 @@ class Assembly:
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
         is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
-        self.recent = Recent(outlook=outlook(self.queries, is_known))
+        self.recent = Recent(outlook=outlook(self.queries, is_known, self.ask))
         self.observers = Observers((), around.log.event)
         """Who is told of decisions. Nobody, before it runs."""
         heard = around.metrics.answer

@@ -94,7 +94,8 @@ class Deciding:
         clock: seconds, monotonic.
         ids: makes an id for each decision.
         read: what a request means.
-        note: takes a decision and what the request means at once, in the order of all changes; ``None``: nobody does.
+        note: takes a decision, what the request means, user and user agent at once, in the order of all changes;
+            ``None``: nobody does.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Deciding:
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = new_id,
         read: Callable[[Request], Reading] = read,
-        note: Callable[[Decision, Reading | None], None] | None = None,
+        note: Callable[[Decision, Reading | None, str, str], None] | None = None,
     ) -> None:
         self._gate = gate
         self._observers = observers
@@ -203,7 +204,7 @@ class Deciding:
         if isinstance(decision.todo, Held):
             held, decision = decision.todo.growth, decision._replace(todo=None)
         if self._note is not None:
-            self._note(decision, asked.reading)
+            self._note(decision, asked.reading, asked.user, asked.user_agent)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 
@@ -284,7 +285,8 @@ class Clamping:
         if turn is not None:
             return texts.cut(what + sentences.in_line(turn), MAX_WARNING)
         short = found.evidence.shortages[0]
-        return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}", MAX_WARNING)
+        for_it = " for it now" if found.evidence.places else ""  # what is left may be kept for who comes first
+        return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}{for_it}", MAX_WARNING)
 
 
 Asked = TypeVar("Asked")

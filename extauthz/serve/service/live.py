@@ -113,7 +113,7 @@ class LiveQuotaInput(QuotaInput):
         self._watchdog = watchdog
         self._log = log
         self._metrics = metrics
-        self._quotas = LiveQuotas(connection, self._accept, clock=clock)
+        self._quotas = LiveQuotas(connection, self._accept, clock, gate.ledger.coverage.placing)
         self._status: StatusWriter | None = None
         if status is not None:
             self._status = StatusWriter(

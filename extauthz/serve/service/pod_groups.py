@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from extauthz.core.kinds import GATED
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.groups import EACH, Group, Groups, Path
+from extauthz.serve.service.known_groups import HAS_SCALE, KNOWN
 
 EXAMPLE: Final = (
     "write for example {rayclusters.ray.io: [{template: .spec.headGroupSpec.template}, "
@@ -42,6 +43,19 @@ def parse(text: str) -> dict[str, Where]:
     return found
 
 
+def where(text: str, custom: Iterable[str] = ()) -> dict[str, Where]:
+    """The same, with the kinds that are known without the setting: what it says of one of these holds.
+
+    Args:
+        custom: kinds that are to be weighed though nothing of theirs is scaled, as ``resource.group``.
+    """
+    given = parse(text)
+    known = {name: _groups(name, KNOWN[name]) for name in (*HAS_SCALE, *custom) if name in KNOWN}
+    if any(isinstance(one, Groups) and one.through_pods for one in given.values()):
+        known = {name: one for name, one in known.items() if not one.through_pods}  # one kind may have it
+    return {**known, **given}
+
+
 def _resource(name: object) -> str:
     if not isinstance(name, str) or not _RESOURCE.fullmatch(name):
         raise ValueError(f"{name!r} is no custom resource; {EXAMPLE}")
@@ -51,6 +65,10 @@ def _resource(name: object) -> str:
 
 
 def _where(name: str, given: object) -> Where:
+    if given == "known":
+        if name not in KNOWN:
+            raise ValueError(f"{name}: is not known; known are {', '.join(sorted(KNOWN))}; {EXAMPLE}")
+        return _groups(name, KNOWN[name])
     if not isinstance(given, str):
         return _groups(name, given)
     path = _path(given, name)

@@ -229,7 +229,7 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
         }
         return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
-    where = pod_groups.parse(settings.pod_groups)
+    where = pod_groups.where(settings.pod_groups)
     if settings.state == KUBERNETES:
         assert connection is not None
         return LiveStateInput(

@@ -17,6 +17,7 @@ from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.sentences import subject
 from extauthz.core.decision.weighing import EXCEEDED
+from extauthz.core.fitting import Decide, most_granted, scaled
 from extauthz.core.model import NOT_ITS_TURN, WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.tell.observe.observers import Told
@@ -30,11 +31,13 @@ Outlook: TypeAlias = Callable[[Decision], Decision | None]
 FITS: Final = "fits"
 
 
-def outlook(queries: Queries, is_known: Callable[[], bool]) -> Outlook:
+def outlook(queries: Queries, is_known: Callable[[], bool], decide: Decide | None = None) -> Outlook:
     """By what is in memory.
 
     Args:
         is_known: whether the quotas and the cluster are known and current. If not, a refusal stays what it was.
+        decide: says what is left for it by turns, policies and the platform's own service; ``None``: quotas alone tell
+            how many would fit.
     """
 
     def now(refused: Decision) -> Decision | None:
@@ -50,8 +53,12 @@ def outlook(queries: Queries, is_known: Callable[[], bool]) -> Outlook:
         if not found.shortages:
             evidence = refused.evidence._replace(shortages=())
             return refused._replace(verdict=Verdict.ALLOW, reason=FITS, evidence=evidence)
-        sentence = sentences.exceeded(refused.ref, found.shortages, found.fits, 0)
-        evidence = refused.evidence._replace(shortages=found.shortages, fits=found.fits, never_fits=found.never_fits)
+        fits, ref = found.fits, refused.ref
+        if decide is not None and fits is not None:
+            fits, _ = most_granted(lambda count: decide(scaled(ref, count)), found.observed, fits)
+        is_kept = fits != found.fits
+        sentence = sentences.exceeded(ref, found.shortages, fits, 0, is_kept=is_kept)
+        evidence = refused.evidence._replace(shortages=found.shortages, fits=fits, never_fits=found.never_fits)
         return refused._replace(sentence=sentence, replicas_before=found.observed, evidence=evidence)
 
     return now

@@ -37,6 +37,11 @@ class Serving(NamedTuple):
             return ()
         return self.webhooks.unasked(namespaces)
 
+    @property
+    def by_nobody(self) -> bool:
+        """Nobody asks the gates about anything: no webhook configuration leads to them, and no Envoy can ask."""
+        return self.webhooks is not None and self.webhooks.decides is None and not self.by_envoy
+
     def lowers(self, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         """Whether counts are lowered in all of these. Where that is not known: yes."""
         if self.unknown or (self.asked_to_lower and (self.by_envoy or self.webhooks is None)):
@@ -66,8 +71,7 @@ def notes(queries: Queries, serving: Serving) -> list[str]:
     found = [f"what the webhook is asked about is not known: {serving.unknown}"] if serving.unknown else []
     if next(queries.quotas(), None) is None:
         found.append("no quota is in force: nothing is limited")
-    webhooks = serving.webhooks
-    if webhooks is not None and webhooks.decides is None and not serving.by_envoy:
+    if serving.by_nobody:
         found.append("no webhook configuration leads to the gates: nothing is refused")
     plain = tuple(use.node.quota.name for use in _clamping(queries) if not serving.lowers(queries.selected(use)))
     if plain and not serving.audits:

@@ -34,6 +34,7 @@ class Survey:
 
     quotas: Mapping[str, QuotaUse]
     above_parent: Mapping[str, tuple[str, ...]]
+    """Sentences about limits that are never reached."""
     parents: frozenset[str]
     """Those that have children."""
     receivers: frozenset[str] = frozenset()
@@ -45,6 +46,8 @@ class Survey:
     """Quotas in mode Clamp that have a namespace where nothing lowers a count."""
     never_fit: NeverFit = field(default_factory=dict)
     """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
+    kept_by_nobody: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Sentences about guarantees of what no quota above limits."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -57,6 +60,7 @@ class Survey:
             rows=use.rows,
             mode=use.node.quota.mode,
             above_parent=self.above_parent.get(name, ()),
+            kept_by_nobody=self.kept_by_nobody.get(name, ()),
             selected=self._selected(use),
             unpriced=use.unpriced,
             strangers=strangers(use.node.quota.notify or (), self.receivers),
@@ -98,14 +102,17 @@ async def survey(
 ) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
+    by_nobody: dict[str, tuple[str, ...]] = {}
     for warning in queries.tree_warnings():
-        above[warning.quota] = (*above.get(warning.quota, ()), str(warning.problem))
+        of = by_nobody if warning.problem.path[:2] == ("spec", "guaranteed") else above
+        of[warning.quota] = (*of.get(warning.quota, ()), str(warning.problem))
     uses = await in_slices(queries.quotas())
     served = serving or NOBODY_KNOWN
     selected = await in_slices((use.node.quota, queries.selected(use)) for use in uses)
     return Survey(
         quotas={use.node.quota.name: use for use in uses},
         above_parent=above,
+        kept_by_nobody=by_nobody,
         parents=frozenset(use.node.parent.quota.name for use in uses if use.node.parent is not None),
         receivers=receivers,
         serving=served,
@@ -160,7 +167,7 @@ def levels(uses: Sequence[QuotaUse], waiting: Sequence[Waiting]) -> dict[str, Le
 def _by_type(rows: Iterable[UsageRow]) -> Iterator[tuple[tuple[str, ...], float]]:
     for row in rows:
         amounts = {"hard": row.hard, "used": row.used, "reserved": row.reserved}
-        more = {"guaranteed": row.guaranteed, "kept": row.kept, "borrowed": row.borrowed}
+        more = {"guaranteed": row.guaranteed, "kept": row.kept}
         for kind, amount in (*amounts.items(), *((kind, amount) for kind, amount in more.items() if amount)):
             yield (row.quota, row.resource, kind), amount / NANOS
 

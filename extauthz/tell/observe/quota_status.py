@@ -80,6 +80,8 @@ class Facts(NamedTuple):
     """Namespaces that it covers and that the webhook is not asked about."""
     lowers: bool = True
     """Something lowers counts in all its namespaces."""
+    kept_by_nobody: tuple[str, ...] = ()
+    """A sentence for each guarantee of what no quota above limits."""
     promised: Amounts = MappingProxyType({})
     """What quotas below are guaranteed together, nano-units."""
     override: Override | None = None
@@ -110,6 +112,8 @@ class Condition(NamedTuple):
 
 def _ready(facts: Facts) -> Finding:
     standing = facts.standing
+    if standing.fault is None and (asked := _asked(facts)).status == "False":
+        return Finding("False", _NOT_ASKED, asked.message)
     if standing.fault is None:
         return Finding("True", "InForce", _IN_FORCE[in_force(facts.mode, facts.serving, lowers=_lowers(facts))])
     return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
@@ -125,6 +129,8 @@ _IN_FORCE: Mapping[Mode, str] = {
 def _meanwhile(standing: Standing) -> str:
     if standing.fault is Fault.POLICIES_UNREAD:
         return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
+    if standing.fault is Fault.NO_EFFECT:
+        return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
@@ -185,6 +191,8 @@ def _has_headroom(facts: Facts) -> Finding:
 
 
 def _guarantees_kept(facts: Facts) -> Finding:
+    if facts.kept_by_nobody:
+        return Finding("False", "NothingKept", "; ".join(facts.kept_by_nobody))
     rows = facts.rows if facts.mode is not Mode.AUDIT else ()
     above = [
         f"{row.resource}: guaranteed below {_text(row, facts.promised[row.resource])}, hard {_text(row, row.hard)}"
@@ -193,14 +201,14 @@ def _guarantees_kept(facts: Facts) -> Finding:
     ]
     if above:
         return Finding("False", "Overpromised", f"{', '.join(above)}; lower some of these, or raise the limit")
-    lent = [
+    short = [
         f"{row.resource}: kept {_text(row, row.kept)}, left {_text(row, max(row.hard - row.used - row.reserved, 0))}"
         for row in rows
         if row.kept and row.used + row.reserved + row.kept > row.hard
     ]
-    if lent:
+    if short:
         why = "others had it before; it comes back as they shrink, and until then they do not grow"
-        return Finding("False", "Lent", f"{', '.join(lent)}; {why}")
+        return Finding("False", "NotYetKept", f"{', '.join(short)}; {why}")
     return Finding("True", "Kept", "there is room for what the quotas below are guaranteed")
 
 
@@ -218,6 +226,7 @@ def _receivers_known(facts: Facts) -> Finding:
     return Finding("True", "Known", "each receiver of spec.notify is known")
 
 
+_NOT_ASKED = "NotAsked"
 _NOT_KNOWN = "NotKnown"
 _BY_ENVOY = "somebody asks to lower counts"
 """Said for good: it is seen by the gate that is asked, and by no other."""
@@ -227,7 +236,7 @@ def _asked(facts: Facts) -> Finding:
     serving = facts.serving
     if serving.unknown:
         return Finding("Unknown", _NOT_KNOWN, f"what the webhook is asked about cannot be read: {serving.unknown}")
-    if facts.unasked and serving.webhooks is not None and serving.webhooks.decides is None:
+    if serving.by_nobody:
         cure = "apply what `extauthz render webhook` prints, or set webhook.enabled of the chart"
         return Finding("False", "NoWebhook", f"no webhook configuration leads to the gates, and growth passes; {cure}")
     if facts.unasked:
@@ -235,7 +244,7 @@ def _asked(facts: Facts) -> Finding:
         some = (
             f"the webhook is not asked about {named(facts.unasked)}, so that growth there passes and is only observed"
         )
-        return Finding("False", "NotAsked", f"{some}; {cure}")
+        return Finding("False", _NOT_ASKED, f"{some}; {cure}")
     return Finding("True", "Asked", "the gates are asked about all that it covers, as far as they can know")
 
 
@@ -249,8 +258,16 @@ def _said_of_mode(facts: Facts) -> str:
     return next((str(one.get("message")) for one in there if one.get("type") == MODE_IN_FORCE), "")
 
 
+def _mode(facts: Facts) -> str:
+    """What is done at the limit, for ``kubectl get``."""
+    mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
+    return _NOT_ASKED if facts.serving.by_nobody else str(mode)
+
+
 def _mode_in_force(facts: Facts) -> Finding:
     mode, serving = facts.mode, facts.serving
+    if serving.by_nobody:
+        return Finding("False", _NOT_ASKED, "nobody asks the gates: growth passes, and is only observed")
     if serving.audits and mode is not Mode.AUDIT:
         return Finding("False", "GateAudits", "the gates run with mode audit: nothing is refused; set mode to enforce")
     if mode is not Mode.CLAMP:
@@ -274,6 +291,8 @@ TABLE: tuple[Condition, ...] = (
             Fault.INVALID: "The spec is not valid. The last valid one holds; without one, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+            Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
+            _NOT_ASKED: "The gates are not asked about all that it covers: see the condition Asked.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
         },
         _ready,
@@ -316,8 +335,9 @@ TABLE: tuple[Condition, ...] = (
         "GuaranteesKept",
         {
             "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
+            "NothingKept": "`spec.guaranteed` names what no quota above limits, so nothing is kept for it.",
             "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
-            "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
+            "NotYetKept": "Others had some of it before it was guaranteed. It comes back as they shrink.",
         },
         _guarantees_kept,
     ),
@@ -341,7 +361,7 @@ TABLE: tuple[Condition, ...] = (
         "Asked",
         {
             "Asked": "No namespace is known that it covers and that the gates are not asked about.",
-            "NotAsked": "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
+            _NOT_ASKED: "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
             "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
             _NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
         },
@@ -352,6 +372,7 @@ TABLE: tuple[Condition, ...] = (
         {
             "InForce": "`spec.mode` is what is done at the limit. `status.mode` says what is done.",
             "NothingLowers": "Mode Clamp, and no webhook or Envoy asks to lower counts: it refuses as Enforce does.",
+            _NOT_ASKED: "Nobody asks the gates: see the condition Asked.",
             "GateAudits": "The gates run with `--mode audit`: nothing is refused.",
             _NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
         },
@@ -380,10 +401,9 @@ def status_of(facts: Facts, now: str) -> Tree:
         now: RFC 3339, in UTC, to the second.
     """
     before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
-    mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
     return {
         "observedGeneration": facts.standing.generation,
-        "mode": str(mode) if facts.standing.in_force is not None else "",
+        "mode": _mode(facts) if facts.standing.in_force is not None else "",
         "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
         "used": {row.resource: _text(row, row.used) for row in facts.rows},
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
@@ -399,7 +419,6 @@ def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
     return {
         "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
         "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
-        "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
     }
 
 

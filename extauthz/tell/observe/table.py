@@ -71,7 +71,7 @@ TABLE = (
     ),
     Family(
         "extauthz_quota", "gauge", "cores, bytes or objects", ("quota", "resource", "type"),
-        "By type: hard, used, reserved; with guarantees also guaranteed, kept, borrowed. As kube_resourcequota has it.",
+        "By type: hard, used, reserved; with guarantees also guaranteed, kept. As kube_resourcequota has it.",
     ),
     Family(
         "extauthz_quota_headroom", "gauge", "cores, bytes or objects", ("quota", "resource"),

@@ -117,6 +117,8 @@ class Ask(NamedTuple):
     """A gate in mode audit allows it and would have refused it."""
     by: tuple[str, ...] = ()
     """Paths of the quotas that refused it, or would have."""
+    asker: str = ""
+    """``NAMESPACE/NAME`` of the service account that asked; empty: somebody else, or not known."""
     n: int = 1
     last_s: float = 0.0
 
@@ -247,9 +249,13 @@ class _Reader:
                 self._take(number, _parsed(self._path, number, line))
         if self._events and isinstance(self._events[0], Start):
             self._events[0] = self._events[0]._replace(listed=frozenset(self._listed))
+        self._events.sort(key=attrgetter("at_s"))  # that a workload is gone is written a moment later
         return self._events
 
     def _members(self) -> Iterator[bytes]:
+        if self._path.stat().st_size > MOST_IN_FILE:  # packed lines are never more than the lines
+            what = f"it has more than {MOST_IN_FILE:,} bytes"
+            raise RecordError(f"{self._path}: {what}; no gate writes such a file, remove it")
         data = self._path.read_bytes()
         view = memoryview(data)
         at, lost_at, whole = 0, None, 0
@@ -366,6 +372,7 @@ class _Reader:
             str(fields["reason"]),
             fields.get("would", "allow") != "allow",
             tuple(fields.get("by", ())),
+            str(fields.get("asker", "")),
             n,
             float(fields.get("last", at_s)),
         )

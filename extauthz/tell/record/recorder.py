@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.ledger.accounts import Position, rise
@@ -24,6 +26,21 @@ EVERY_S: Final = 1.0
 AT_ONCE: Final = 100
 """Notes between two pauses of the thread. They take a few tenths of a millisecond, and meanwhile no decision is
 made."""
+
+
+_MOST_USER: Final = 400
+"""Characters: a service account has 340 at most."""
+_ACCOUNT: Final = re.compile(r"system:serviceaccount:([a-z0-9-]{1,63}):([a-z0-9.-]{1,253})")
+
+
+@lru_cache(1024)
+def asker_of(user: str, user_agent: str) -> str:
+    """``NAMESPACE/NAME`` of the service account that asks, as autoscalers do; empty: somebody else, or not known.
+
+    Controllers of kube-controller-manager end their user agent with its name (``rest.AddUserAgent``).
+    """
+    found = _ACCOUNT.fullmatch(user) or _ACCOUNT.search(user_agent)
+    return f"{found[1]}/{found[2]}" if found is not None else ""
 
 
 class Seen(NamedTuple):
@@ -112,13 +129,14 @@ class Recorder:
             self._notes.append(Told(self._clock(), self._lost, self._lost_since_s))
             self._lost, self._lost_since_s = 0, None
 
-    def decided(self, decision: Decision, reading: Reading | None) -> None:
+    def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
         """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
+        asker = asker_of(user[:_MOST_USER], "" if user else user_agent[-_MOST_USER:])
         if type(reading) is Write and reading.object is None:
             if len(self._notes) < MOST:
-                self._notes.append((self._clock(), decision, reading.replicas))
+                self._notes.append((self._clock(), decision, reading.replicas, asker))
                 return
-            self._note(Asked(self._clock(), decision, reading.replicas))
+            self._note(Asked(self._clock(), decision, reading.replicas, asker))
             return
         brought: Object | None = None
         to = decision.replicas
@@ -126,7 +144,7 @@ class Recorder:
             to, made = reading.replicas, reading.object
             pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
             brought = Object(pod, made.labels)
-        self._note(Asked(self._clock(), decision, to, brought, isinstance(reading, Resize)))
+        self._note(Asked(self._clock(), decision, to, asker, brought, isinstance(reading, Resize)))
 
     def _note(self, noted: Noted) -> None:
         if len(self._notes) >= MOST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
@@ -63,6 +64,8 @@ class Asked(NamedTuple):
     at_s: float
     decision: Decision
     to: int | None
+    asker: str = ""
+    """``NAMESPACE/NAME`` of the service account that asked; empty: somebody else, or not known."""
     object: Object | None = None
     resizes: bool = False
 
@@ -98,9 +101,9 @@ class Told(NamedTuple):
     """Since when."""
 
 
-Count: TypeAlias = tuple[float, Decision, int]
-"""A decision about a count alone: when, and which it asked for. Nearly all notes are one, so it is the least that can
-be made."""
+Count: TypeAlias = tuple[float, Decision, int, str]
+"""A decision about a count alone: when, which it asked for, and who asked. Nearly all notes are one, so it is the least
+that can be made."""
 
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
@@ -162,10 +165,9 @@ class Scribe:
         """What is said of each, as of now."""
         self._names: dict[WorkloadRef, str] = {}
         """In JSON."""
-        self._going: dict[WorkloadRef, bool] = {}
-        """Those that seem to be gone, and whether something pended. What only moves is back in a moment."""
-        self._going_s = 0.0
-        """Since when."""
+        self._going: dict[WorkloadRef, tuple[float, bool]] = {}
+        """Those that seem to be gone: since when, oldest first, and whether something pended. What only moves is back
+        in a moment."""
         self._told: set[WorkloadRef | str] | None = None
         """Workloads and namespaces that were told since ``Telling``; ``None``: nobody is asked to."""
         self._folds: dict[WorkloadRef, _Fold] = {}
@@ -186,25 +188,26 @@ class Scribe:
         for _ in range(min(most, len(notes))):
             noted = notes.popleft()
             at_s = noted[0]
-            if self._going and (type(noted) is tuple or at_s > self._going_s + MOVES_S):
-                self._gone()
+            if self._going:
+                self._gone(at_s if type(noted) is not tuple else inf)
             if at_s > self._at_s:
                 self._at_s = at_s
             if type(noted) is not tuple:
                 self._other(cast("Noted", noted))
                 continue
-            _, decision, to = cast("Count", noted)
+            _, decision, to, asker = cast("Count", noted)
             tail, ref, before = _PLAIN_TAILS.get(decision.reason), decision.ref, decision.replicas_before
             if tail is None or ref is None or decision.dry_run or (self._folds and ref in self._folds):
-                self._asked(Asked(at_s, decision, to))
+                self._asked(Asked(at_s, decision, to, asker))
                 continue
             # Nearly all of them: the shortest way to a line.
             if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
                 self._begins_s, self._begins = self._at_s, f'{{"k":"ask","t":{self._at_s:.3f},"id":"'
             from_ = f'"from":{before},' if before is not None else ""
+            by = f',"asker":"{asker}"' if asker else ""
             lines.append(
                 f'{self._begins}{decision.id}","workload":{names.get(ref) or self._name(ref)},'
-                f'"operation":"{decision.operation or ""}",{from_}"to":{to}{tail}'
+                f'"operation":"{decision.operation or ""}",{from_}"to":{to}{by}{tail}'
             )
         if lines:
             self._put_all()
@@ -260,7 +263,7 @@ class Scribe:
         if self._told is not None:
             self._told.add(ref)
         if position.used is NOTHING and position.envelope is NOTHING:
-            self._going[ref], self._going_s = noted.ends, noted.at_s
+            self._going[ref] = noted.at_s, noted.ends
             return
         self._going.pop(ref, None)
         said = self._said(noted)
@@ -270,14 +273,17 @@ class Scribe:
         self._lighter(position)
         self._put(b'{"k":"load","t":%.3f,%s}\n' % (self._at_s, said))
 
-    def _gone(self) -> None:
-        going, self._going = self._going, {}
-        for ref, ends in going.items():
+    def _gone(self, at_s: float = inf) -> None:
+        """Those of before that moment will not be back. Each line has the time at which it went."""
+        for ref, (since_s, ends) in list(self._going.items()):
+            if since_s + MOVES_S >= at_s:
+                return
+            del self._going[ref]
             if self._workloads.pop(ref, None) is None and not ends:
                 continue
             for fold in list(self._folds.values()):
                 self._end(fold)
-            self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (self._at_s, self._name(ref).encode()))
+            self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (since_s, self._name(ref).encode()))
             self._names.pop(ref, None)
 
     def _said(self, noted: Counted) -> bytes:
@@ -365,6 +371,8 @@ class Scribe:
             text += f',"from":{decision.replicas_before}'
         if noted.to is not None:
             text += f',"to":{noted.to}'
+        if noted.asker:
+            text += f',"asker":"{noted.asker}"'
         if noted.object is not None:
             if noted.object.pod is not None:
                 text += f',"pod":{_amounts(noted.object.pod)}'
@@ -433,7 +441,7 @@ class Scribe:
         for name in self._namespaces.keys() - told:
             self._labelled(name, None)
         for ref in self._workloads.keys() - told:
-            self._going[ref] = False
+            self._going[ref] = self._at_s, False
         self._gone()
         if noted.lost:
             self._lost += noted.lost
@@ -443,6 +451,7 @@ class Scribe:
 
     def _begin(self) -> None:
         """Begin a file with the whole state."""
+        self._gone()
         self._end_all()
         self._began = True
         rows = (("quota", self._quotas), ("ns", self._namespaces), ("load", self._workloads))

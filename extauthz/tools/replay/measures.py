@@ -6,13 +6,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final, TextIO, TypeAlias
 
 from extauthz.core.ledger.coverage import Coverage, leaves
 from extauthz.core.model import Amounts, WorkloadRef
 from extauthz.core.quantities import NANO
 from extauthz.core.resources import is_device
+from extauthz.core.texts import stamp
 from extauthz.tell.record.reading import Load
 
 Row: TypeAlias = tuple[str, str]
@@ -21,9 +21,12 @@ Row: TypeAlias = tuple[str, str]
 POINTS: Final = 512
 """Points of a course, at most. Each holds the highest of its time."""
 
+HELD_S: Final = 1.0
+
 _CPU: Final = "requests.cpu"
 _MEMORY: Final = "requests.memory"
 _GIB: Final = 1 << 30
+_DAY_S: Final = 86_400.0
 
 
 class Clock:
@@ -116,30 +119,42 @@ class Level:
 
 @dataclass(slots=True)
 class Course:
-    """A number over time, for a drawing."""
+    """A number over time, for a drawing. What lasts for less than ``HELD_S`` is not drawn: a pod that is being deleted
+    counts beside the one that replaces it for a moment, in which nobody asks for anything."""
 
     begins_s: float
     width_s: float = 1.0
     highest: list[int] = field(default_factory=list)
     """One a stretch of ``width_s``."""
     now: int = 0
+    since_s: float = 0.0
+    drawn: int = 0
+    """The last value that has lasted."""
 
     def set(self, at_s: float, value: int) -> None:
         """It is ``value`` from ``at_s`` on."""
-        self.reach(at_s)
-        self.now = value
-        if self.highest:
-            self.highest[-1] = max(self.highest[-1], value)
+        if value != self.now:
+            self.reach(at_s)
+            self.now, self.since_s = value, at_s
 
     def reach(self, at_s: float) -> None:
         """It was the same until ``at_s``."""
+        if at_s - self.since_s >= HELD_S:
+            self._fill(self.since_s, self.drawn)
+            self.drawn = self.now
+        self._fill(at_s, self.drawn)
+
+    def _fill(self, at_s: float, value: int) -> None:
+        """Draw ``value`` from where the drawing ends, up to there."""
         place = int((at_s - self.begins_s) / self.width_s)
         while place >= POINTS:
             pairs = range(0, len(self.highest), 2)
             self.highest = [max(self.highest[one : one + 2]) for one in pairs]
             self.width_s *= 2
             place = int((at_s - self.begins_s) / self.width_s)
-        self.highest += [self.now] * max(0, place + 1 - len(self.highest))
+        if self.highest:
+            self.highest[-1] = max(self.highest[-1], value)
+        self.highest += [value] * max(0, place + 1 - len(self.highest))
 
 
 def rounded_up(value: int, step: int) -> int:
@@ -156,17 +171,28 @@ class _Use:
 
 
 class Hours:
-    """Sums what is observed. Times are on the clock of what counts.
+    """Sums what is observed, by day (UTC). Times are on the clock of what counts.
 
     Args:
         coverage: which quotas cover a workload.
+        begins_s: when it begins, in seconds since 1970.
     """
 
-    def __init__(self, coverage: Coverage) -> None:
+    def __init__(self, coverage: Coverage, begins_s: float) -> None:
         self._coverage = coverage
         self._uses: dict[WorkloadRef, _Use] = {}
-        self._sums: dict[tuple[str, WorkloadRef, str], float] = {}
-        """Nano-units times seconds."""
+        self._sums: dict[tuple[str, str, str, str], float] = {}
+        """Nano-units times seconds by quota, workload, day and key."""
+        self.ends_s = begins_s // _DAY_S * _DAY_S
+        """When the day is over, in seconds since 1970."""
+        self._day = ""
+        self.next_day(0.0)
+
+    def next_day(self, now_s: float) -> None:
+        """A day is over, and the next one begins."""
+        self.end(now_s)
+        self._day = stamp(self.ends_s)[:10]
+        self.ends_s += _DAY_S
 
     def load(self, load: Load, now_s: float) -> None:
         """A workload uses this from now on."""
@@ -193,12 +219,13 @@ class Hours:
         for ref in self._uses:
             self._sum(ref, now_s)
 
-    def rows(self) -> Iterator[tuple[str, str, str, Fraction]]:
-        """Quota, workload, key, and hours of CPUs, GiB or devices."""
-        for (quota, ref, key), sums in sorted(self._sums.items()):
+    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
+        """Quota, workload, day, key, and hours of CPUs, GiB or devices to the thousandth, where these are not zero."""
+        for (quota, name, day, key), sums in sorted(self._sums.items()):
             unit = NANO * (_GIB if key == _MEMORY else 1)
-            name = f"{ref.group_resource}/{ref.namespace}/{ref.name}"
-            yield quota, name, key, Fraction(round(sums * 1000), unit * 3600 * 1000)
+            hours = round(sums / (unit * 3600), 3)
+            if hours:
+                yield quota, name, day, key, hours
 
     def _quotas(self, ref: WorkloadRef, labels: str) -> tuple[str, ...]:
         """Those without quotas below: what is used in one is used in those above."""
@@ -210,9 +237,15 @@ class Hours:
             return
         for quota in use.quotas:
             for key, amount in use.amounts.items():
-                place = (quota, ref, key)
+                place = (quota, _named(ref), self._day, key)
                 self._sums[place] = self._sums.get(place, 0.0) + amount * (now_s - use.since_s)
         use.since_s = now_s
+
+
+def _named(ref: WorkloadRef) -> str:
+    """Pods that nobody else counts for are one row of their namespace."""
+    name = "*" if ref.group_resource == "pods" else ref.name
+    return f"{ref.group_resource}/{ref.namespace}/{name}"
 
 
 def _counts(key: str) -> bool:
@@ -220,9 +253,9 @@ def _counts(key: str) -> bool:
 
 
 def write_hours(hours: Hours, file: TextIO) -> None:
-    """As CSV: a line for each quota, workload and resource, with hours to the thousandth."""
+    """As CSV: a line for each quota, workload, day (UTC) and resource."""
     rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(("quota", "workload", "resource", "unit", "hours"))
-    for quota, workload, key, amount in hours.rows():
+    rows.writerow(("quota", "workload", "day", "resource", "unit", "hours"))
+    for quota, workload, day, key, amount in hours.rows():
         unit = {_CPU: "CPU", _MEMORY: "GiB"}.get(key, "device")
-        rows.writerow((quota, workload, key, unit, f"{float(amount):.3f}"))
+        rows.writerow((quota, workload, day, key, unit, f"{amount:.3f}"))

@@ -74,6 +74,8 @@ class Waiting:
     """Retries of the record that are still to come."""
     ask: Ask | None = None
     """What was asked for, where that is more than a count."""
+    asker: str = ""
+    """Who asked first, as the record has it."""
     mark_s: float = 0.0
     """Up to when ``missed`` is summed, on that clock."""
     missed: float = 0.0
@@ -260,6 +262,7 @@ class Play:
     def _touch_all(self) -> None:
         self._is_all_touched = False
         self._tree = self.gate.ledger.coverage.tree
+        self._levels.clear()  # a limit may be another one where what is used is the same
         self._touch(self._tree.nodes)
         for workloads in list(self._waiting_on.values()):
             for workload in list(workloads):
@@ -612,6 +615,7 @@ class Play:
             ask.last_s,
             ask.n - 1,
             ask if ask.labels is not None else None,
+            ask.asker,
             self._clock.counted_s,
         )
         self._waits_on(one, one.waiting, rows)

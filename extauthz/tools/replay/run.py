@@ -54,6 +54,8 @@ class Want(NamedTuple):
     """What was refused, with all its retries."""
 
     ref: WorkloadRef
+    asker: str
+    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
     rows: tuple[Row, ...]
     """Limits that refused it."""
     had: int
@@ -135,6 +137,11 @@ class Result:
         """Replica-minutes."""
         return self.missed / 60.0
 
+    @property
+    def most_missed(self) -> list[Want]:
+        """Refused wants, most missed first."""
+        return [want for _, _, want in sorted(self.wants, reverse=True)]
+
     def peak(self, row: Row) -> int:
         """The smallest limit that refuses nothing; where nobody has asked for more: the most that stood there."""
         level = self.wanted.get(row)
@@ -184,7 +191,7 @@ class Replay:
         self._ends_s = self._last_s = 0.0
         self._result = Result(quotas is None and limits is None, self._play.gate.ledger.coverage.tree)
         self._result.given = quotas
-        self._result.hours = Hours(self._play.gate.ledger.coverage) if hours else None
+        self._result.hours = Hours(self._play.gate.ledger.coverage, record.begins_s) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
         self._free.moved, self._free.needed = self._wanted, self._needed
 
@@ -224,6 +231,9 @@ class Replay:
         self._pass(at_s)
 
     def _pass(self, at_s: float) -> None:
+        while self._result.hours is not None and self._result.hours.ends_s <= at_s:
+            self._clock.advance(self._result.hours.ends_s)
+            self._result.hours.next_day(self._clock.counted_s)
         self._clock.advance(at_s)
         for play in self._plays:
             play.until(at_s)
@@ -406,7 +416,8 @@ class Replay:
         result = self._result
         if seconds > 0 or self._clock.counts(self._play.now_s):
             result.want_count += 1
-            want = Want(one.ref, waiting.rows, waiting.first, waiting.to, waiting.since_s, seconds, waiting.missed)
+            asked = one.ref, waiting.asker, waiting.rows, waiting.first, waiting.to
+            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
             heappush(result.wants, (want.missed, -result.want_count, want))
             if len(result.wants) > MOST_WANTS:
                 heappop(result.wants)
@@ -433,7 +444,7 @@ def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
         hard = {key: limits.get((one.name, key), _ENDLESS) for key in one.hard}
         kept = () if audits else tuple(some._replace(hard={}) for some in one.overrides if some.guaranteed)
         mode, guaranteed = (Mode.ENFORCE, {}) if audits else (one.mode, one.guaranteed)
-        given.append(replace(one, hard=hard, guaranteed=guaranteed, overrides=kept, turn_s=None, mode=mode))
+        given.append(replace(one, hard=hard, guaranteed=guaranteed, overrides=kept, turn_s=None, weight=1, mode=mode))
     return QuotaTree.salvage(given)[0]
 
 

@@ -317,6 +317,39 @@ def test_whatever_taking_an_object_raises_it_is_unreadable_and_all_others_count(
     assert not fed.gate.ledger.drift()
 
 
+def test_two_claim_templates_of_one_name_end_nothing(fed):
+    """The API server takes them."""
+    db = workload("db", 2, kind="StatefulSet")
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1"}}}}
+    db["spec"]["volumeClaimTemplates"] = [claim, claim]
+    held = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": claim["spec"]}
+    held["metadata"] = {"name": "data-db-0", "namespace": "team-a", "resourceVersion": "1"}
+    fed.tell("persistentvolumeclaims", held)
+    fed.tell("statefulsets", db)
+    fed.tell("statefulsets", db, "DELETED")
+    fed.tell("persistentvolumeclaims", held, "DELETED")
+    assert (fed.cpus(), fed.invalid) == (0, [])
+    assert not fed.gate.ledger.drift()
+
+
+def test_whatever_the_end_of_an_object_raises_it_is_named_and_all_others_count(fed, monkeypatch):
+    fed.tell("deployments", workload("web", 3))
+    fed.tell("deployments", workload("odd", 7))
+    moved, observations = fed.gate.ledger.observations._move, fed.gate.ledger.observations
+
+    def raising(entry, observed, between=()):
+        moved(entry, observed, between)
+        if entry.ref.name == "odd":
+            raise LookupError("seven")
+
+    monkeypatch.setattr(observations, "_move", raising)
+    fed.tell("deployments", workload("odd", 7), "DELETED")
+    (trouble,) = fed.invalid
+    assert trouble.startswith("deployments.apps team-a/odd: ")
+    assert fed.cpus() == 3
+    assert not fed.gate.ledger.drift()
+
+
 def test_a_workload_whose_cost_cannot_be_worked_out_is_told_and_its_cost_unknown(fed, monkeypatch):
     fed.tell("deployments", workload("web", 3))
 

@@ -167,6 +167,7 @@ def test_twelve_pods_at_81_percent_of_75():
         "metric": ("83 %", 14),
         "target": ("73 %", 14),
         "tolerance": ("0.07", 13),
+        "another-metric": ("13", 13),
     }
 
 

@@ -140,7 +140,15 @@ IN_KEDA = "(advanced.horizontalPodAutoscalerConfig.behavior.scaleUp of scaledobj
     [
         ("150", 4, {"max-replicas": "maxReplicaCount of scaledobject/so: 5"}),
         ("150", 9, {"policies": IN_KEDA}),
-        ("32", 9, {"target": "(triggers[1].metadata.threshold of scaledobject/so)", "tolerance": IN_KEDA}),
+        (
+            "32",
+            9,
+            {
+                "target": "(triggers[1].metadata.threshold of scaledobject/so)",
+                "tolerance": IN_KEDA,
+                "another-metric": "asks for 5",
+            },
+        ),
     ],
 )
 def test_keda_writes_its_hpa_anew_so_its_scaled_object_is_what_to_change(value, most, told):

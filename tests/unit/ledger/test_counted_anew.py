@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from extauthz.core.ledger import usage as usage_module
+from extauthz.core.ledger.accounts import NOWHERE
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Fetch, NeedsFetch, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
@@ -123,7 +124,8 @@ def test_whatever_happens_between_two_slices_the_end_is_what_a_count_at_once_giv
     assert list(ask.gate.usage()) == kept
 
 
-def test_what_joins_a_family_is_weighed_while_all_is_counted():
+def test_what_joins_a_family_is_weighed_while_all_is_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(usage_module, "AT_ONCE", 0)
     ask = Asker(gate([quota("acme", HARD)], workload("web", 2)))
     ask.gate.ledger.usage.on_count = lambda: None
     ask.gate.observe_default_storage_class("fast")
@@ -131,6 +133,73 @@ def test_what_joins_a_family_is_weighed_while_all_is_counted():
     assert ask(joins).reason == "unsynced"
     finish(ask)
     assert ask(joins).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_granted_during_a_count_is_never_over_and_growth_goes_on_after_it(seed: int):
+    """A quota that nobody cuts is never over, whatever is counted anew meanwhile, and is full in the end."""
+    hard = {"pods": "30", "requests.cpu": "90"}
+    spaces = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}}
+    two = [quota("acme", hard), quota("other", hard, namespaces={"workspace": "other"})]
+    low = quota("low", hard, parent="acme", namespaces={"workspace": "acme"}, workloads={"tier": "low"})
+    seen = [workload(name, 1, labels={"tier": "low"}, namespace=space) for space in spaces for name in NAMES]
+    draw, ask = random.Random(seed), Asker(gate(two, *seen, namespaces=spaces))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    for step in range(120):
+        match draw.randrange(8):
+            case 0:
+                ask.gate.load_quotas(QuotaTree.build(draw.choice((two, [*two, low]))), 0.0)
+            case 1:
+                ask.gate.observe_default_storage_class(f"class-{step}")
+            case 2:
+                ask.gate.observe_namespace("team-b", {"workspace": "other", "step": str(step)})
+            case 3:
+                usage.count(draw.randrange(1, 9))
+            case _:
+                ask(scale(draw.choice(NAMES), draw.randrange(1, 9), namespace=draw.choice((*spaces,))))
+        assert all(row.used + row.reserved <= row.hard for row in usage._recount().rows())
+    finish(ask)
+    for name in NAMES * 9:
+        for space in spaces:
+            ref, _ = observe(workload(name, namespace=space))
+            entry = ask.gate.ledger.get(ref)
+            assert entry is not None
+            ask(scale(name, entry.top_replicas() + 1, namespace=space))
+    assert {row.quota: row.used + row.reserved == row.hard for row in usage.rows() if row.resource == "pods"} == {
+        node.quota.name: True for node in ask.gate.ledger.coverage.tree.nodes
+    }
+
+
+def test_only_the_trees_that_have_changed_are_counted_and_all_others_grow_meanwhile():
+    many = [workload(f"w{number}", 1, namespace=space) for space in NAMESPACES for number in range(20)]
+    ask = Asker(gate([quota("acme", HARD), OTHER], *many, namespaces=NAMESPACES))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", HARD), OTHER, MORE]), 0.0)
+    assert ask(scale("w0", 2)).reason == "unsynced"
+    assert ask(scale("w0", 2, namespace="team-b")).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", HARD), OTHER]), 0.0)
+    assert ask(scale("w0", 3, namespace="team-b")).verdict is Verdict.ALLOW, "another change of the same tree"
+    finish(ask)
+    assert ask(scale("w0", 2)).verdict is Verdict.ALLOW
+    assert not ask.gate.ledger.drift()
+
+
+def test_a_namespace_under_other_quotas_is_counted_in_slices_and_under_the_same_ones_not_at_all():
+    many = [workload(f"w{number}", 1, namespace=space) for space in NAMESPACES for number in range(20)]
+    ask = Asker(gate([quota("acme", HARD), OTHER], *many, namespaces=NAMESPACES))
+    usage = ask.gate.ledger.usage
+    usage.on_count = lambda: None
+    ask.gate.observe_namespace("team-b", {"workspace": "other", "tier": "gold"})
+    assert not usage.is_counting
+    ask.gate.observe_namespace("team-b", {"workspace": "acme"})
+    assert ask(scale("w0", 2)).reason == "unsynced"
+    ask.gate.observe_namespace("team-b", {"workspace": "other"})
+    ask.gate.observe_namespace("team-b", {"workspace": "acme"})
+    finish(ask)
+    assert (rows(ask)["acme pods"], rows(ask)["other pods"]) == (40, 0)
+    assert not ask.gate.ledger.drift()
 
 
 OTHER = quota("other", HARD, namespaces={"workspace": "other"})
@@ -184,18 +253,26 @@ def test_while_all_is_counted_nothing_is_repaired():
     assert not ask.gate.ledger.usage.count(1)
 
 
-def test_a_count_that_somebody_else_spoils_begins_anew(monkeypatch: pytest.MonkeyPatch):
-    ask = asker()
-    ask.gate.observe_default_storage_class("fast")
-    ask.gate.ledger.usage.count(5)
+class Raising:
+    """A witness that fails."""
 
-    def raising(*_: object) -> None:
+    def moved(self, *_: object) -> None:
         raise LookupError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(ask.gate.ledger.usage, "_tell", raising)
+
+def test_a_move_that_fails_during_a_count_has_moved_nothing():
+    ask = asker()
+    ask.gate.observe_default_storage_class("fast")
+    usage = ask.gate.ledger.usage
+    usage.count(2)
+    usage.witness = cast("Any", Raising())
+    for name in NAMES:
+        ref, _ = observe(workload(name))
+        entry = ask.gate.ledger.get(ref)
+        assert entry is not None
         with pytest.raises(LookupError):
-            ask.gate.observe(*observe(workload("w0", 9, version="9")))
+            usage.shift(ref, usage.position(entry), NOWHERE)
+    usage.witness = None
     finish(ask)
     assert not ask.gate.ledger.drift()
 

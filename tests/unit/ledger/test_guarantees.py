@@ -59,7 +59,7 @@ SECOND = (root(10), child("above", 10, 6), child("a1", 10, 3, "above"), child("a
         (SECOND, {"a1": 5, "a2": 0, "b": 0}, [("b", 3, "kept", 2), ("b", 2, "", None), ("a2", 3, "", None)]),
         (SECOND, {"a1": 0, "a2": 0, "b": 4}, [("a2", 4, "kept", 3), ("a2", 3, "", None)]),
     ],
-    ids=["idle", "lent", "two-levels", "beyond its own, below another"],
+    ids=["idle", "others had it before", "two-levels", "beyond its own, below another"],
 )
 def test_the_worked_examples(quotas: Any, has: dict[str, int], asked: list[tuple[str, int, str, int | None]]):
     ask = asker(quotas, has)
@@ -184,15 +184,6 @@ def test_what_moves_below_one_quota_uses_what_that_is_guaranteed():
     ask = Asker(gate([root(8), mid, *tiers, free], *there))
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "a2"}}})).verdict is Verdict.ALLOW
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "free"}}})).verdict is Verdict.DENY
-
-
-def test_what_was_granted_is_borrowed_too():
-    ask = asker(FIRST, {"a": 3, "b": 0})
-    more(ask, "a", 3)
-    rows = {row.quota: row for row in ask.gate.ledger.usage.rows()}
-    assert (rows["a"].borrowed, rows["b"].guaranteed, rows["b"].borrowed) == (2 * NANO, 0, 0)
-    idle = asker(FIRST, {"a": 3, "b": 4})
-    assert [row.borrowed for row in idle.gate.ledger.usage.rows()] == [0, 0, 0]
 
 
 def test_a_create_takes_nothing_that_is_kept():

@@ -1,4 +1,4 @@
-"""``spec.turns: Share``: whose turn it is where the room does not do for all."""
+"""``spec.sharing.turns: Share``: whose turn it is where the room does not do for all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def test_what_the_first_needs_is_kept_for_it():
         Verdict.DENY, "not-its-turn", Refusal.WAITING_FOR_TURN,
     )  # fmt: skip
     assert refused.sentence == (
-        'deployments.apps "c" is forbidden: 2nd in line for workspace quota root; ask again in about 30 s'
+        'deployments.apps "c" is forbidden: 2nd in line for workspace quota root; largest allowed replicas: 3; '
+        "ask again in about 30 s"
     )
     assert house.line() == ["b", "c"]
     house.has("c", 1)

@@ -132,10 +132,10 @@ def _raises(ask: Asker, request: Request) -> bool:
 @pytest.mark.parametrize(
     ("of", "name", "grant", "quotas"),
     [
-        (Usage, "_tell", "count", PLAIN),
+        (Usage, "shift", "count", PLAIN),
         (Usage, "keep", "count", PLAIN),
         (Usage, "book", "joins", PLAIN),
-        (PendingWrites, "follow_on", "joins", PLAIN),
+        (PendingWrites, "add_to_owner", "joins", PLAIN),
         (Ownership, "regroup", "create", PLAIN),
         (Entry, "add", "create", PLAIN),
         (Accounts, "_follow", "count", GUARANTEED),
@@ -164,7 +164,8 @@ def test_what_another_gate_tells_counts_for_the_bound_of_bytes():
     ask(GRANTS["create"])
     held = ask.gate.ledger.pending.bytes_held
     other.gate.ledger.pending.forget("d1")
-    other.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
+    for ref, told in ask.gate.ledger.pending:
+        other.gate.ledger.adopt(ref, told)
     assert other.gate.ledger.pending.bytes_held == held > 0
 
 

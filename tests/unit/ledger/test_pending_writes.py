@@ -105,7 +105,19 @@ def test_a_precondition_is_passed_only_when_it_can_not_be_met_any_more(
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "newer"), [("10", "9", True), ("9", "10", False), ("9", "9", False), ("", "1", False)]
+    ("a", "b", "newer"),
+    [
+        ("10", "9", True),
+        ("9", "10", False),
+        ("9", "9", False),
+        ("", "1", False),
+        ("1", "", False),
+        ("1", "0", True),
+        pytest.param("9" * 5000, "1", True, id="of-any-length"),
+        pytest.param("10", "09", False, id="a-zero-before-it-is-no-version"),
+        pytest.param("٣٣", "1", False, id="nor-are-digits-of-other-scripts"),
+        pytest.param("2b", "1", False, id="nor-is-a-text"),
+    ],
 )
 def test_resource_versions_compare_as_numbers(a: str, b: str, newer: bool):
     assert is_newer(a, b) is newer

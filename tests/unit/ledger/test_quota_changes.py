@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.accounts import Accounts
+from extauthz.core.ledger.accounts import changed as changed_trees
 from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Verdict
@@ -90,12 +90,12 @@ def test_everything_is_counted_as_if_the_quotas_had_always_been_so(after: Sequen
 
 @pytest.mark.parametrize("after", LIMITS_ALONE.values(), ids=LIMITS_ALONE)
 def test_where_limits_alone_change_nothing_is_counted_anew(after: Sequence[WorkspaceQuota]):
-    assert Accounts(QuotaTree.build(BEFORE)).under(QuotaTree.build(after)) is not None
+    assert not changed_trees(QuotaTree.build(BEFORE), QuotaTree.build(after))
 
 
 @pytest.mark.parametrize("after", MORE.values(), ids=MORE)
-def test_where_more_changes_everything_is(after: Sequence[WorkspaceQuota]):
-    assert Accounts(QuotaTree.build(BEFORE)).under(QuotaTree.build(after)) is None
+def test_where_more_changes_the_trees_of_it_are(after: Sequence[WorkspaceQuota]):
+    assert changed_trees(QuotaTree.build(BEFORE), QuotaTree.build(after))
 
 
 CPU = 10**9

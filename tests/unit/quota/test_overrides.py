@@ -45,8 +45,8 @@ def test_it_is_read_with_its_times():
     (one,) = parse(tree(override(guaranteed={"requests.cpu": "1"}))).overrides
     assert (one.name, one.from_s, one.until_s, one.reason) == ("launch", AT, AT + 3600, "a launch")
     assert (one.hard, one.guaranteed) == ({"pods": 12 * PODS}, {"requests.cpu": PODS})
-    (plain,) = parse(tree({key: value for key, value in override(hard=None).items() if key != "reason"})).overrides
-    assert (plain.reason, plain.hard, plain.guaranteed) == ("", {}, {})
+    (plain,) = parse(tree({key: value for key, value in override().items() if key != "reason"})).overrides
+    assert (plain.reason, plain.guaranteed) == ("", {})
 
 
 @pytest.mark.parametrize(
@@ -283,3 +283,9 @@ def test_of_an_invalid_object_no_policy_is_left() -> None:
     spec = {"policies": [GOOD, {"name": "b"}], "namespaceSelector": {}}
     tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "a"}, "spec": spec}
     assert salvage(tree).policies == ()
+
+
+@pytest.mark.parametrize("amounts", [{}, {"hard": {}}, {"hard": None, "guaranteed": {}}])
+def test_an_override_without_amounts_is_refused(amounts: Any):
+    times = {key: value for key, value in override().items() if key not in ("hard", "guaranteed")}
+    assert any("it has no amounts, so it changes nothing" in problem for problem in refused(times | amounts))

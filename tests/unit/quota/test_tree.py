@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extauthz import testing
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError
@@ -239,3 +240,16 @@ def test_what_makes_a_tree_is_salvaged_as_it_is(quotas):
 def test_salvage_tells_of_a_child_above_its_parent():
     tree, _ = QuotaTree.salvage([WorkspaceQuota("a", hard={"pods": 1}), WorkspaceQuota("b", "a", hard={"pods": 2})])
     assert [warning.quota for warning in tree.warnings] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("above", "told"),
+    [({"pods": "9"}, ["a", "root"]), ({"requests.cpu": "9"}, ["root"]), ({"pods": "9", "requests.cpu": "9"}, ["root"])],
+)
+def test_a_guarantee_of_what_no_quota_above_limits_keeps_nothing_and_is_told(above: dict[str, str], told: list[str]):
+    """On a root nothing is kept, as there is nobody beside it."""
+    own = {"requests.cpu": "1"}
+    root = testing.quota("root", above | {"requests.memory": "1Gi"}, guaranteed={"requests.memory": "1Gi"})
+    tree = QuotaTree.build([root, testing.quota("a", own, parent="root", guaranteed=own)])
+    assert sorted(warning.quota for warning in tree.warnings) == told
+    assert all("no quota above limits it, so nothing is kept" in warning.problem.detail for warning in tree.warnings)

@@ -19,7 +19,7 @@ from extauthz.tell.record import files as record_files
 from extauthz.tell.record import reading
 from extauthz.tell.record import recorder as recorders
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.reading import Ask, Gap, Load, Record, RecordError, Start
+from extauthz.tell.record.reading import Ask, Gap, Gone, Load, Record, RecordError, Start
 from extauthz.testing import create, owned_by, quota, scale, workload
 from tests.support.recording import BEGINS_S, Recorded
 
@@ -76,6 +76,27 @@ def test_a_name_that_only_a_state_file_may_have_breaks_no_line(tmp_path: Path):
     gate.close()
     (ask,) = of_kind(tmp_path, "ask")
     assert (ask["workload"], ask["to"]) == ('deployments.apps/team-a/w"eb', 3)
+
+
+def test_in_a_burst_of_changes_each_end_has_its_own_time(tmp_path: Path):
+    """As late as the last of them, a pod and the one in its place counted both until then."""
+    pods = [workload(f"pod-{number}", 1) for number in range(8)]
+    gate = Recorded(tmp_path, [quota("acme", {"pods": "9"})], *pods)
+    begins_s = gate.now_s
+    for number, pod in enumerate(pods):
+        gate.now_s = begins_s + 0.03 * (number + 1)
+        gate.gone(pod)
+        gate.observe(workload(f"next-{number}", 1))
+    gate.close()
+    events = [one for one in Record(tmp_path).events() if isinstance(one, Gone | Load)][len(pods) :]
+    assert [one.at_s - begins_s for one in events] == pytest.approx(
+        [0.03 * (at // 2 + 1) for at in range(16)], abs=1e-3
+    )
+    assert {type(one) for one in events[::2]} | {type(one) for one in events[1::2]} == {Gone, Load}
+    there = 8
+    for one in events:
+        there += 1 if isinstance(one, Load) else -1
+        assert 7 <= there <= 9
 
 
 def test_what_ends_without_landing_is_a_line_too(gate: Recorded, tmp_path: Path):
@@ -153,6 +174,36 @@ def test_nothing_about_persons_is_recorded(tmp_path: Path):
     assert Requester("mallory").user == "mallory"
     gate.close()
     assert "mallory" not in json.dumps(lines(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("user", "user_agent", "asker"),
+    [
+        ("system:serviceaccount:kube-system:horizontal-pod-autoscaler", "", "kube-system/horizontal-pod-autoscaler"),
+        (
+            "",
+            "kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/abc/system:serviceaccount:kube-system:"
+            "horizontal-pod-autoscaler",
+            "kube-system/horizontal-pod-autoscaler",
+        ),
+        ("mallory", "x/system:serviceaccount:keda:keda-operator", ""),
+        ("system:serviceaccount:a:b/../c", "", ""),
+        ('system:serviceaccount:a:b","to":9', "", ""),
+    ],
+    ids=["a service account", "in the user agent alone", "a person", "no name", "no JSON"],
+)
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_an_autoscaler_is_told_by_its_service_account(
+    tmp_path: Path, is_granted: bool, user: str, user_agent: str, asker: str
+):
+    gate = Recorded(tmp_path, [quota("acme", {"pods": "5"})], workload("web", 2))
+    request = scale("web", 4 if is_granted else 9)
+    gate.ask(request._replace(requester=user, headers={**request.headers, "user-agent": user_agent}))
+    gate.close()
+    (ask,) = of_kind(tmp_path, "ask")
+    assert ask.get("asker", "") == asker
+    (read,) = [event for event in Record(tmp_path).events() if isinstance(event, Ask)]
+    assert (read.asker, read.to) == (asker, 4 if is_granted else 9)
 
 
 def test_files_are_for_their_owner_alone(gate: Recorded, tmp_path: Path):
@@ -329,6 +380,17 @@ def test_a_bad_line_is_told_with_its_place(gate: Recorded, tmp_path: Path, spoil
         list(Record(tmp_path).events())
     assert told in str(found.value)
     assert str(path) in str(found.value)
+
+
+def test_a_file_that_is_itself_too_large_is_refused_unread(
+    gate: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "MOST_IN_FILE", 4096)
+    gate.close()
+    (path,) = tmp_path.iterdir()
+    os.truncate(path, 4097)
+    with pytest.raises(RecordError, match="it has more than 4,096 bytes; no gate writes such a file, remove it"):
+        list(Record(tmp_path).events())
 
 
 LATER = b'{"k":"later","t":1}\n'

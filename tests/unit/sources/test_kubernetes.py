@@ -35,9 +35,11 @@ def quota(name: str, *, uid: str = "", generation: int = 1, status: Tree = None,
 BAD: Tree = {"hard": {"services": "1"}}
 
 
-def done(waits_for_nothing: Coroutine[Any, Any, None]) -> None:
+def done(waits_for_nobody: Coroutine[Any, Any, None]) -> None:
+    """It gives others their turn at most."""
     with suppress(StopIteration):
-        waits_for_nothing.send(None)
+        while waits_for_nobody.send(None) is None:
+            pass
         raise AssertionError("it waits")
 
 
@@ -117,6 +119,13 @@ def test_a_missing_parent_and_a_ring_are_told_of_each_that_they_concern():
     assert source.stands()["a"] == (Fault.PARENT_MISSING, 1)
 
 
+def test_a_weight_without_effect_is_told_until_the_root_has_turns():
+    source = Source(quota("root"), quota("a", parent="root", sharing={"weight": 2}))
+    assert source.stands() == {"a": (Fault.NO_EFFECT, 1), "root": (None, 1)}
+    source.tell("MODIFIED", quota("root", sharing={"turns": "Share"}))
+    assert source.stands()["a"] == (None, 1)
+
+
 @pytest.mark.parametrize("gone", ["told", "listed"])
 def test_what_is_gone_is_out_of_force(gone):
     source = Source(quota("acme"), quota("corp"))
@@ -170,12 +179,12 @@ class Shown(Source):
     def list(self, version: str, *listed: Tree) -> None:
         reflector = self.live.reflector
         done(reflector._replace([reflector._convert(one) for one in listed], version))
-        self.live._put_in_force()
+        done(self.live._put_in_force())
 
     def watch(self, event: str, version: str, tree: Tree) -> None:
         tree["metadata"]["resourceVersion"] = version
         self.live.reflector._hand_on(event, tree)
-        self.live._put_in_force()
+        done(self.live._put_in_force())
 
     @property
     def seen(self) -> int:

@@ -9,14 +9,15 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from extauthz.core import quantities
+from extauthz.core import fitting, quantities
+from extauthz.core.fitting import Decide
 from extauthz.core.kinds import JOBS, PODS
 from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.core.resources import is_device
-from extauthz.serve.servers.api import questions, shown
+from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.history import History, Nothing, Remembers
 from extauthz.serve.servers.api.questions import Manifest
 from extauthz.serve.servers.api.rights import ALL, Problem
@@ -27,9 +28,6 @@ MOST = 1_000
 
 STEP = 200
 """Workloads that are looked at before other work comes in between."""
-
-Decide = Callable[[Reading], Decision]
-"""Decides and charges nothing."""
 
 
 class Take(Protocol):
@@ -160,12 +158,9 @@ class Answers:
 
     def headroom(self, ref: WorkloadRef) -> Json:
         """How many replicas a workload may have."""
-        found = self._queries.headroom(ref)
+        found = fitting.headroom(self._queries, self._decide, ref)
         if found is None:
             raise _unknown(ref)
-        fits_more = found.replicas is None or found.replicas > found.observed
-        if fits_more and self._decide(questions.scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
-            found = found._replace(is_certain=False)
         return shown.headroom(ref, found, self._counts(ref), self._asks(ref))
 
     def _counts(self, ref: WorkloadRef) -> str:
@@ -215,14 +210,17 @@ class Answers:
             return self._decide(manifest.reading(replicas))
 
         most = of(MAX_REPLICAS)
-        if most.verdict is Verdict.ALLOW:
+        if fitting.is_granted(most):
             return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True), counts)
         if most.evidence.fits is None:
             raise Refused(most)
-        shortages = of(most.evidence.fits + 1).evidence.shortages
-        is_certain = of(most.evidence.fits).verdict is Verdict.ALLOW
-        bound = shortages[0] if shortages else None
-        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain), counts)
+        fits, refused = fitting.most_granted(of, observed, most.evidence.fits)
+        if refused is None:
+            refused = of(fits + 1)
+        bound = next(iter(refused.evidence.shortages), None)
+        is_certain = refused.verdict is not Verdict.UNAVAILABLE
+        found = Headroom(fits, bound, observed, version, is_certain, refused=refused)
+        return shown.headroom(manifest.ref, found, counts)
 
     # Decisions.
 

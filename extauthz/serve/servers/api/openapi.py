@@ -88,6 +88,11 @@ _HEADROOM: Final = _object(
         "description": "The most replicas that an autoscaler may ask for. null: none is known.",
     },
     certain=_FLAG,
+    reason={"type": ["string", "null"], "description": "Why one replica more would be refused. null: it would not be."},
+    sentence={"type": ["string", "null"], "description": "What whoever asks for it would read."},
+    turn=_TURN,
+    policies={"type": "array", "items": _POLICY},
+    unspecified={"type": "array", "items": {"type": "object"}},
 )
 
 _SCHEMAS: Final = {
@@ -100,7 +105,7 @@ _SCHEMAS: Final = {
         resources={
             "type": "object",
             "additionalProperties": _object(
-                **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed", "borrowed"), _QUANTITY), over=_FLAG
+                **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed"), _QUANTITY), over=_FLAG
             ),
         },
         override={"oneOf": [_object(name=_TEXT, reason=_TEXT, until=_TEXT), {"type": "null"}]},

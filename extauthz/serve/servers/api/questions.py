@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from extauthz.core.fitting import scaled
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import ADMITTED, BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Kind, Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
+from extauthz.core.model import Kind, Observed, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS, at
 from extauthz.serve.servers.api.rights import Problem
@@ -144,11 +145,6 @@ def write(asked: Json, customs: Customs = NO_CUSTOMS) -> Reading | Manifest:
     if type(replicas) is not int or not 0 <= replicas <= MAX_REPLICAS:
         raise Problem(400, f"replicas: must be a whole number from 0 to {MAX_REPLICAS}")
     return scaled(ref, replicas)
-
-
-def scaled(ref: WorkloadRef, replicas: int) -> Write:
-    """A write of its scale."""
-    return Write(ref, Operation.PATCH, True, False, replicas)
 
 
 def mapping(asked: Json, field: str) -> Json:

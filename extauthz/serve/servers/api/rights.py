@@ -155,7 +155,7 @@ def over(found: Json, seen: Container[str]) -> Json:
             covered[field] = [_covered(row, seen) for row in found[field]]
     if "policies" in found:
         covered["policies"] = [_policy(row, seen) for row in found["policies"]]
-    if "sentence" in found:
+    if found.get("sentence") is not None:
         covered["sentence"] = SENTENCE
     return covered
 

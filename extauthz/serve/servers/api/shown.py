@@ -33,7 +33,6 @@ def quota(use: QuotaUse) -> Json:
                 "hard": quantities.format(row.hard, row.resource),
                 "kept": quantities.format(row.kept, row.resource),
                 "guaranteed": quantities.format(row.guaranteed, row.resource),
-                "borrowed": quantities.format(row.borrowed, row.resource),
                 "over": row.used + row.reserved > row.hard,
             }
             for row in use.rows
@@ -46,6 +45,18 @@ def quota(use: QuotaUse) -> Json:
         "readable": not spec.illegible,
         "waiting": use.waiting,
     }
+
+
+def override(one: Json) -> str:
+    """Which override of a quota is in force, or begins next; empty: neither. Gates of before may not say it."""
+    now, then = one.get("override"), one.get("nextOverride")
+    if now:
+        return f"override {now['name']} is in force until {now['until']}{_because(now)}"
+    return f"override {then['name']} begins at {then['from']}{_because(then)}" if then else ""
+
+
+def _because(told: Json) -> str:
+    return f" ({told['reason']})" if told["reason"] else ""
 
 
 def place(seen: Seen, quota: str) -> Json:
@@ -88,18 +99,30 @@ def headroom(ref: WorkloadRef, found: Headroom, counts: str = REPLICAS, asks: in
         counts: what ``replicas`` are.
         asks: the most that an autoscaler may ask for; ``None``: none is known.
     """
-    return named(ref) | {
-        "counts": counts,
-        "replicas": found.replicas,
-        "observedReplicas": found.observed,
-        "resourceVersion": found.version,
-        "bound": shortage(found.bound) if found.bound is not None else None,
-        "guaranteedReplicas": found.guaranteed,
-        "mayAskFor": asks,
-        "certain": found.is_certain,
-        "auditReplicas": found.audited,
-        "auditBound": shortage(found.audits) if found.audits is not None else None,
-    }
+    return (
+        named(ref)
+        | {
+            "counts": counts,
+            "replicas": found.replicas,
+            "observedReplicas": found.observed,
+            "resourceVersion": found.version,
+            "bound": shortage(found.bound) if found.bound is not None else None,
+            "guaranteedReplicas": found.guaranteed,
+            "mayAskFor": asks,
+            "certain": found.is_certain,
+            "auditReplicas": found.audited,
+            "auditBound": shortage(found.audits) if found.audits is not None else None,
+        }
+        | _one_more(found.refused if counts != OBJECTS else None)
+    )
+
+
+def _one_more(refused: Decision | None) -> Json:
+    """Why one replica more would be refused; ``None``: it would not be."""
+    if refused is None:
+        return {"reason": None, "sentence": None, "turn": None, "policies": [], "unspecified": []}
+    whole = decision(refused)
+    return {field: whole[field] for field in ("reason", "sentence", "turn", "policies", "unspecified")}
 
 
 def has(found: Json) -> str:
@@ -121,8 +144,13 @@ def may(found: Json) -> str:
 
 
 def one_more(found: Json) -> str:
-    """``One more replica``, of a headroom."""
-    return {PARALLELISM: "One more pod", OBJECTS: "One more"}.get(found.get("counts", REPLICAS), "One more replica")
+    """``One more replica does not fit``, of a headroom; where some more do fit: ``5 replicas do not fit``."""
+    counts = found.get("counts", REPLICAS)
+    if counts == OBJECTS:
+        return "One more does not fit"
+    noun = "pod" if counts == PARALLELISM else "replica"
+    most = found["replicas"]
+    return f"{most + 1:,} {noun}s do not fit" if most > found["observedReplicas"] else f"One more {noun} does not fit"
 
 
 def pending(write: Pending, now_s: float) -> Json:

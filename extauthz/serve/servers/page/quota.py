@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import islice
 from typing import NamedTuple
 
+from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
+from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.questions import reference
 from extauthz.serve.servers.api.rights import Kind
 from extauthz.serve.servers.api.routes import Asked
@@ -82,7 +85,9 @@ async def look(asked: Asked, now_s: float) -> View:
         "quota": one,
         "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
         "bars": bars(one["resources"]),
+        "free": _free(asked, one, seen),
         "faults": faults(one),
+        "override": shown.override(one),
         "workloads": rendering.count(one["workloads"], "workload"),
         "sort": sort,
         "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
@@ -100,6 +105,17 @@ async def look(asked: Asked, now_s: float) -> View:
         "pending_total": pending_total,
     }
     return View(name, "quota", context)
+
+
+def _free(asked: Asked, one: Json, seen: Container[str]) -> dict[str, str]:
+    """What is free of each of its resources: no more than a quota above it has, of those that may be seen."""
+    found = {bar.resource: f"{bar.free} free" for bar in bars(one["resources"])}
+    for above in one["path"][:-1]:
+        for bar in bars(asked.answers.quota(above)["resources"]) if above in seen else ():
+            own = one["resources"].get(bar.resource)
+            if own is not None and quantities.parse(bar.free) < quantities.parse(found[bar.resource].split(" ")[0]):
+                found[bar.resource] = f"{bar.free} free, as {above} has no more"
+    return found
 
 
 def _sort(one: Json, asked: str) -> str:

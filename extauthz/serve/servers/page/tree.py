@@ -135,4 +135,5 @@ def faults(one: Json) -> list[str]:
     """What is wrong with a quota, a few words each."""
     unpriced = one["unpricedWorkloads"]
     found = [] if one["readable"] else ["cannot be read: the last good limits hold"]
-    return found + ([f"{rendering.count(unpriced, 'workload')} of unknown cost"] if unpriced else [])
+    found += [f"{rendering.count(unpriced, 'workload')} of unknown cost"] if unpriced else []
+    return found + ([f"override {now['name']} until {now['until']}"] if (now := one["override"]) is not None else [])

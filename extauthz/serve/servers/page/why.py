@@ -11,18 +11,21 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
+from extauthz.core.fitting import scaled
 from extauthz.core.kinds import BY_KEY, BY_NAME, WorkloadKind
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.fields import at
-from extauthz.explain import refused, target
+from extauthz.explain import by_quota, refused, target, when
+from extauthz.explain.answer import Change
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects
 from extauthz.explain.sentence import changes, sentence
 from extauthz.explain.specs import UnknownError
 from extauthz.inputs.kube.resource import Resource
 from extauthz.serve.servers.api.people import Judgements
-from extauthz.serve.servers.api.rights import Problem
+from extauthz.serve.servers.api.rights import Kind, Problem
 from extauthz.serve.servers.api.routes import Asked
+from extauthz.serve.servers.api.shown import named
 from extauthz.serve.servers.page import rendering
 from extauthz.serve.servers.page.cluster import EVENT, HPA, KEPT_S, MOST_LISTED, Cluster, Event, shown
 from extauthz.serve.servers.page.live import REST
@@ -56,8 +59,23 @@ class Explained(NamedTuple):
     sentence: str
     steps: Sequence[tuple[bool, str]] = ()
     """Whether it is certain, and what the controller does."""
-    would: Sequence[str] = ()
+    would: Sequence[Change] = ()
     """What would do for one more replica."""
+    wanted: int | None = None
+    """The count that it asks for next, or would; ``None``: it is not explained."""
+    wants_more: bool = False
+    """It asks for that now."""
+    most: int | None = None
+    """Its maximum."""
+    was_refused: bool = False
+    """Its controller says so of its last write."""
+    when: str = ""
+    """When it acts, if all stays as it is."""
+
+    @property
+    def heading(self) -> str:
+        """What stands above those that would do."""
+        return by_quota.heading([one.kind for one in self.would])
 
 
 class Told(NamedTuple):
@@ -92,11 +110,11 @@ class Why:
     async def look(self, asked: Asked, now_s: float) -> View:
         """The workload that the path names. Raises Problem where its own page would."""
         ref = await asked.workload()
-        named = asked.answers.workload(ref)
+        use = asked.answers.workload(ref)
         told, (events, note) = await self._both(asked, ref, now_s)
         context = {
             "ref": ref,
-            "page": rendering.of_workload(named),
+            "page": rendering.of_workload(use),
             "command": explaining(ref),
             "told": told,
             "events": events,
@@ -109,14 +127,15 @@ class Why:
             note = "This gate reads its state from files, and files tell it of no HorizontalPodAutoscaler."
             return Told(note), ([], "This gate reads its state from files, and they have no events.")
         no_hpas, no_events = [await _barred(asked, what, ref.namespace) for what in (HPA, EVENT)]
-        told = Told(no_hpas) if no_hpas else await self._told(ref, asked.rights.name, now_s)
+        told = Told(no_hpas) if no_hpas else await self._told(asked, ref, now_s)
         if no_events:
             return told, ([], no_events)
         return told, await self._events(ref, [one.name for one in told.found], now_s)
 
-    async def _told(self, ref: WorkloadRef, person: str | None, now_s: float) -> Told:
+    async def _told(self, asked: Asked, ref: WorkloadRef, now_s: float) -> Told:
         try:
-            return await self._kept.get(ref, person, lambda: self._looked(ref, now_s))
+            told = await self._kept.get(ref, asked.rights.name, lambda: self._looked(ref, now_s))
+            return told._replace(found=[await _with_quota(asked, ref, one) for one in told.found])
         except Problem:
             return Told(BUSY)
 
@@ -157,6 +176,22 @@ class Why:
         return shown([tree for one in lists for tree in one.items], about, now_s), more
 
 
+async def _with_quota(asked: Asked, ref: WorkloadRef, one: Explained) -> Explained:
+    """With what the gate says to the count that it asks for, as ``extauthz explain --server`` has it."""
+    if one.wanted is None:
+        return one
+    answers = asked.answers
+    decision = await asked.veiled(answers.decision(scaled(ref, one.wanted)))
+    headroom = await asked.veiled(answers.headroom(ref))
+    visible = await asked.rights.visible(Kind.NAMESPACE, [ref.namespace])
+    line = by_quota.line(decision, named(ref), lambda quota: answers.line(quota, visible=visible)["items"])
+    quota = {"asked": one.wanted, "decision": decision, "headroom": headroom, "mayAskFor": one.most, "line": line}
+    return one._replace(
+        sentence=one.sentence + by_quota.sentence(quota, wants_more=one.wants_more, was_refused=one.was_refused),
+        would=by_quota.changes(quota, one.would, wants_more=one.wants_more),
+    )
+
+
 async def _barred(asked: Asked, what: Resource, namespace: str) -> str:
     """Why who asks is not told of it; empty: they are."""
     try:
@@ -187,7 +222,12 @@ def explained(hpa: Tree, workload: Tree, now_s: float) -> Explained:
             scene.hpa["metadata"]["name"],
             sentence(scene, answer, would),
             [(step.certain, step.text) for step in answer.steps],
-            [one.text for one in would],
+            would,
+            max(answer.desired, scene.target.asked + 1),
+            answer.desired > answer.current,
+            hpa["spec"]["maxReplicas"],
+            answer.outcome == refused.OUTCOME,
+            when.of_hpa(scene, answer).text,
         )
     except UnknownError:
         return _left_out(hpa, "its status has no value of one of its metrics; the command below asks for it")

@@ -31,6 +31,10 @@ class Room(NamedTuple):
     is_certain: bool
     bound: Json | None
     """The quota that stands in the way of one more, with amounts; those may be missing."""
+    more: str = ""
+    """``One more replica does not fit``; empty: no quota stands in the way."""
+    why: str = ""
+    """What one more would be answered, where that is not for want of room."""
 
     @property
     def kept(self) -> bool:
@@ -55,7 +59,6 @@ async def look(asked: Asked, now_s: float) -> View:
         "chart": chart(decisions),
         "decisions": decisions[:MOST_ROWS],
         "decisions_more": past["continue"] is not None or len(decisions) > MOST_ROWS,
-        "commands": commands(ref, room["observedReplicas"]),
         "why": rendering.of_why(use),
     }
     return View(f"{ref.namespace}/{ref.name}", "workload", context)
@@ -78,13 +81,17 @@ def _room(room: Json) -> Room:
     most, there = room["replicas"], room["observedReplicas"]
     has = f"It {shown.has(room)}"
     if most is None:
-        return Room(f"{has}, and no quota bounds it.{_audited(room)}", room["certain"], None)
+        sentence = f"{has}, and no quota bounds it.{_audited(room)}"
+        return Room(sentence, room["certain"], None, why=room["sentence"] or "")
     is_full = most <= there and room.get("counts") != shown.OBJECTS
     may = "and may have no more" if is_full else f"and {shown.may(room)}"
     asks = room["mayAskFor"]
     if asks is not None and asks > most:
         may += f"; its autoscaler may ask for {asks:,}"
-    return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"])
+    more = shown.one_more(room) if room["bound"] is not None else ""
+    is_told = room["bound"] is not None and room["certain"]
+    why = "" if is_told else room["sentence"] or ""
+    return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"], more, why)
 
 
 def _audited(room: Json) -> str:
@@ -94,16 +101,7 @@ def _audited(room: Json) -> str:
     return f" In mode Audit, {quota} refuses nothing and would allow {room['auditReplicas']}."
 
 
-def commands(ref: WorkloadRef, replicas: int) -> list[str]:
-    """What to run for the autoscaler's own reasons, which the gate does not read, and for a question of one's own."""
-    return [explaining(ref), f"kubectl wsq check {_named(ref)} --replicas {replicas + 1}"]
-
-
 def explaining(ref: WorkloadRef) -> str:
     """The command for its autoscaler's own reasons."""
-    return f"kubectl wsq explain {_named(ref)}"
-
-
-def _named(ref: WorkloadRef) -> str:
     what = shlex.quote(f"{SHORT.get(ref.resource, ref.group_resource)}/{ref.name}")
-    return f"{what} -n {shlex.quote(ref.namespace)}"
+    return f"kubectl wsq explain {what} -n {shlex.quote(ref.namespace)}"

@@ -1,0 +1,184 @@
+"""One number for what fits: ``check``, the API, the page and the sentence of a refusal take it from one place."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+import pytest
+
+from extauthz.cli import headroom as text
+from extauthz.core import quantities
+from extauthz.core.decision.bounds import Bounds
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.fitting import scaled
+from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.queries import Queries
+from extauthz.explain import remedies
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.history import Filter
+from extauthz.serve.servers.page.quota import _room as in_table
+from extauthz.serve.servers.page.workload import _room as on_page
+from extauthz.tell.observe.episodes import Recent, outlook
+from extauthz.tell.observe.observers import Told
+from extauthz.testing import Asker, gate, quota, scale, workload
+
+GPU = "nvidia.com/gpu"
+REQUESTS = f"requests.{GPU}"
+
+
+def ref(name: str, namespace: str) -> WorkloadRef:
+    return WorkloadRef("apps", "deployments", namespace, name)
+
+
+def answers(of: Gate, recent: Recent | None = None) -> Answers:
+    decide = lambda reading: of.asked(reading, "q", 0.0)  # noqa: E731
+    return Answers(Queries(of.ledger), decide, lambda: 0.0, recent)
+
+
+def house(**root: Any) -> Gate:
+    """Two tenants of 5 devices: ``vision`` has none, wants 3 and is first in line; ``language`` has 2 of 3 that it is
+    guaranteed."""
+    quotas = [
+        quota("root", {REQUESTS: "5"}, namespaces={"none": "such"}, turn_s=60, **root),
+        quota("vision", {REQUESTS: "8"}, parent="root"),
+        quota("language", {REQUESTS: "8"}, parent="root", guaranteed={REQUESTS: "3"}),
+    ]
+    objects = [
+        workload("train", 0, {GPU: "1"}, namespace="vision"),
+        workload("llm", 2, {GPU: "1"}, namespace="language"),
+    ]
+    made = gate(quotas, *objects, namespaces={name: {"workspace": name} for name in ("vision", "language")})
+    ask = Asker(made)
+    refused = ask(scale("train", 3, namespace="vision"))
+    assert refused.verdict is Verdict.DENY
+    made.answered(refused, 0.0)
+    return made
+
+
+def test_the_line_is_known_wherever_a_number_is_said():
+    made = house()
+    llm = ref("llm", "language")
+    refused = made.decide(scaled(llm, 4), "a", 0.0)
+    assert (refused.verdict, refused.evidence.fits) == (Verdict.DENY, 3), "its guarantee; the rest is another's turn"
+    assert refused.sentence.endswith("largest allowed replicas: 3; ask again in about 30 s")
+    room = answers(made).headroom(llm)
+    assert (room["replicas"], room["certain"], room["bound"]) == (3, True, None)
+    assert room["sentence"] == refused.sentence
+    assert "may have 3" in text.as_text(room)
+    assert refused.sentence in " ".join(text.as_text(room).split())
+    assert on_page(room).sentence.endswith("may have 3.")
+    assert on_page(room).why == refused.sentence
+    assert in_table(room) == "1 more"
+
+
+def test_what_is_refused_now_has_the_same_number():
+    made, llm = house(), ref("llm", "language")
+    now = outlook(Queries(made.ledger), lambda: True, lambda one: made.asked(one, "q", 0.0))
+    recent = Recent(lambda: 0.0, outlook=now)
+    refused = made.decide(scaled(llm, 9), "a", 0.0)
+    assert refused.sentence.endswith("largest allowed replicas: 3, as others come first")
+    recent.decided(Told(refused))
+    for _ in range(2):
+        (row,) = answers(made, recent).history.episodes(Filter(), 9)["items"]
+        assert (row["fits"], row["sentence"]) == (3, refused.sentence)
+        recent.tick()
+
+
+@pytest.mark.parametrize(
+    ("more", "policy", "may", "why"),
+    [
+        ({}, Policy(window_s=90.0), "and may have 4", ""),
+        ({"mode": "Clamp"}, Policy(window_s=90.0), "and may have 4", ""),
+        ({"mode": "Audit"}, Policy(window_s=90.0), "no quota sets a bound", "would allow 4"),
+        ({}, Policy(window_s=90.0, mode="audit"), "no quota sets a bound", "would allow 4"),
+    ],
+    ids=["Enforce", "Clamp", "Audit", "a gate that only audits"],
+)
+def test_each_mode_says_how_many_are_granted_in_it(more: dict[str, str], policy: Policy, may: str, why: str):
+    made = gate([quota("acme", {"requests.cpu": "4"}, **more)], workload("web", 3), policy=policy)
+    web = ref("web", "team-a")
+    room = answers(made).headroom(web)
+    told = " ".join(text.as_text(room).split())
+    assert may in told
+    assert why in told
+    granted = [n for n in range(3, 9) if made.decide(scaled(web, n), "a", 0.0, charge=False).verdict is Verdict.ALLOW]
+    assert room["replicas"] == (None if granted[-1] == 8 else granted[-1])
+
+
+def test_what_the_platforms_own_service_allows_is_the_number_where_it_is_less():
+    made = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 3))
+    made.bounds = Bounds(10.0, 60.0)
+    made.bounds.answered(ref("web", "team-a"), 5, 0.0)
+    room = answers(made).headroom(ref("web", "team-a"))
+    assert (room["replicas"], room["certain"], room["reason"]) == (5, True, "exceeded-max-scale")
+    assert "exceeded max available scale" in " ".join(text.as_text(room).split())
+
+
+def test_what_is_not_known_is_said_in_its_own_words():
+    made = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 3))
+    made.stale("cannot read its quotas", until_s=0.0)
+    room = answers(made).headroom(ref("web", "team-a"))
+    assert (room["replicas"], room["certain"]) == (9, False)
+    told = " ".join(text.as_text(room).split())
+    assert "was not decided: the quota gate may be out of date: cannot read its quotas" in told
+    assert on_page(room).why == room["sentence"]
+
+
+def test_a_pod_that_does_not_say_what_it_needs_may_have_no_more():
+    made = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 3, {}))
+    room = answers(made).headroom(ref("web", "team-a"))
+    assert (room["replicas"], room["certain"], room["reason"]) == (3, True, "must-specify")
+
+
+def drawn(
+    random: Random, hards: dict[str, dict[str, str]] | None = None
+) -> tuple[Gate, dict[str, dict[str, str]], int]:
+    """A gate of two quotas of which one is below the other, their limits, and the replicas of ``web``."""
+    there, other = random.randint(1, 20), random.randint(0, 9)
+    cpu = random.choice(("250m", "1", "1500m"))
+    pods = there + other
+    limits = {name: {"pods": str(pods + random.randint(0, 4))} for name in ("corp", "acme")}
+    limits["acme"]["requests.cpu"] = str(pods * 2 + random.randint(0, 3))
+    limits = hards or limits
+    mode = random.choice(("Enforce", "Clamp"))
+    quotas = [
+        quota("corp", limits["corp"], namespaces={"none": "such"}, mode=mode),
+        quota("acme", limits["acme"], parent="corp", mode=mode),
+    ]
+    objects = [workload("web", there, {"cpu": cpu}), workload("api", other, {"cpu": cpu})]
+    return gate(quotas, *objects), limits, there
+
+
+RAISE = re.compile(r"(\S+) of workspace quota (\w+) by (\w+)")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_where_a_quota_refuses_command_page_and_api_say_the_same_and_the_remedy_is_enough(seed: int):
+    made, limits, there = drawn(Random(seed))
+    web = ref("web", "team-a")
+    room = answers(made).headroom(web)
+    most = room["replicas"]
+    assert most is not None
+    refused = made.decide(scaled(web, most + 1), "a", 0.0, charge=False)
+    assert (refused.verdict, refused.evidence.fits) == (Verdict.DENY, most)
+    assert f"largest allowed replicas: {most}" in refused.sentence
+    assert room["sentence"] in (refused.sentence, *_clamped(refused.sentence, room["sentence"]))
+    told = " ".join(text.as_text(room).split())
+    assert f"may have {most}." in told
+    assert on_page(room).sentence.endswith(f"may have {most}." if most > there else "may have no more.")
+    assert in_table(room) == (f"{most - there} more" if most > there else "no more")
+    (remedy,) = remedies.of_quota(refused.sentence, most + 1)
+    for key, name, more in RAISE.findall(remedy.text):
+        nanos = quantities.parse(limits[name][key]) + quantities.parse(more)
+        limits[name][key] = quantities.format(nanos, key)
+    raised, _, _ = drawn(Random(seed), limits)
+    assert raised.decide(scaled(web, most + 1), "a", 0.0).verdict is Verdict.ALLOW, remedy.text
+
+
+def _clamped(sentence: str, other: str) -> list[str]:
+    """In mode Clamp the answer to more is what is granted; its numbers are those of the refusal."""
+    numbers = re.compile(r"exceeded workspace quota: .*?limited: [^;]*")
+    return [other] if numbers.findall(sentence) == numbers.findall(other) else []
