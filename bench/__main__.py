@@ -40,8 +40,8 @@ NOTES = (
     "runs (docs/internals/peers.md).",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
-    "Turn of the loop: processor time, with 60,000 Deployments under 600 quotas; the longest of an event and of all "
-    "slices of what it has counted anew, the least of three tries.",
+    "Turn of the loop: processor time, with 60,000 Deployments under 600 quotas; the longest of an event's steps "
+    "and of all slices of what it has counted anew, turn by turn the least of three tries.",
     "Record: a decision is told to log and metrics as in use; recording it includes the thread that folds, formats, "
     "packs and writes. The replay is of 30 days in which a fifth of all asks changes what a workload wants.",
     "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "

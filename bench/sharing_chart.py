@@ -58,20 +58,41 @@ def table(found: Sequence[Outcome]) -> list[str]:
 
 
 def svg(found: Sequence[Outcome]) -> str:
-    """The same as a picture."""
-    most = max(row.beyond_s for one in found for row in one.rows) or 1.0
-    parts, top = [_text(10, 22, "longest wait beyond its turn")], 40
-    for rows in zip(*(one.rows for one in found), strict=True):
-        parts.append(_text(10, top + 20, rows[0].name))
-        for one, row in zip(found, rows, strict=True):
-            width, colour = max(row.beyond_s / most * 400, 1), "#2b7a4b" if one.turns else "#c0563a"
-            parts.append(f'<rect x="130" y="{top}" width="{width:.1f}" height="14" fill="{colour}"/>')
-            parts.append(_text(138 + width, top + 12, f"{row.beyond_s:.0f} s, {_rule(one)}"))
+    """The same as a picture: what Share gives, and what it costs."""
+    parts: list[str] = []
+    top = 22
+    for title, seconds in (
+        ("Longest wait beyond its turn, in seconds", lambda row: row.beyond_s),
+        ("Median wait, in seconds", lambda row: row.p50_s),
+    ):
+        groups = [
+            (rows[0].name, [(_rule(one), seconds(row)) for one, row in zip(found, rows, strict=True)])
+            for rows in zip(*(one.rows for one in found), strict=True)
+        ]
+        top = _panel(parts, top, title, groups)
+    groups = [("all of the house", [(_rule(one), 100 * one.used) for one in found])]
+    top = _panel(parts, top, "In use, in per cent of the time of all GPUs", groups)
+    parts.append(_text(10, top, ", ".join(f"{_rule(one)}: Jain's index {one.jain:.3f}" for one in found)))
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="680" height="{top + 12}" font-family="sans-serif"'
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([f'{head} font-size="13">', ground, *parts, "</svg>\n"])
+
+
+def _panel(parts: list[str], top: int, title: str, groups: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> int:
+    """Bars of one unit, from zero; FirstCome is an outline. Returns where the next panel begins."""
+    most = max(value for _, rows in groups for _, value in rows) or 1.0
+    parts.append(_text(10, top, title))
+    top += 12
+    for name, rows in groups:
+        parts.append(_text(10, top + 20, name))
+        for rule, value in rows:
+            look = 'fill="#0072b2"' if rule == "Share" else 'fill="none" stroke="#9c3f00"'
+            wide = max(value / most * 400, 1)
+            parts.append(f'<rect class="bar" x="130" y="{top + 1}" width="{wide:.1f}" height="12" {look}/>')
+            parts.append(_text(138 + wide, top + 12, f"{value:.0f}, {rule}"))
             top += 17
         top += 12
-    parts += [_text(10, top + 12, ", ".join(f"{_rule(one)}: Jain's index {one.jain:.3f}" for one in found))]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="680" height="{top + 24}" font-family="sans-serif"'
-    return "\n".join([f'{head} font-size="13">', *parts, "</svg>\n"])
+    return top + 22
 
 
 def _text(x: float, y: float, text: str) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extauthz.cli import main
 from extauthz.core import resources
 from extauthz.core.quota.spec import Mode, QuotaSpecError, parse
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError
+from extauthz.testing import scale, workload
 from tests.controlplane.plane import Plane
 from tests.controlplane.quota_specs import KEYS, MESSAGES, ONLY_READ, ONLY_TAKEN, SPECS
 from tests.controlplane.wire import Reply, Wire
+from tests.support.recording import Recorded
 from tests.waiting import eventually
 
 Tree = Any
@@ -167,3 +171,50 @@ def test_a_write_of_the_object_leaves_its_status_alone_and_the_reverse(server: W
 @pytest.mark.usefixtures("server")
 def test_explain_says_what_a_field_is_for(plane: Plane, field: str, says: str):
     assert says in " ".join(plane.kubectl("explain", f"workspacequotas.{field}").split())
+
+
+FULL = {
+    "parent": "corp",
+    "namespaceSelector": {"matchLabels": {"workspace": "suggested"}},
+    "workloadSelector": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["free"]}]},
+    "hard": {"pods": "40", "requests.cpu": "40"},
+    "guaranteed": {"pods": "2"},
+    "overrides": [
+        {"name": "launch", "from": "2030-02-01T00:00:00Z", "until": "2030-03-01T00:00:00Z", "hard": {"pods": "60"}}
+    ],
+    "sharing": {"weight": 3},
+    "mode": "Enforce",
+    "onUnknown": {"stale": "Allow"},
+    "requesters": {"except": {"serviceAccounts": ["kube-system/cronjob-controller"]}},
+    "notify": ["ops"],
+    "policies": [{"name": "small", "expression": "growth.to < 100"}],
+}
+ROOT = {"hard": {"pods": "90"}, "sharing": {"turns": "Share", "turnSeconds": 60}}
+
+
+def test_what_replay_suggests_differs_from_the_quota_in_hard_alone(
+    plane: Plane, server: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The patch is applied as it is printed."""
+    given = {"corp": ROOT, "suggested": FULL}
+    for name, spec in given.items():
+        plane.api.create(quota(spec, name))
+    before = {name: plane.api.get("WorkspaceQuota", name, "") for name in given}
+    gate = Recorded(tmp_path, [parse(quota(spec, name)) for name, spec in given.items()], workload("web", 2))
+    gate.gate.observe_namespace("team-a", {"workspace": "suggested"})
+    gate.ask(scale("web", 7))
+    gate.observe(workload("web", 7, version="2"))
+    gate.later(600)
+    gate.close()
+
+    assert main(["replay", "--record", str(tmp_path), "--suggest", "100"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        plane.kubectl(*shlex.split(line)[1:])
+    after = {name: plane.api.get("WorkspaceQuota", name, "") for name in given}
+    hard = {name: one["spec"].pop("hard") for name, one in after.items()}
+    assert hard == {"corp": {"pods": "7"}, "suggested": {"pods": "7", "requests.cpu": "7"}}
+    for name, one in before.items():
+        plane.api.delete("WorkspaceQuota", name, "")
+        one["spec"].pop("hard")
+        assert after[name]["spec"] == one["spec"]
+        assert after[name]["metadata"].get("labels") == one["metadata"].get("labels")

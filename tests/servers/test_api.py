@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,8 @@ class Api:
     def __init__(self, client: TestClient[web.Request, web.Application], write: Asker) -> None:
         self._client = client
         self.write = write
+        assert client.server.runner is not None
+        self.runner = client.server.runner
 
     async def raw(self, method: str, target: str, **more: Any) -> tuple[int, str, bytes, Mapping[str, str]]:
         response = await self._client.request(method, target, **more)
@@ -462,6 +465,49 @@ async def test_only_a_socket_whose_both_ends_are_on_this_host_is_answered(
     ends = {"peername": (peer, 4711), "sockname": (to, 9192)}
     monkeypatch.setattr(rights, "_end", lambda request, which: ends[which])
     assert (await api.raw("GET", f"/api/v1/quotas?below={escaped('acme')}"))[0] == status
+
+
+def own_address() -> str:
+    """Of this host, where it is not the loopback's: the kernel's choice for what goes elsewhere. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect(("192.0.2.1", 9))
+        return str(asked.getsockname()[0])
+
+
+@pytest.mark.parametrize(
+    ("dials", "whence", "status"),
+    [
+        pytest.param("own", None, 403, id="what-came-to-the-pod"),
+        pytest.param("own", "127.0.0.6", 403, id="istio-inbound"),
+        pytest.param("127.0.0.1", "127.0.0.6", 403, id="from-istio-to-the-loopback"),
+        pytest.param("127.0.0.1", "own", 403, id="from-the-pod-to-the-loopback"),
+        pytest.param("127.0.0.1", None, 200, id="port-forward-and-whoever-does-as-it-does"),
+    ],
+)
+async def test_a_relay_of_plain_tcp_in_the_pod_is_refused_unless_it_is_as_a_port_forward_is(
+    dials: str, whence: str | None, status: int, api: Api
+):
+    """``kubectl port-forward`` is a relay itself, which dials 127.0.0.1 in the pod: nothing tells another one from it
+    (docs/security.md). The client says that it asks for 127.0.0.1, and adds no header."""
+    named = {"own": own_address()}
+    host, source = named.get(dials, dials), (named.get(whence, whence), 0) if whence else None
+    site = web.TCPSite(api.runner, "0.0.0.0", 0)
+    await site.start()
+    port = next(at[1] for at in api.runner.addresses if at[0] == "0.0.0.0")
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_gate, to_gate = await asyncio.open_connection(host, port, local_addr=source)
+        to_gate.write(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(await from_gate.read())
+        writer.close()
+        to_gate.close()
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET /api/v1/quotas HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert int(answer.split()[1]) == status
 
 
 @pytest.mark.parametrize(

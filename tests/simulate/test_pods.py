@@ -19,7 +19,7 @@ from extauthz.core.kinds import DEPLOYMENTS, PODS
 from extauthz.core.ledger import accounts, envelope, ownership, pod_costs
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.ledger.observations import Pods
-from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
 from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
 from extauthz.inputs.cluster.live import Revisions
@@ -50,6 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "claims-of-devices": {"words": ("dra", "dra", "deploy")},
     "runtime-classes-that-come-late": {"words": ("kata", "kata", "deploy", "sts"), "often": {"class": 4.0}},
     "members-of-custom-resources": {"words": ("team", "deploy"), "often": {"forge": 8.0, "scale": 20.0}},
+    "ephemeral-volumes": {"words": ("spill",), "often": {"delete": 6.0, "finish": 15.0, "evict": 3.0}},
     "pods-gated-at-creation": {"words": ("pod", "pod", "team", "job")},
     "quotas-by-labels": {"words": ("deploy", "deploy", "sts", "crew", "team", "job"), "tiers": True},
 }
@@ -266,6 +267,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "at rest it counts what there is",
         lambda: replaced(PendingWrite, on_read=_held_for_ever),
         {"often": {"apply": 10.0}},
+    ),
+    "finished-pods-leave-nothing": (
+        "never over",
+        lambda: replaced(NamespaceCosts, finished=lambda self, count, templates: {}),
+        KINDS["ephemeral-volumes"],
     ),
     "unseen-class-costs-nothing": (
         "never over",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -45,13 +45,16 @@ def test_records_replay_to_the_same_answers(
 
 
 def test_a_limit_of_the_peak_refuses_nothing_and_one_pod_less_does(tmp_path: Path):
-    """With guarantees, in mode Clamp and Audit too. ``RECORDS`` draws more of them."""
-    first, count = random.SystemRandom().randrange(10**6, 10**9), int(os.environ.get("RECORDS", "24"))
+    """With faults, guarantees, in mode Clamp and Audit too. Others each day; ``RECORDS=1000`` draws more of them."""
+    first, count = int(f"{datetime.now(UTC):%Y%m%d}") * 1000, int(os.environ.get("RECORDS", "24"))
     print(f"records from seed {first}")
-    shown = Counter[str]()
-    for seed in (20261127636, *range(first, first + count)):
+    shown, drawn = Counter[str](), set[str]()
+    for seed in (20261127636, 31, 51, *range(first, first + count)):
         folder = tmp_path / str(seed)
-        run(draw(seed, 30, ALL if seed % 2 else frozenset(), "memory", 1), folder)
+        plan = draw(seed, 30, ALL if seed % 2 else frozenset(), "memory", 1)
+        drawn.update(str(one.get("mode")) for one in plan.quotas)
+        drawn.update(field for one in plan.quotas for field in one)
+        run(plan, folder)
         if not folder.exists():
             continue  # no gate has served
         record = Record(folder)
@@ -61,3 +64,4 @@ def test_a_limit_of_the_peak_refuses_nothing_and_one_pod_less_does(tmp_path: Pat
         shown.update(peaks.less.values())
         assert "refuses nothing" not in peaks.less.values(), (seed, peaks.less)
     assert shown["refuses"] > count, shown
+    assert drawn >= {"Clamp", "guaranteed"}

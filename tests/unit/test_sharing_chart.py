@@ -88,7 +88,8 @@ def test_the_command_prints_a_table_and_draws_a_picture(
     assert sharing_chart.main(["--seeds", "2", "--svg", str(drawn)]) == code
     assert "FirstCome  HPA of 8 GPUs  15 s      60 s      300 s  240 s            0.800  90%" in capsys.readouterr().out
     assert drawn.read_text().startswith("<svg ")
-    assert drawn.read_text().count("<rect") == 4
+    assert drawn.read_text().count('<rect class="bar"') == 4 + 4 + 2, "what Share costs too: waits, and what is in use"
+    assert all(text in drawn.read_text() for text in ("Median wait", "60, FirstCome", "In use", "90, Share"))
 
 
 def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -209,7 +209,8 @@ class Usage:
         its end, for all.
         """
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
-        if len(heads) > AT_ONCE and self.on_count is not None and not (self.is_counting or self._loading):
+        is_alone = self.is_counting or self._loading or any(map(self._finds_claims, heads))
+        if len(heads) > AT_ONCE and self.on_count is not None and not is_alone:
             roots = {node.root for node in self._coverage.candidates(name)}
             change()
             self._count_trees(roots | {node.root for node in self._coverage.candidates(name)})

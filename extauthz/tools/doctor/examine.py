@@ -150,6 +150,8 @@ EXEMPT = ("extauthz-system", "kube-system")
 """Namespaces whose Deployments are no canary: Envoy does not ask the gate about its own namespace."""
 
 Unanswered = (ApiError, Unreachable)
+FORBIDDEN = 403
+MAY_READ = "--kubeconfig, of who may read what the row is about"
 
 
 async def examine(options: Options) -> list[Row]:
@@ -411,10 +413,13 @@ async def _or(otherwise: T, asked: Awaitable[T]) -> T:
 
 
 async def _told(names: Sequence[str], look: Callable[[], Awaitable[Row | list[Row]]]) -> list[Row]:
-    """The rows of ``look``. If the API server gives no answer: failing rows under ``names``."""
+    """The rows of ``look``. Where the asker may not look: rows that are skipped. If the API server gives no answer:
+    failing rows under ``names``."""
     try:
         rows = await look()
     except Unanswered as error:
+        if isinstance(error, ApiError) and error.status == FORBIDDEN:
+            return all_skipped(names, f"you may not see it: {error}", MAY_READ)
         return cluster.unknown(names, str(error))
     return [rows] if isinstance(rows, Row) else rows
 

@@ -13,7 +13,7 @@ from extauthz.core import quantities
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.fitting import scaled
+from extauthz.core.fitting import headroom, scaled
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.explain import remedies
@@ -125,6 +125,11 @@ def test_what_is_not_known_is_said_in_its_own_words():
     told = " ".join(text.as_text(room).split())
     assert "was not decided: the quota gate may be out of date: cannot read its quotas" in told
     assert on_page(room).why == room["sentence"]
+
+
+def test_of_a_workload_that_is_not_known_no_number_is_said():
+    made = gate([quota("acme", {"requests.cpu": "9"})])
+    assert headroom(Queries(made.ledger), lambda _: pytest.fail("asked"), ref("web", "team-a")) is None
 
 
 def test_a_pod_that_does_not_say_what_it_needs_may_have_no_more():

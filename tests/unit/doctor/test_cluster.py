@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.inputs.kube.connection import ApiError
 from extauthz.tools.doctor import client_path, cluster, table
 from extauthz.tools.doctor.cluster import RIGHTS, Right
-from extauthz.tools.doctor.table import Verdict
+from extauthz.tools.doctor.examine import _told
+from extauthz.tools.doctor.table import Row, Verdict
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MINOR = {"major": "1", "gitVersion": "v1"}
@@ -161,3 +163,17 @@ def test_without_one_it_is_ok_and_many_are_counted():
     assert cluster.row([cluster.Scaled(deployment(), "web")]).verdict is Verdict.OK
     many = [cluster.Scaled(deployment(str(n), managedFields=[owned("flux")]), str(n)) for n in range(7)]
     assert cluster.row(many).found.endswith("hpa/4 both write shop/4 and 2 more")
+
+
+async def test_what_an_owner_may_not_see_is_skipped_and_no_fault_of_the_cluster():
+    async def look() -> Row:
+        raise ApiError(403, "Forbidden", "deployments is forbidden")
+
+    async def silent() -> Row:
+        raise ApiError(500, "InternalError", "etcd is away")
+
+    (hidden,), (broken,) = await _told(["webhook"], look), await _told(["webhook"], silent)
+    assert (hidden.verdict, broken.verdict) == (Verdict.SKIPPED, Verdict.FAIL)
+    nothing = dict.fromkeys(RIGHTS, False)
+    assert cluster.rights_row("the user", nothing, whole=False).verdict is Verdict.SKIPPED
+    assert cluster.rights_row("the account", nothing, whole=True).verdict is Verdict.FAIL

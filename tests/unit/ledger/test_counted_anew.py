@@ -17,6 +17,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
+from tests.unit.ledger.test_families import claim as claim_of
 
 HARD = {"requests.cpu": "100", "pods": "100"}
 NAMES = [f"w{number}" for number in range(12)]
@@ -311,3 +312,18 @@ class Told:
 
     def counted_anew(self) -> None:
         self._told.append("counted anew")
+
+
+def test_where_a_claim_is_found_that_counts_elsewhere_all_is_counted():
+    """What a StatefulSet that is to be made finds costs it in one tree what counts in none of another."""
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "3"}}}}
+    db = workload("db", 1, kind="StatefulSet", labels={"tier": "low"})
+    db["spec"]["volumeClaimTemplates"] = [claim]
+    hard = {"requests.storage": "50"}
+    two = [quota("acme", hard, workloads={"tier": "low"}), quota("all", hard, namespaces={"workspace": "acme"})]
+    ask = Asker(gate(two))
+    ask.gate.observe(*claim_of("data-db-0", "7"))
+    assert ask(create(db)).verdict is Verdict.ALLOW
+    for quotas in (two[:1], two, two[1:], two):
+        ask.gate.load_quotas(QuotaTree.build(quotas), 0.0)
+        assert not ask.gate.ledger.drift()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.quota.problems import Fault
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.kube.connection import ApiError
 from extauthz.inputs.policies import cel
@@ -181,9 +182,13 @@ class Shown(Source):
         done(reflector._replace([reflector._convert(one) for one in listed], version))
         done(self.live._put_in_force())
 
-    def watch(self, event: str, version: str, tree: Tree) -> None:
+    def hear(self, version: str, tree: Tree, event: str = "MODIFIED") -> None:
+        """It is not put in force."""
         tree["metadata"]["resourceVersion"] = version
         self.live.reflector._hand_on(event, tree)
+
+    def watch(self, event: str, version: str, tree: Tree) -> None:
+        self.hear(version, tree, event)
         done(self.live._put_in_force())
 
     @property
@@ -284,3 +289,27 @@ def test_of_a_file_it_is_a_warning(tmp_path: Path) -> None:
     path.write_text(json.dumps(tree(), indent=1))
     (warning,) = quota_file.load(path).warnings
     assert "install extauthz[cel]" in str(warning)
+
+
+async def test_while_a_tree_is_prepared_the_one_before_is_in_force_and_nobody_is_told_that_more_is():
+    """The log of a gate that shares its ledger: what it has come to is what it decides by."""
+    prepared: list[QuotaTree] = []
+
+    def prepare(tree: QuotaTree) -> list[None]:
+        prepared.append(tree)
+        return [None, None]
+
+    source = Shown()
+    source.list("90", quota("acme"))
+    (kind,) = source.live.seen()
+    source.live._prepare = prepare
+    source.hear("95", quota("acme", hard={"pods": "2"}))
+    source.live._changed.clear()
+    putting = asyncio.create_task(source.live._put_in_force())
+    while not prepared:  # noqa: ASYNC110 (it does the work)
+        await asyncio.sleep(0)
+    assert (len(source.accepted), source.live.has_reached(kind, 95), source.seen) == (1, False, 7)
+    source.hear("96", quota("acme", hard={"pods": "3"}))
+    await putting
+    assert (source.accepted[-1].tree, source.live.has_reached(kind, 95)) == (prepared[0], True)
+    assert not source.live.has_reached(kind, 96), "it came while the tree before it was prepared"

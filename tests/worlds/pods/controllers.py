@@ -28,6 +28,7 @@ from tests.worlds.pods.objects import (
     RUNTIME_CLASSES,
     STATEFUL_SET,
     TEAM,
+    VOLUME_CLAIM,
     Kind,
     cpu_of,
     is_active,
@@ -42,10 +43,10 @@ SLOWEST_S = 0.6
 """How long a controller may wait before its next step."""
 
 _MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD)
-_MADE = (REPLICA_SET, REVISION, POD, CLAIM)
+_MADE = (REPLICA_SET, REVISION, POD, CLAIM, VOLUME_CLAIM)
 _WAITED_FOR = {CLAIM_TEMPLATE.collection: POD, RUNTIME_CLASSES.collection: REPLICA_SET}
 """Who looks again at all of its own once such an object has come."""
-_LOOKED_AT = (*_MAKERS, REVISION, CLAIM, CLAIM_TEMPLATE)
+_LOOKED_AT = (*_MAKERS, REVISION, CLAIM, CLAIM_TEMPLATE, VOLUME_CLAIM)
 
 
 class Controllers:
@@ -167,6 +168,8 @@ class Controllers:
 
     def _pod(self, key: Key, tree: Tree) -> None:
         """It comes to run, and with what it asks for. It has its claim of devices while it may run."""
+        if tree["spec"].get("volumes"):
+            self._create(VOLUME_CLAIM, objects.volume_claim(tree))
         claims = self._owned(CLAIM, tree)
         if not is_active(tree):
             for one in claims:
@@ -185,6 +188,8 @@ class Controllers:
         owned = self._owned(POD, tree)
         active, done = [one for one in owned if is_active(one)], sum(map(objects.has_ended, owned))
         now = objects.with_status(tree, succeeded=done, active=len(active))
+        if sum(map(objects.has_failed, owned)) > tree["spec"].get("backoffLimit", len(owned)):
+            now = objects.with_status(now, conditions=[{"type": "Failed", "status": "True"}])
         wanted = pods_of(now)
         if len(active) < wanted:
             self._make_pod(tree, cpu_of(tree))

@@ -25,6 +25,7 @@ from tests.worlds.pods.objects import (
     SIDECAR,
     STATEFUL_SET,
     TEAM,
+    VOLUME_CLAIM,
     cost_m,
     cpu_m,
     devices_of,
@@ -39,16 +40,18 @@ from tests.worlds.server import ApiServer
 from tests.worlds.views import UNSEEN_S
 
 COUNTED = frozenset(
-    kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD, CLAIM, CLAIM_TEMPLATE)
+    kind.collection
+    for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD, CLAIM, CLAIM_TEMPLATE, VOLUME_CLAIM)
 )
 
 
 class Amounts(NamedTuple):
-    """CPU in thousandths, pods, and devices."""
+    """CPU in thousandths, pods, devices, and storage of claims."""
 
     cpu_m: int
     pods: int
     devices: int = 0
+    storage: int = 0
 
     def plus(self, other: Amounts) -> Amounts:
         """Key by key."""
@@ -222,7 +225,8 @@ class Judge:
             exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in own.values()])
             asked = _sum([self._asked(app) for app in (own if tier else {*self._pasts, *pods})])
             if not tier:
-                exist = exist._replace(devices=sum(map(devices_of, self._server.objects(CLAIM.collection).values())))
+                devices = sum(map(devices_of, self._server.objects(CLAIM.collection).values()))
+                exist = exist._replace(devices=devices, storage=self._storage())
                 asked = asked._replace(devices=asked.devices + self._shared())
                 self.highest = Amounts(*map(max, self.highest, exist))
             for what, amounts in (("pods", exist), ("specs", asked)):
@@ -256,7 +260,7 @@ class Judge:
 
     def used(self, tier: str = "") -> Amounts:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
-        total = Amounts(0, 0, 0 if tier else self._shared())
+        total = NOTHING if tier else Amounts(0, 0, self._shared(), self._storage())
         pods: Mapping[Key, list[Tree]] = self._pods()
         for app, some in (self._of_tier(tier, pods) if tier else pods).items():
             devices = sum(max(self._own_devices(app), self._devices(one)) for one in some)
@@ -268,6 +272,10 @@ class Judge:
         each = [(tree, self._each(app, tree, pods)) for tree in self._asking(app) if pods_of(tree)]
         for one in pods:
             yield max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))])
+
+    def _storage(self) -> int:
+        """What is claimed for ephemeral volumes, by pods that run and by those that have finished."""
+        return objects.SCRATCH_SIZE * len(self._server.objects(VOLUME_CLAIM.collection))
 
     # Devices.
 

@@ -43,6 +43,14 @@ CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourcecl
 
 DEVICE_CLASSES = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
 
+VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+SCRATCH, SCRATCH_SIZE = "scratch", 10
+"""The ephemeral volume of each pod of a Job ``web-spill-2``, and how much storage it claims: as long as the pod is an
+object, finished or not."""
+
+FIRST, RETRIES = 2, 1
+"""So many pods of such a Job finish at first, and so many may fail."""
+
 RUNTIME_CLASSES = Kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses")
 
 RUNTIME_CLASS, OVERHEAD = "kata", "500m"
@@ -70,6 +78,7 @@ WORKLOADS: Mapping[str, Kind] = {
     "job": JOB,
     "dra": DEPLOYMENT,
     "kata": DEPLOYMENT,
+    "spill": JOB,
     "pod": POD,
 }
 """By the word in a name: ``web-sts-2``. Pods by themselves are many of one name."""
@@ -82,6 +91,7 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
     "job": (JOB,),
     "dra": (DEPLOYMENT, REPLICA_SET, CLAIM, CLAIM_TEMPLATE),
     "kata": (DEPLOYMENT, REPLICA_SET, RUNTIME_CLASSES),
+    "spill": (JOB, VOLUME_CLAIM),
     "pod": (),
 }
 """What there is of each, besides pods."""
@@ -114,6 +124,8 @@ def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:
     spec: dict[str, Any] = {"parallelism" if kind is JOB else "replicas": replicas, **more}
     if kind is not CREW:
         spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
+    if word_of(name) == "spill":
+        spec = {"completions": FIRST, "backoffLimit": RETRIES} | spec
     if kind is TEAM:
         spec["leader"] = template(name, LEADER)
     if kind is DEPLOYMENT:
@@ -149,6 +161,9 @@ def template(app: str, cpu: str) -> Tree:
     more: dict[str, Any] = {"resourceClaims": claims} if word_of(app) == "dra" else {}
     if word_of(app) == "kata":
         more["runtimeClassName"] = RUNTIME_CLASS
+    if word_of(app) == "spill":
+        size = {"spec": {"resources": {"requests": {"storage": str(SCRATCH_SIZE)}}}}
+        more["volumes"] = [{"name": SCRATCH, "ephemeral": {"volumeClaimTemplate": size}}]
     return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)], **more}}
 
 
@@ -228,7 +243,7 @@ def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> 
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
     containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     made = owner["spec"].get("template", {"spec": {}})["spec"]
-    more = {key: made[key] for key in ("resourceClaims", "runtimeClassName") if key in made}
+    more = {key: made[key] for key in ("resourceClaims", "runtimeClassName", "volumes") if key in made}
     if "runtimeClassName" in more:
         more["overhead"] = {"cpu": OVERHEAD}
     return _pod(own, {"containers": containers, **more})
@@ -290,6 +305,19 @@ def claim(pod: Tree, template: Tree, number: int) -> Tree:
     return {"apiVersion": CLAIM.api, "kind": CLAIM.kind, "metadata": metadata, "spec": template["spec"]["spec"]}
 
 
+def volume_claim(pod: Tree) -> Tree:
+    """Of the ephemeral volume of a pod."""
+    volume = pod["spec"]["volumes"][0]
+    metadata = {
+        "name": f"{pod['metadata']['name']}-{SCRATCH}",
+        "namespace": pod["metadata"]["namespace"],
+        "labels": pod["metadata"]["labels"],
+        "ownerReferences": [reference(pod)],
+    }
+    spec = volume["ephemeral"]["volumeClaimTemplate"]["spec"]
+    return {"apiVersion": VOLUME_CLAIM.api, "kind": VOLUME_CLAIM.kind, "metadata": metadata, "spec": spec, "status": {}}
+
+
 def _devices(count: int) -> Tree:
     exactly = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count}
     return {"devices": {"requests": [{"name": "all", "exactly": exactly}]}}
@@ -334,6 +362,11 @@ def asks(pod: Tree) -> str:
 def is_active(pod: Tree) -> bool:
     """Whether it runs or may come to run."""
     return pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+def has_failed(pod: Tree) -> bool:
+    """Whether it never will."""
+    return bool(pod["status"]["phase"] == "Failed")
 
 
 def has_ended(pod: Tree) -> bool:

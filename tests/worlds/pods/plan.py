@@ -10,7 +10,18 @@ from typing import Any, Final
 from tests.worlds.objects import milli
 from tests.worlds.plan import Step
 from tests.worlds.pods.judge import Amounts
-from tests.worlds.pods.objects import LEADER, MAKES, OVERHEAD, POD, SHARED_DEVICES, Kind, word_of
+from tests.worlds.pods.objects import (
+    FIRST,
+    LEADER,
+    MAKES,
+    OVERHEAD,
+    POD,
+    RETRIES,
+    SCRATCH_SIZE,
+    SHARED_DEVICES,
+    Kind,
+    word_of,
+)
 
 CPUS: Final = ("500m", "1", "2", "3")
 
@@ -98,6 +109,8 @@ def draw(
     hard = Amounts(start_m + 1000 * random.randint(3, 10), pods + random.randint(4, 20))
     if claims := sum("-dra-" in name for name, _, _ in workloads):
         hard = hard._replace(devices=2 * SHARED_DEVICES + claims + random.randint(2, 12))
+    if spills := sum("-spill-" in name for name, _, _ in workloads):
+        hard = hard._replace(storage=SCRATCH_SIZE * (spills * (FIRST + RETRIES) + random.randint(2, 10)))
     weights = {one: (often or {}).get(one, weight) for one, (weight, fault, _) in DRAWN.items()}
     able = [one for one, (_, fault, _) in DRAWN.items() if (not fault or fault in faults) and _those(one, workloads)]
     able = [one for one in able if tiers or one != "move"]
@@ -167,8 +180,8 @@ OF: Final[Mapping[str, frozenset[str]]] = {
     "partition": frozenset({"sts"}),
     "shift": frozenset({"sts"}),
     "operator": frozenset({"crew"}),
-    "suspend": frozenset({"job"}),
-    "finish": frozenset({"job"}),
+    "suspend": frozenset({"job", "spill"}),
+    "finish": frozenset({"job", "spill"}),
     "pod": frozenset({"pod"}),
     "unpod": frozenset({"pod"}),
     "reissue": frozenset({"dra"}),
