@@ -161,7 +161,7 @@ def test_a_write_of_the_object_leaves_its_status_alone_and_the_reverse(server: W
     ("field", "says"),
     [
         ("spec.hard", "ResourceQuota's keys: requests.cpu"),
-        ("spec.namespaceSelector", "Without it the quota selects nothing itself"),
+        ("spec.namespaceSelector", "Without it, those with the label workspace=<name of the quota>"),
         ("spec.mode", "Enforce refuses"),
         ("status.reserved", "A grant needs used + reserved"),
         ("status.conditions", "Ready: the limits are in force as written"),
