@@ -3,6 +3,7 @@ the stand-in: the real one neither stalls nor refuses at will."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import urllib.error
@@ -18,6 +19,7 @@ from extauthz.demo.apiserver import ApiServer
 from extauthz.demo.certs import Authority
 from extauthz.demo.processes import Child
 from extauthz.demo.reading import Fault, Key
+from extauthz.serve.ledger_store import payload
 from tests.controlplane.plane import free_ports, write_kubeconfig
 from tests.waiting import OutOfTimeError
 
@@ -28,6 +30,7 @@ NAMESPACE, WEB = STATE["items"]
 NAMESPACES = Key("", "namespaces", "", "shop")
 DEPLOYMENT = Key("apps", "deployments", "shop", "web")
 QUOTA = Key("extauthz.dev", "workspacequotas", "", "acme")
+WORKLOAD = ["apps", "deployments", "shop", "web"]
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
@@ -352,3 +355,39 @@ def test_a_surge_of_five_thousand_digits_ends_no_gate(api, tmp_path):
         assert not gate.events("unreadable-object")
     with Live(tmp_path) as gate:
         assert gate.allows(5), "nor the next start"
+
+
+@pytest.mark.parametrize("zone", ["'/proc/self/fd/1'", "workload.metadata.annotations['policy.extauthz.dev/tz']"])
+def test_a_policy_with_a_time_zone_that_nobody_knows_is_refused_by_name_and_opens_no_file(api, tmp_path, zone):
+    """It would open the file of that name, and wait for ever. An annotation is a tenant's."""
+    other, elsewhere = QUOTA._replace(name="other"), {"matchLabels": {"workspace": "other"}}
+    policy = {"name": "night", "expression": f"now.getHours({zone}) < 25"}
+    api.objects.put(other, quota(9, "other", namespaceSelector=elsewhere, policies=[policy]), "ADDED")
+    with Live(tmp_path) as gate:
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        (line,) = gate.events("refused")
+        assert "WorkspaceQuota other: spec.policies[0].expression" in line["problems"][0]
+
+
+def test_a_record_of_the_ledger_that_no_gate_wrote_ends_no_gate(api, tmp_path):
+    """Neither the one that reads it, nor the next that starts."""
+
+    def spoil() -> None:
+        (ledger,) = (key for key in api.objects.items if key.resource == "workspaceledgers")
+        tree = copied(api.objects.items[ledger])
+        held = payload.decode(tree["spec"]["payload"])
+        texts, lines = {"t": "no JSON"}, {"d1": json.dumps({"workload": WORKLOAD, "templates": ["t"]})}
+        bad = dataclasses.replace(held, texts={**held.texts, **texts}, pending_writes={**held.pending_writes, **lines})
+        tree["spec"]["payload"] = payload.encode(bad)
+        api.objects.put(ledger, tree, "MODIFIED")
+
+    with Live(tmp_path, "--ledger=kubernetes", "--window-s=1") as gate:
+        assert within(WITHIN_S, lambda: gate.allows(4))
+        spoil()
+        assert within(WITHIN_S, lambda: gate.events("ledger-unreadable"))
+        assert within(WITHIN_S, lambda: gate.allows(4))
+    spoil()
+    with Live(tmp_path, "--ledger=kubernetes", "--window-s=1") as gate:
+        assert within(WITHIN_S, lambda: gate.events("ledger-unreadable"))
+        assert within(WITHIN_S, lambda: gate.allows(4))
