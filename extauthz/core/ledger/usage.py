@@ -193,8 +193,9 @@ class Usage:
         return False
 
     def _finish(self) -> None:
-        while self.count(1000):
-            pass
+        is_under_way = True
+        while is_under_way:
+            is_under_way = self.count(1000)
 
     def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.witness is not None:
