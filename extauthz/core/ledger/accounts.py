@@ -682,6 +682,14 @@ class Accounts:
                 if key in hard and not (key in node.promised and (node, key) not in beyond):
                     yield node, key, account.available(key, hard[key]) - more - beyond.get((node, key), 0)
 
+    def needs_beyond(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+        """What must be left in quotas where a step takes more than is kept for it: its own, and what is still kept for
+        others. A write that moves a workload may take what was kept, and raise nothing."""
+        growths, beyond = self._beyond(step)
+        raised = {node: growth for node, growth, _ in growths}
+        for (node, key), kept in beyond.items():
+            yield node, key, raised[node].get(key, 0) + kept
+
     def needs_of(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """By how much a step raises quotas and keys beyond what is kept for it."""
         growths, beyond = self._beyond(step)
@@ -759,10 +767,6 @@ class Accounts:
         kept, guaranteed = account.kept.get, node.guaranteed.get
         for key, hard in node.hard.items():
             yield UsageRow(node.quota.name, key, *account.of(key), hard, kept(key, 0), guaranteed(key, 0))
-
-    def level(self, node: QuotaNode, key: str) -> int:
-        """Used and reserved of a key of a quota, together."""
-        return sum(self._accounts.get(node, _UNTOUCHED).of(key))
 
     def _of(self, node: QuotaNode) -> Account:
         return self._accounts.get(node) or (Account(node) if node.holds else _UNTOUCHED)

@@ -740,7 +740,7 @@ class Play:
         accounts = self.gate.ledger.usage.accounts
         for node in nodes:
             for resource in node.hard:
-                key, level = (node.quota.name, resource), accounts.level(node, resource)
+                key, level = (node.quota.name, resource), accounts.charged(node, resource)
                 known = levels.get(key)
                 if known == level:
                     continue
@@ -764,9 +764,10 @@ def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]
         risen, above = rise(stood, after.envelope), rise(seen, this_write_only.envelope)
         for key in node.hard:
             if key in risen or key in above:
-                yield node, key, accounts.level(node, key) + risen.get(key, 0)
-    for node, key, left in accounts.left_by(step):
-        yield node, key, node.hard[key] - left
+                yield node, key, accounts.charged(node, key) + risen.get(key, 0)
+    for node, key, need in accounts.needs_beyond(step):
+        if key in node.hard:
+            yield node, key, accounts.charged(node, key) + need
 
 
 _TEMPLATES: dict[int, tuple[Amounts, Template]] = {}
