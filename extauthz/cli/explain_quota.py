@@ -54,7 +54,7 @@ def alone(arguments: argparse.Namespace, objects: Objects, error: NothingScalesE
     return {
         "workload": {"kind": error.kind, "name": error.name},
         "namespace": arguments.namespace,
-        "sentence": headroom.as_text(found).split("\n\n")[0].strip() + " Nothing scales it.",
+        "sentence": f"{headroom.sentence(found)} Nothing scales it.",
         "held": is_full,
         "currentReplicas": found["observedReplicas"],
         "headroom": found,
@@ -63,8 +63,8 @@ def alone(arguments: argparse.Namespace, objects: Objects, error: NothingScalesE
 
 def alone_as_text(found: Json) -> str:
     """The sentence, and what stands in the way of one more."""
-    _, *more = headroom.as_text(found["headroom"]).split("\n\n")
-    return "\n\n".join(["\n".join(wrapped(found["sentence"])), *more]).rstrip() + "\n"
+    lines = "".join(f"{line}\n" for line in wrapped(found["sentence"]))
+    return lines + headroom.evidence(found["headroom"])
 
 
 def said(

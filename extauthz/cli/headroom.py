@@ -24,12 +24,20 @@ def _of(found: dict[str, Any]) -> str:
 
 def as_text(found: dict[str, Any]) -> str:
     """A sentence or two, and the evidence."""
-    count = found["observedReplicas"]
+    return f"{sentence(found)}\n{evidence(found)}"
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """What it has and may have."""
     has = f"{found['resource']} {found['namespace']}/{found['name']} {shown.has(found)}"
     if found["replicas"] is None:
-        lines = [f"{has}, and no quota sets a bound."]
-    else:
-        lines = [f"{has} and {shown.may(found)}{_of(found)}{_within(found, count)}.", *_bound(found)]
+        return f"{has}, and no quota sets a bound."
+    return f"{has} and {shown.may(found)}{_of(found)}{_within(found, found['observedReplicas'])}."
+
+
+def evidence(found: dict[str, Any]) -> str:
+    """What stands in the way of more, in paragraphs of their own; empty: nothing does."""
+    lines = _bound(found) if found["replicas"] is not None else []
     if (short := found.get("auditBound")) is not None:
         limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"
         who = f"{'/'.join(short['path'])}, in mode Audit, refuses nothing and"
@@ -37,14 +45,14 @@ def as_text(found: dict[str, Any]) -> str:
     if not found["certain"]:
         why = found.get("sentence") or "Not all that this rests on is known"
         lines += ["", f"Growth may be refused all the same: {why} (docs/modes.md)."]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _bound(found: dict[str, Any]) -> list[str]:
     """What stands in the way of one more: a quota without room; else whatever refuses it, in its own sentence."""
-    bound, sentence = found["bound"], found.get("sentence")
+    bound, said = found["bound"], found.get("sentence")
     if bound is None:
-        return ["", *report.wrapped(sentence)] if sentence is not None and found["certain"] else []
+        return ["", *report.wrapped(said)] if said is not None and found["certain"] else []
     names = report.amounts(bound.get("kept", "0") != "0")
     head = ("quota", "resource", *names)
     row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))

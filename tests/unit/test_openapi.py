@@ -12,8 +12,8 @@ import yaml
 
 from extauthz.core.model import Unknown, WorkloadRef
 from extauthz.core.quota import spec
-from extauthz.core.quota.spec import Mode, parse
-from extauthz.inputs.sources.http import WORKSPACE_LABEL, listed
+from extauthz.core.quota.spec import LABEL, Mode, parse
+from extauthz.inputs.sources.http import listed
 from extauthz.inputs.sources.max_scale import bound
 from tests.unit.sources.test_http_quotas import ACME
 from tests.unit.sources.test_http_quotas import listed as list_of
@@ -120,7 +120,7 @@ def test_the_fields_and_words_of_a_quota_are_the_codes():
     assert set(quota) == set(spec._SPEC_FIELDS)
     assert quota["mode"]["enum"] == [str(mode) for mode in Mode]
     assert list(quota["onUnknown"]["properties"]) == [str(unknown) for unknown in Unknown]
-    assert SCHEMAS["Workspaces"]["properties"]["workspaceLabel"]["default"] == WORKSPACE_LABEL
+    assert SCHEMAS["Workspaces"]["properties"]["workspaceLabel"]["default"] == LABEL
     assert SCHEMAS["WorkspaceQuota"]["properties"]["kind"]["enum"] == [spec.KIND]
     assert SCHEMAS["WorkspaceQuotaList"]["properties"]["apiVersion"]["enum"] == [spec.API_VERSION]
 

@@ -53,7 +53,7 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         )
     pending_write, fits, surge = asked.pending_write, None, 0
     if asked.has_count:
-        fits = _largest(asked, proposal, free)
+        fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
         short = _tightest_first(asked, short, fits, free)
         surge = asked.state.ledger.surge(proposal, pending_write)
     has_turns = asked.state.ledger.coverage.tree.has_turns
@@ -75,11 +75,8 @@ def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
 def largest(asked: Case, proposal: Proposal) -> int | None:
     """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
     free = unbound(proposal.growth.grows, asked.question.requester)
-    return _largest(asked, proposal, free) if _of_others(proposal.growth.shortages, free) else None
-
-
-def _largest(asked: Case, proposal: Proposal, free: Nodes) -> int | None:
-    """The largest count that would be granted; ``None``: none can be named."""
+    if not _of_others(proposal.growth.shortages, free):
+        return None
     return asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
 
 

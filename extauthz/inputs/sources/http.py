@@ -169,9 +169,6 @@ def _brief(error: Exception) -> str:
 
 LIST_KIND = f"{spec.KIND}List"
 
-WORKSPACE_LABEL: Final = "workspace"
-"""Label of namespaces whose value is the workspace, unless the answer names another."""
-
 _PLAIN_FIELDS = ("workspaces", "workspaceLabel")
 
 MAX_BACKOFF: Final = 8
@@ -286,7 +283,7 @@ def _objects(tree: Mapping[str, Tree]) -> list[Tree]:
 def _plain(tree: Mapping[str, Tree]) -> list[Tree]:
     """Plain limits per workspace, as the quotas that they mean: each over the namespaces that bear its name."""
     unknown = [field for field in tree if field not in _PLAIN_FIELDS]
-    label, workspaces = tree.get("workspaceLabel", WORKSPACE_LABEL), tree["workspaces"]
+    label, workspaces = tree.get("workspaceLabel", spec.LABEL), tree["workspaces"]
     if unknown or not isinstance(label, str) or not isinstance(workspaces, Mapping):
         raise SourceError("malformed", "beside workspaces, an object, its answer has at most workspaceLabel, a string")
     return [

@@ -275,6 +275,9 @@ class Scribe:
 
     def _gone(self, at_s: float = inf) -> None:
         """Those of before that moment will not be back. Each line has the time at which it went."""
+        oldest_s, _ = next(iter(self._going.values()), (inf, False))
+        if oldest_s + MOVES_S >= at_s:
+            return  # nearly always: this is asked before each note
         for ref, (since_s, ends) in list(self._going.items()):
             if since_s + MOVES_S >= at_s:
                 return

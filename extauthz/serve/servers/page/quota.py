@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from extauthz.serve.servers.api.rights import Kind
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
-from extauthz.serve.servers.page.chart import bars, share
+from extauthz.serve.servers.page.chart import Bar, bars, share
 from extauthz.serve.servers.page.rendering import View, refused
 from extauthz.serve.servers.page.tree import faults
 
@@ -76,6 +76,7 @@ async def look(asked: Asked, now_s: float) -> View:
     await asked.must_see(Kind.QUOTA, name)
     one = asked.answers.quota(name)
     seen = await asked.rights.visible(Kind.QUOTA, one["path"])
+    drawn = bars(one["resources"])
     sort = _sort(one, asked.request.query.get("sort", ""))
     limit = MOST_ALL if "all" in asked.request.query else MOST_WORKLOADS
     users, total, kinds = await _users(asked, one, sort, limit)
@@ -84,8 +85,8 @@ async def look(asked: Asked, now_s: float) -> View:
     context = {
         "quota": one,
         "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
-        "bars": bars(one["resources"]),
-        "free": _free(asked, one, seen),
+        "bars": drawn,
+        "free": _free(asked, drawn, [above for above in one["path"][:-1] if above in seen]),
         "faults": faults(one),
         "override": shown.override(one),
         "workloads": rendering.count(one["workloads"], "workload"),
@@ -107,15 +108,14 @@ async def look(asked: Asked, now_s: float) -> View:
     return View(name, "quota", context)
 
 
-def _free(asked: Asked, one: Json, seen: Container[str]) -> dict[str, str]:
+def _free(asked: Asked, own: Sequence[Bar], seen_above: Sequence[str]) -> dict[str, str]:
     """What is free of each of its resources: no more than a quota above it has, of those that may be seen."""
-    found = {bar.resource: f"{bar.free} free" for bar in bars(one["resources"])}
-    for above in one["path"][:-1]:
-        for bar in bars(asked.answers.quota(above)["resources"]) if above in seen else ():
-            own = one["resources"].get(bar.resource)
-            if own is not None and quantities.parse(bar.free) < quantities.parse(found[bar.resource].split(" ")[0]):
-                found[bar.resource] = f"{bar.free} free, as {above} has no more"
-    return found
+    least = {bar.resource: (bar.free, "") for bar in own}
+    for above in seen_above:
+        for bar in bars(asked.answers.quota(above)["resources"]):
+            if bar.resource in least and quantities.parse(bar.free) < quantities.parse(least[bar.resource][0]):
+                least[bar.resource] = bar.free, f", as {above} has no more"
+    return {resource: f"{free} free{why}" for resource, (free, why) in least.items()}
 
 
 def _sort(one: Json, asked: str) -> str:
