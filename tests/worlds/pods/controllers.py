@@ -292,14 +292,13 @@ class Controllers:
         parallel, wanted = tree["spec"].get("podManagementPolicy") == "Parallel", objects.ordinals(tree)
         current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
         partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0) + wanted.start
-        stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
         for ordinal in wanted:
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
             if ordinal not in pods:
-                revision = current if ordinal < max(partition, wanted.start + stay) else update
+                revision = current if ordinal < partition else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
