@@ -6,7 +6,7 @@ Simplified: a pod that is deleted is gone at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
 
@@ -305,13 +305,21 @@ class Controllers:
             elif not parallel and not _runs(pods[ordinal]):
                 return
         if pods.keys() >= {*wanted}:
-            self._replaced(pods, wanted, partition, update)
+            condemned = {at: one for at, one in pods.items() if at not in wanted}
+            if condemned:
+                self._condemned(condemned, parallel=parallel)
+            else:
+                self._replaced(pods, partition, update)
 
-    def _replaced(self, pods: Mapping[int, Tree], wanted: Iterable[int], partition: int, update: str) -> None:
-        """What is too much goes before anything old is replaced (``processCondemned`` in stateful_set_control.go)."""
-        if condemned := pods.keys() - {*wanted}:
-            self._delete(POD, _key(pods[max(condemned)]))
-            return
+    def _condemned(self, pods: Mapping[int, Tree], *, parallel: bool) -> None:
+        """What is too much goes before anything old is replaced, the highest first. In order, one that does not run
+        waits for all below it (``processCondemned`` in stateful_set_control.go)."""
+        highest = max(pods)
+        below = [one for at, one in pods.items() if at != highest]
+        if parallel or _runs(pods[highest]) or all(map(_runs, below)):
+            self._delete(POD, _key(pods[highest]))
+
+    def _replaced(self, pods: Mapping[int, Tree], partition: int, update: str) -> None:
         for ordinal in sorted(pods, reverse=True):
             if ordinal >= partition and _revision(pods[ordinal]) != update:
                 self._delete(POD, _key(pods[ordinal]))
