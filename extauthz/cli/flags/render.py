@@ -6,7 +6,6 @@ import argparse
 import ipaddress
 import re
 from functools import partial
-from pathlib import Path
 
 from extauthz.cli.flags import sidecar
 from extauthz.core.errors import ObjectError
@@ -406,16 +405,3 @@ def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_parsers(what)
     add_tls(what)
     add_webhook(what)
-    parsers = dict(what.choices)
-    for parser in parsers.values():
-        _add_values(parser)
-    schema = what.add_parser("schema", help="JSON Schema of the file that --values names")
-    schema.set_defaults(values=None, output="json")
-    commands_parser.set_defaults(sections=parsers)
-
-
-def _add_values(parser: argparse.ArgumentParser) -> None:
-    """Add ``--values``."""
-    what = "Options in YAML, as `extauthz render schema` describes it; flags win over it. Default: none."
-    parser.add_argument("--values", type=Path, metavar="FILE", help=what)
-    parser.set_defaults(parser=parser)
