@@ -8,13 +8,12 @@ import time
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.inputs.sources.gathering import Quotas
-from extauthz.inputs.sources.http import Client, Endpoint
+from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.max_scale import MaxScale
-from extauthz.inputs.sources.services import SERVICES
 from extauthz.serve.service import notifying
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.inputs import Clock, QuotaInput, Stale
-from extauthz.serve.service.setting_types import key_of, scheme
+from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
@@ -70,8 +69,7 @@ class ServiceQuotaInput(QuotaInput):
         self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
         told = Told(self.name, self._endpoint, log, metrics)
-        follow = SERVICES[scheme(settings.quotas)]
-        self._quotas = follow(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
+        self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
         self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}
 
