@@ -63,8 +63,6 @@ def unreadable(ref: WorkloadRef, error: Exception) -> None:
 
 
 class Files:
-    """What files say."""
-
     def __init__(self, known: Gate) -> None:
         decide = lambda reading: known.asked(reading, new_id(), 0.0)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)

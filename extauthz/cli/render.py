@@ -30,7 +30,6 @@ HEADER = "# Made by `{}`; change its options rather than this file.\n"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the configuration."""
     try:
         text: str = RENDERED[arguments.what](arguments)
     except ValueError as error:
@@ -141,7 +140,6 @@ def _tls_options(arguments: argparse.Namespace) -> TlsOptions:
 
 
 def _tls(arguments: argparse.Namespace) -> str:
-    """What is asked for."""
     return MANIFESTS[arguments.output](certificates.ISSUERS[arguments.issuer](_tls_options(arguments)))
 
 

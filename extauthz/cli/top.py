@@ -18,7 +18,6 @@ _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
     if not 1 <= arguments.limit <= 1000:
         raise SettingsError("--limit: must be from 1 to 1000")
     if arguments.by is not None and arguments.quota is None:

@@ -87,7 +87,6 @@ class Envoy:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         assert self._child is not None, "it is not running"
         return self._child.pid
 

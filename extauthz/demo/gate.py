@@ -72,7 +72,6 @@ class Gate:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         assert self._child is not None, "it is not running"
         return self._child.pid
 

@@ -118,7 +118,6 @@ The Secrets are those that the chart names (charts/extauthz). See docs/render.md
 
 
 def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
     text = "the certificates that Envoy and gate show"
     parser = what.add_parser("tls", help=text, description=f"Prints {text}.", epilog=TLS_EPILOG)
     add = parser.add_argument
@@ -206,7 +205,6 @@ The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
 
 
 def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
     text = "the webhook configurations for `extauthz serve --webhook`"
     parser = what.add_parser("webhook", help=text, description=f"Prints {text}.", epilog=WEBHOOK_EPILOG)
     add = parser.add_argument
@@ -377,7 +375,6 @@ Check the result with `envoy --mode validate -c sidecar.yaml`; the files it name
 
 
 def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
     commands_parser = commands.add_parser("render", description=DESCRIPTION)
     what = commands_parser.add_subparsers(metavar="WHAT", required=True, dest="what")
     envoy = what.add_parser(

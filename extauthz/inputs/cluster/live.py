@@ -337,7 +337,6 @@ class LiveCluster:
         """All first lists have come."""
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         self._gate.load()
         async with self._group:
             self._follow(DEFINITIONS, self._definitions)
@@ -456,7 +455,6 @@ class LiveCluster:
         feed.changed(READ, feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
-        """Every watch as it is now."""
         now_s = self._clock()
         for resource, reflector in self._reflectors.items():
             if not reflector.absent:

@@ -38,8 +38,6 @@ _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta
 
 
 class ClaimClass(NamedTuple):
-    """A StorageClass."""
-
     name: str
     created: str
     """RFC 3339: later ones sort behind."""
@@ -62,13 +60,11 @@ def unreadable(root: Tree, version: str) -> Observed:
 
 
 def namespace_labels(root: Tree) -> dict[str, str]:
-    """Of a Namespace."""
     labels = mapping(mapping(root.get("metadata"), "metadata").get("labels"), "metadata.labels")
     return {key: text(labels[key], f"metadata.labels[{key}]") for key in labels}
 
 
 def claim_class(root: Tree) -> ClaimClass:
-    """Reads a StorageClass."""
     metadata = mapping(root.get("metadata"), "metadata")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     created = text(metadata.get("creationTimestamp"), "metadata.creationTimestamp")

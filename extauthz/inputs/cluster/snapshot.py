@@ -89,7 +89,6 @@ class SnapshotBuilder:
         return take(self, root)
 
     def state(self) -> Snapshot:
-        """The snapshot of all objects so far."""
         old = [one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions]
         return Snapshot(
             namespaces=self._namespaces,

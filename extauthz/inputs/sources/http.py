@@ -211,7 +211,6 @@ class HttpQuotas:
         """The last error; empty once it has answered again."""
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         async with self.client:
             while True:
                 await self.ask()
@@ -223,7 +222,6 @@ class HttpQuotas:
         return self._every_s * times * (0.9 + 0.2 * self._jitter())
 
     async def ask(self) -> None:
-        """Once."""
         started_s = self._clock()
         try:
             reply = await self.client.get(etag=self._etag)

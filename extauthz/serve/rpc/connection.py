@@ -223,7 +223,6 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept for the client, whatever it is."""
         return (
             self._unread + self._heads + self._unsent + self._decoder.known_bytes + len(self._rest) + len(self._head[2])
         )
@@ -242,7 +241,6 @@ class Connection:
         return self._due_s if self._streams else None
 
     def pending_bytes(self) -> bytes:
-        """What is to be written now."""
         out = b"".join(self._out)
         self._out.clear()
         return out

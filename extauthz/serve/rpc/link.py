@@ -348,8 +348,6 @@ class Link(asyncio.Protocol, Place):
 
 
 class _Call:
-    """See ``methods.Call``."""
-
     def __init__(self, link: Link, stream: int, head: Head) -> None:
         self.stream = stream
         self._link = link
@@ -459,7 +457,6 @@ class Server:
         return Link(self._methods, self._bounds, self, accepted)
 
     def enter(self, link: Link) -> bool:
-        """See ``link.Owner``."""
         if self._is_leaving:
             return False
         self._links.add(link)
@@ -467,7 +464,6 @@ class Server:
         return True
 
     def comes(self, link: Link) -> None:
-        """See ``link.Owner``."""
         self._line.put(link.peer, link)
         if not self._working:
             self._working = True
@@ -491,12 +487,10 @@ class Server:
                 asyncio.get_running_loop().call_soon(self._work)
 
     def holds(self, link: Link, size: int) -> None:
-        """See ``link.Owner``."""
         if link in self._links and not self._budget.resize(link, size):
             link.abort()
 
     def quit(self, link: Link) -> None:
-        """See ``link.Owner``."""
         self._links.discard(link)
         self._budget.leave(link)
         if self._is_leaving and not self._links:

@@ -40,7 +40,6 @@ class GrpcioServer(grpc.GenericRpcHandler):  # type: ignore[misc] # it has no ty
             self.port = self._server.add_secure_port(address, shown)
 
     async def start(self) -> None:
-        """Take connections."""
         await self._server.start()
 
     async def stop(self, grace_s: float) -> None:
@@ -83,8 +82,6 @@ class GrpcioServer(grpc.GenericRpcHandler):  # type: ignore[misc] # it has no ty
 
 
 class _Call:
-    """See ``heads.Call``."""
-
     def __init__(self, context: Any) -> None:  # noqa: ANN401
         self.write, self._read = context.write, context.read
         given = context.invocation_metadata() or ()

@@ -299,7 +299,6 @@ class Assembly:
         return self.inputs.state.may_ask_for(ref) if self.inputs is not None else None
 
     def missing(self) -> list[str]:
-        """What is not known yet."""
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:

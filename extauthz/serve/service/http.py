@@ -74,22 +74,18 @@ class ServiceQuotaInput(QuotaInput):
         self._faults: dict[str, str] = {}
 
     async def follow(self) -> None:
-        """Ask for ever."""
         await self._quotas.run()
 
     def missing(self) -> list[str]:
-        """What is missing: its first answer, if it has not come."""
         if self.known.is_set():
             return []
         why = f": {self._quotas.error}" if self._quotas.error else ""
         return [f"{self._endpoint.shown} has not said yet what quotas there are{why}"]
 
     def notes(self) -> list[str]:
-        """Which quotas are not in force as they are written."""
         return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def stale(self) -> Stale | None:
-        """Whether its last good answer is too old."""
         good_s = self._quotas.good_s
         if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
             return None

@@ -95,7 +95,6 @@ class Recording:
             await self._tell_all(0.0)
 
     async def run(self) -> None:
-        """Whenever it is needed. For ever. Ends by cancellation."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self.recorder.is_incomplete:

@@ -88,7 +88,6 @@ class LedgerInput(Input):
         self.commit = committer.commit
 
     async def follow(self) -> None:
-        """Follow for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._committer.run())
             await self.known.wait()

@@ -340,7 +340,6 @@ class Delivery:
             self._lanes[name].put(notice, self._clock())
 
     async def run(self) -> None:
-        """Deliver for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             for lane in self._lanes.values():
                 group.create_task(lane.run())

@@ -263,7 +263,6 @@ class DeviceOwners:
         """By quota, resource and kind (``jobs.batch``): devices."""
 
     async def run(self) -> None:
-        """Look for ever. Ends by cancellation."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)

@@ -45,7 +45,6 @@ class ClientPath:
 
     @property
     def host(self) -> str:
-        """Host and port."""
         return f"{self._host}:{self._port}"
 
     async def addresses(self) -> tuple[str, ...]:

@@ -40,8 +40,6 @@ _BY_DISTRIBUTION = "not asked: with trafficDistribution each endpoint's hint is 
 
 
 class Endpoint(NamedTuple):
-    """A ready one."""
-
     address: str
     zone: str
     """Where it is; empty if not known."""

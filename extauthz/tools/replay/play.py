@@ -271,7 +271,6 @@ class Play:
     # Workloads.
 
     def workload(self, ref: WorkloadRef) -> Workload:
-        """What is known of a workload."""
         found = self.workloads.get(ref)
         if found is None:
             name = ref.name if ref[:2] not in PRICED_EACH else f"{ref.resource}/{ref.name}"

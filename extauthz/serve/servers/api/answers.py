@@ -109,7 +109,6 @@ class Answers:
         return shown.page("QuotaList", items[:limit], items[limit - 1]["name"] if len(items) > limit else None)
 
     def quota(self, name: str) -> Json:
-        """One quota."""
         use = self._queries.quota(name)
         if use is None:
             raise Problem(404, f'there is no quota "{name}"')

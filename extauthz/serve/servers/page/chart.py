@@ -34,8 +34,6 @@ _MARK = {"allow": GRANTED, "audit": GRANTED, "deny": REFUSED}
 
 
 class Mark(NamedTuple):
-    """One decision."""
-
     kind: str
     """``granted``, ``refused`` or ``undecided``: each has a shape and a colour."""
     x: float
@@ -46,15 +44,11 @@ class Mark(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A label of an axis."""
-
     at: float
     text: str
 
 
 class Chart(NamedTuple):
-    """All that is drawn."""
-
     granted: str
     """Points of the line of what the workload has been granted."""
     marks: Sequence[Mark]

@@ -76,7 +76,6 @@ class Cluster:
         return self._lists() is not None
 
     async def hpas(self, namespace: str) -> Listed:
-        """All of a namespace."""
         return await self._listed(HPA, namespace, "", lambda tree: _part(tree, HPA.kind, "spec", "status"))
 
     async def workload(self, kind: WorkloadKind, namespace: str, name: str) -> Listed:
@@ -144,8 +143,6 @@ TIMES: Final = (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime"
 
 
 class Event(NamedTuple):
-    """One row."""
-
     about: str
     is_warning: bool
     reason: str

@@ -34,7 +34,6 @@ STATIC = "/static/{file}"
 
 
 def of_quota(name: str, **query: str) -> str:
-    """The page of a quota."""
     return with_query(QUOTA.format(quota=_segment(name)), query)
 
 
@@ -91,15 +90,12 @@ _HERE: Final = resources.files("extauthz.serve.servers.page")
 
 
 class File(NamedTuple):
-    """A file beside the page."""
-
     body: bytes
     content_type: str
     tag: str
 
 
 def files() -> Mapping[str, File]:
-    """All of them, by name."""
     return {name: _file(name) for name in FILES}
 
 
@@ -243,8 +239,6 @@ class Refused(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision."""
-
     at: str
     """RFC 3339."""
     clock: str
@@ -300,7 +294,6 @@ def _lack(row: Json) -> Lack:
 
 
 def decided(one: Json) -> Decided:
-    """A decision of the API."""
     would = Verdict.DENY.value
     return Decided(
         one["time"],

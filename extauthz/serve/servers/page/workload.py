@@ -43,7 +43,6 @@ class Room(NamedTuple):
 
 
 async def look(asked: Asked, now_s: float) -> View:
-    """The workload that the path names."""
     ref = await asked.workload()
     use = asked.answers.workload(ref)
     room = await asked.veiled(asked.answers.headroom(ref))
