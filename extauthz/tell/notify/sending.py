@@ -17,7 +17,6 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
 import aiohttp
@@ -142,9 +141,7 @@ class Sender:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 
