@@ -15,7 +15,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
 from time import monotonic
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from extauthz.serve.rpc import accepting
 from extauthz.serve.rpc.accepting import Accepted, Listener
@@ -42,26 +42,10 @@ SETTLED_S: Final = 1.0
 """A client that does not answer the PING of a graceful end has heard of it after so long."""
 
 
-class Owner(Protocol):
-    """Who listens: it knows all links."""
-
-    def enter(self, link: Link) -> bool:
-        """Whether it may serve one more."""
-
-    def comes(self, link: Link) -> None:
-        """Something has come, and stands in line."""
-
-    def holds(self, link: Link, size: int) -> None:
-        """So many bytes are kept for it."""
-
-    def quit(self, link: Link) -> None:
-        """It is closed."""
-
-
 class Link(asyncio.Protocol, Place):
     """The calls of one client. As a ``Place`` it holds bytes."""
 
-    def __init__(self, methods: Methods, bounds: Bounds, owner: Owner, accepted: Accepted) -> None:
+    def __init__(self, methods: Methods, bounds: Bounds, owner: Server, accepted: Accepted) -> None:
         Place.__init__(self, accepted.peer, 0)
         self._owner = owner
         self._accepted = accepted
@@ -457,6 +441,7 @@ class Server:
         return Link(self._methods, self._bounds, self, accepted)
 
     def enter(self, link: Link) -> bool:
+        """Whether it may serve one more."""
         if self._is_leaving:
             return False
         self._links.add(link)
@@ -464,6 +449,7 @@ class Server:
         return True
 
     def comes(self, link: Link) -> None:
+        """Something has come, and stands in line."""
         self._line.put(link.peer, link)
         if not self._working:
             self._working = True
@@ -487,10 +473,12 @@ class Server:
                 asyncio.get_running_loop().call_soon(self._work)
 
     def holds(self, link: Link, size: int) -> None:
+        """So many bytes are kept for it."""
         if link in self._links and not self._budget.resize(link, size):
             link.abort()
 
     def quit(self, link: Link) -> None:
+        """It is closed."""
         self._links.discard(link)
         self._budget.leave(link)
         if self._is_leaving and not self._links:

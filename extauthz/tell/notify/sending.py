@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import hmac
 import random
-import ssl
 import time
 import traceback
 from collections import Counter, deque
@@ -21,6 +20,7 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import aiohttp
 
+from extauthz.inputs.sources.trusting import Trusting
 from extauthz.tell.notify.receivers import CLOUDEVENT, JSON, Notice, Receiver, ReceiverError, cloudevent, slack
 
 # Signs a notice: HMAC-SHA256 over ``id.timestamp.body``, in the headers of Standard Webhooks 1.0.
@@ -126,13 +126,11 @@ class Sender:
     ) -> None:
         self._source = source
         self._keys = keys
-        self._ca = ca
+        self._trusting = Trusting(ca)
         self._user_agent = user_agent
         self._clock = clock
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | bool = True
-        self._tls_of: tuple[float, int] | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
@@ -150,7 +148,7 @@ class Sender:
         try:
             receiver.url()
             self._signing_keys(receiver)
-            self._context()
+            self._trusting.context()
         except (ReceiverError, OSError) as error:
             return _brief(error)
         return ""
@@ -160,7 +158,7 @@ class Sender:
         they would lead where the configuration does not."""
         assert self._session is not None, "the sender is entered"
         try:
-            url, tls = receiver.url(), self._context()
+            url, tls = receiver.url(), self._trusting.context()
             body = slack(notice) if receiver.slack else cloudevent(notice, self._source)
             said = headers(self._signing_keys(receiver), notice.id, self._clock(), body)
         except (ReceiverError, OSError) as error:
@@ -188,17 +186,6 @@ class Sender:
         if self._keys is None or receiver.slack:
             return ()
         return read_keys(self._keys / f"{receiver.name}.key")
-
-    def _context(self) -> ssl.SSLContext | bool:
-        """Made again when the file has changed."""
-        if self._ca is not None:
-            stat = self._ca.stat()
-            stamp = stat.st_mtime, stat.st_ino
-            if stamp != self._tls_of:
-                context = ssl.create_default_context(cafile=self._ca)
-                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than many an authority has
-                self._tls, self._tls_of = context, stamp
-        return self._tls
 
 
 def retry_after(text: str, now_s: float) -> float | None:
