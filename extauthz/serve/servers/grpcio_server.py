@@ -43,7 +43,6 @@ class GrpcioServer(grpc.GenericRpcHandler):  # type: ignore[misc] # it has no ty
         await self._server.start()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls, and end when all are answered; at the latest after ``grace_s``."""
         for until in self._sinks:
             until.reschedule(0.0)
         await self._server.stop(grace_s)

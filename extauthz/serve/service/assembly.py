@@ -44,7 +44,7 @@ from extauthz.tell.observe.episodes import Recent, outlook
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
-from extauthz.tell.record.scribe import Sink
+from extauthz.tell.record.files import Files
 
 CLOCK_TOLD_S = 2.0
 """By more than that off the API server's clock, it is told."""
@@ -78,7 +78,7 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
-    record: Sink | None = None
+    record: Files | None = None
     """Where the lines of its record go; ``None``: nothing is recorded."""
     name: str = ""
     """Its own, in the record."""

@@ -245,7 +245,6 @@ class LiveStateInput(StateInput):
         return self._events.results if self._events is not None else {}
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        """As it was listed last."""
         return self.ceilings.most(ref) if self.ceilings is not None else None
 
     @property

@@ -16,7 +16,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 
 import aiohttp
 
@@ -97,13 +97,6 @@ class Answer(NamedTuple):
     """How long the receiver asked to wait (``Retry-After``)."""
 
 
-class Sends(Protocol):
-    """Sends a notice once."""
-
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """Try it. Does not raise."""
-
-
 class Sender:
     """Sends over HTTP. An async context manager.
 
@@ -154,8 +147,8 @@ class Sender:
         return ""
 
     async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """POST it once. URL, keys and authorities are read anew, as files may have changed. Redirects are not followed:
-        they would lead where the configuration does not."""
+        """POST it once; does not raise. URL, keys and authorities are read anew, as files may have changed. Redirects
+        are not followed: they would lead where the configuration does not."""
         assert self._session is not None, "the sender is entered"
         try:
             url, tls = receiver.url(), self._trusting.context()
@@ -303,7 +296,7 @@ class Delivery:
     def __init__(
         self,
         receivers: Iterable[Receiver],
-        sender: Sends,
+        sender: Sender,
         tell: Callable[..., None],
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -314,7 +314,6 @@ class Play:
         return load[1:] == one.load[1:]
 
     def gone(self, ref: WorkloadRef) -> None:
-        """A workload is gone."""
         one = self.workloads.pop(ref, None)
         if one is None:
             return
