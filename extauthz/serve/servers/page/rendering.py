@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 import jinja2
@@ -195,20 +195,8 @@ class View(NamedTuple):
     context: Mapping[str, Any]
 
 
-Found = TypeVar("Found")
-
 Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
-
-
-async def in_turns(found: Iterable[Found], step: int) -> list[Found]:
-    """All of them. Other work comes in between after each ``step``: a decision must not wait for a page."""
-    taken = []
-    for number, one in enumerate(found, 1):
-        taken.append(one)
-        if number % step == 0:
-            await asyncio.sleep(0)
-    return taken
 
 
 class Lack(NamedTuple):
