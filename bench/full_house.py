@@ -273,7 +273,7 @@ def _place(client: Client) -> tuple[int, bool, int, float]:
 
 def _quotas(clients: Iterable[Client], *, turns: bool) -> Iterable[Mapping[str, object]]:
     def quota(name: str, spec: Mapping[str, object]) -> Mapping[str, object]:
-        whole = {"hard": {GPU: HOUSE}, **spec}
+        whole = {"hard": {GPU: HOUSE}, "mode": "Enforce", **spec}
         return {
             "apiVersion": "extauthz.dev/v1alpha1",
             "kind": "WorkspaceQuota",

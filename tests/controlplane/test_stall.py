@@ -54,7 +54,7 @@ async def gates(plane, relayed_kubeconfig, tmp_path) -> AsyncIterator[Mapping[st
 
 
 def quota() -> dict[str, object]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": SHOP}}, "hard": {"pods": "6"}}
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": SHOP}}, "hard": {"pods": "6"}, "mode": "Enforce"}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": SHOP}, "spec": spec}
 
 

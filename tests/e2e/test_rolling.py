@@ -31,7 +31,11 @@ QUOTA = {
     "apiVersion": "extauthz.dev/v1alpha1",
     "kind": "WorkspaceQuota",
     "metadata": {"name": "rolling"},
-    "spec": {"namespaceSelector": {"matchLabels": {"workspace": "rolling"}}, "hard": {"pods": str(MOST * len(NAMES))}},
+    "spec": {
+        "namespaceSelector": {"matchLabels": {"workspace": "rolling"}},
+        "hard": {"pods": str(MOST * len(NAMES))},
+        "mode": "Enforce",
+    },
 }
 
 

@@ -60,6 +60,7 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raced]:
         spec = {
             "namespaceSelector": {"matchLabels": {"team": TEAM}},
             "hard": {"pods": str(HARD["pods"]), "requests.cpu": f"{HARD['requests.cpu']}m"},
+            "mode": "Enforce",
         }
         quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": TEAM}}
         plane.api.create(quota | {"spec": spec})

@@ -117,7 +117,11 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
 
 @pytest.fixture(scope="module")
 def shop(gates: Gates) -> str:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "shop"}}, "hard": {"requests.cpu": "4"}}
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": "shop"}},
+        "hard": {"requests.cpu": "4"},
+        "mode": "Enforce",
+    }
     quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "shop"}}
     gates.api.create(quota | {"spec": spec})
     metadata = {"name": "shop", "labels": {"workspace": "shop"}}

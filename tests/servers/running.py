@@ -36,6 +36,7 @@ metadata: {name: acme}
 spec:
   namespaceSelector: {matchLabels: {workspace: acme}}
   hard: {pods: "%d"}
+  mode: Enforce
 """
 
 STATE: dict[str, Any] = {

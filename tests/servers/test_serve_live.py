@@ -35,7 +35,11 @@ WORKLOAD = ["apps", "deployments", "shop", "web"]
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": str(pods)}} | spec
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
+        "hard": {"pods": str(pods)},
+        "mode": "Enforce",
+    } | spec
     return {
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",

@@ -24,13 +24,14 @@ QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: corp}
-spec: {hard: {requests.cpu: "20"}}
+spec: {hard: {requests.cpu: "20"}, mode: Enforce}
 ---
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: acme}
 spec:
   parent: corp
+  mode: Enforce
   namespaceSelector: {matchLabels: {workspace: acme}}
   hard: {requests.cpu: "6", pods: "50"}
 """
