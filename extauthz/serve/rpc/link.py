@@ -19,10 +19,11 @@ from typing import Any, Final, cast
 
 from extauthz.serve.rpc import accepting
 from extauthz.serve.rpc.accepting import Accepted, Listener
-from extauthz.serve.rpc.connection import Asked, Connection, Drained, Ended, Event, Gone, Message, Opened
+from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.heads import Code, Head, Methods, Sink, StatusError, Streaming
 from extauthz.serve.rpc.places import Line, Place, Places
+from extauthz.serve.rpc.streams import Asked, Drained, Ended, Event, Gone, Message, Opened
 
 ALPN: Final = "h2"
 """RFC 9113 §3.2."""
