@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from extauthz.demo import numbered
 from extauthz.demo.gate import Gate
+from tests.support import numbered
 
 from . import check, inputs
 from .figures import median_ratio

@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import httpx
 
-from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.apiserver import ApiServer, Key
 from extauthz.demo.certs import Authority, Pair
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
-from extauthz.demo.reading import Key
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 
 NOT_SENT = ("content-length", "x-request-id", "x-forwarded-proto")
@@ -152,10 +150,8 @@ class StandIn:
         self._api.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._api.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._api.__exit__()
 
     @property
     def port(self) -> int:

@@ -11,8 +11,9 @@ import pytest
 
 from extauthz.inputs.kube.connection import ApiError, Connection, connect
 from extauthz.serve.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.serve.ledger_store.store import Conflict, LedgerStore, MemoryStore, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.support.memory_store import MemoryStore
 from tests.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -24,6 +24,7 @@ from tests.controlplane.workspace import workload
 from tests.e2e.balancing import Balancer
 from tests.e2e.doctoring import examined
 from tests.rendering import helm
+from tests.support import numbered
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
@@ -73,7 +74,7 @@ class Gates:
                     folder / f"gate-{number}.log",
                     own,
                     grpc="off",
-                    certificate_lifetime_s=LIFETIME_S,
+                    serve=numbered.command(["serve"], certificate_lifetime_s=LIFETIME_S),
                 )
             )
         for gate in self.gates:

@@ -393,6 +393,7 @@ def test_what_is_vendored_names_its_version_and_licence():
 def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
     room = {
         "replicas": most,
+        "counts": "replicas",
         "observedReplicas": 3,
         "mayAskFor": asks,
         "auditReplicas": None,

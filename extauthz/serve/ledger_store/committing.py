@@ -234,7 +234,6 @@ class Committer:
                 self.replica.released = is_the_same and self.replica.hold_is_over
 
     def notes(self) -> list[str]:
-        """A note for ``/readyz`` while growth is held."""
         if self.replica.unreadable:
             return [f"grants no growth: the ledger cannot be read ({self.replica.unreadable})"]
         return ["grants no growth: the ledger is new"] if self.replica.holds else []
@@ -435,7 +434,6 @@ def _within(timeout_s: float | None) -> float:
 
 
 def _refused(decision: Decision, reason: str, why: str) -> Decision:
-    """The same write, not granted."""
     sentence = sentences.unavailable(decision.ref, why)
     return decision._replace(
         verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, todo=None

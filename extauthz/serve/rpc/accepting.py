@@ -158,7 +158,6 @@ class Accepted(asyncio.Protocol, Place):
 
     @property
     def is_opening(self) -> bool:
-        """It is in its handshake."""
         return self._transport is None
 
     async def open(self) -> None:

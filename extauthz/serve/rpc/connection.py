@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 from extauthz.serve.rpc import frames
 from extauthz.serve.rpc.frames import (
@@ -47,7 +46,6 @@ from extauthz.serve.rpc.heads import (
     Code,
     Decoder,
     Head,
-    Method,
     Methods,
     Refusal,
     StatusError,
@@ -57,59 +55,20 @@ from extauthz.serve.rpc.heads import (
     trailers_only,
     well_formed_trailers,
 )
-from extauthz.serve.rpc.streams import CODES, REACTIONS, Reaction, State, Stream
-
-
-@dataclass(slots=True)
-class Asked:
-    """The one message of a unary call, and so the whole call."""
-
-    stream: int
-    method: Unary
-    message: bytes
-    timeout_s: float | None
-    """How long its client waits."""
-
-
-@dataclass(slots=True)
-class Opened:
-    """A call of any other method begins."""
-
-    stream: int
-    method: Method
-    head: Head
-
-
-@dataclass(slots=True)
-class Message:
-    """One more of an opened call. Whoever has read it says so by ``taken``, so that more may come."""
-
-    stream: int
-    message: bytes
-
-
-@dataclass(slots=True)
-class Ended:
-    """The client of an opened call has sent everything."""
-
-    stream: int
-
-
-@dataclass(slots=True)
-class Drained:
-    """The client has room again: nothing of this call is unsent."""
-
-    stream: int
-
-
-@dataclass(slots=True)
-class Gone:
-    """A call is over without its handler: given up by its client, ended for a fault, or at its deadline."""
-
-    stream: int
-
-
-Event: TypeAlias = Asked | Opened | Message | Ended | Drained | Gone
+from extauthz.serve.rpc.streams import (
+    CODES,
+    REACTIONS,
+    Asked,
+    Drained,
+    Ended,
+    Event,
+    Gone,
+    Message,
+    Opened,
+    Reaction,
+    State,
+    Stream,
+)
 
 _HEAD_BLOCK: Final = block(((":status", "200"), ("content-type", CONTENT_TYPE)))
 _OK_BLOCK: Final = block(trailers(Code.OK))
@@ -223,7 +182,6 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept for the client, whatever it is."""
         return (
             self._unread + self._heads + self._unsent + self._decoder.known_bytes + len(self._rest) + len(self._head[2])
         )
@@ -242,7 +200,6 @@ class Connection:
         return self._due_s if self._streams else None
 
     def pending_bytes(self) -> bytes:
-        """What is to be written now."""
         out = b"".join(self._out)
         self._out.clear()
         return out

@@ -44,7 +44,7 @@ from extauthz.tell.observe.episodes import Recent, outlook
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
-from extauthz.tell.record.scribe import Sink
+from extauthz.tell.record.files import Files
 
 CLOCK_TOLD_S = 2.0
 """By more than that off the API server's clock, it is told."""
@@ -78,7 +78,7 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
-    record: Sink | None = None
+    record: Files | None = None
     """Where the lines of its record go; ``None``: nothing is recorded."""
     name: str = ""
     """Its own, in the record."""
@@ -299,7 +299,6 @@ class Assembly:
         return self.inputs.state.may_ask_for(ref) if self.inputs is not None else None
 
     def missing(self) -> list[str]:
-        """What is not known yet."""
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:

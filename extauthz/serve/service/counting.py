@@ -22,7 +22,6 @@ class Counting:
         self._usage.on_count = self._begun.set
 
     async def run(self) -> None:
-        """For ever. Ends by cancellation."""
         while True:
             await self._begun.wait()
             self._begun.clear()

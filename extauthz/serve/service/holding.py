@@ -52,7 +52,6 @@ class Holding:
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:
-        """A note for ``/readyz`` while growth is held."""
         if self._until_s is None:
             return []
         left_s = max(self._until_s - self._clock(), 0.0)

@@ -176,8 +176,6 @@ TYPE_PREFIX: Final = "dev.extauthz.workspace."
 
 
 class Notice(NamedTuple):
-    """One message."""
-
     id: str
     """The same for each attempt. Equal ids are the same notice."""
     kind: Kind

@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import hmac
 import random
-import ssl
 import time
 import traceback
 from collections import Counter, deque
@@ -17,11 +16,11 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 
 import aiohttp
 
+from extauthz.inputs.sources.trusting import Trusting
 from extauthz.tell.notify.receivers import CLOUDEVENT, JSON, Notice, Receiver, ReceiverError, cloudevent, slack
 
 # Signs a notice: HMAC-SHA256 over ``id.timestamp.body``, in the headers of Standard Webhooks 1.0.
@@ -98,13 +97,6 @@ class Answer(NamedTuple):
     """How long the receiver asked to wait (``Retry-After``)."""
 
 
-class Sends(Protocol):
-    """Sends a notice once."""
-
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """Try it. Does not raise."""
-
-
 class Sender:
     """Sends over HTTP. An async context manager.
 
@@ -127,13 +119,11 @@ class Sender:
     ) -> None:
         self._source = source
         self._keys = keys
-        self._ca = ca
+        self._trusting = Trusting(ca)
         self._user_agent = user_agent
         self._clock = clock
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | bool = True
-        self._tls_of: tuple[float, int] | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
@@ -142,9 +132,7 @@ class Sender:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 
@@ -153,17 +141,17 @@ class Sender:
         try:
             receiver.url()
             self._signing_keys(receiver)
-            self._context()
+            self._trusting.context()
         except (ReceiverError, OSError) as error:
             return _brief(error)
         return ""
 
     async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """POST it once. URL, keys and authorities are read anew, as files may have changed. Redirects are not followed:
-        they would lead where the configuration does not."""
+        """POST it once; does not raise. URL, keys and authorities are read anew, as files may have changed. Redirects
+        are not followed: they would lead where the configuration does not."""
         assert self._session is not None, "the sender is entered"
         try:
-            url, tls = receiver.url(), self._context()
+            url, tls = receiver.url(), self._trusting.context()
             body = slack(notice) if receiver.slack else cloudevent(notice, self._source)
             said = headers(self._signing_keys(receiver), notice.id, self._clock(), body)
         except (ReceiverError, OSError) as error:
@@ -191,17 +179,6 @@ class Sender:
         if self._keys is None or receiver.slack:
             return ()
         return read_keys(self._keys / f"{receiver.name}.key")
-
-    def _context(self) -> ssl.SSLContext | bool:
-        """Made again when the file has changed."""
-        if self._ca is not None:
-            stat = self._ca.stat()
-            stamp = stat.st_mtime, stat.st_ino
-            if stamp != self._tls_of:
-                context = ssl.create_default_context(cafile=self._ca)
-                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than many an authority has
-                self._tls, self._tls_of = context, stamp
-        return self._tls
 
 
 def retry_after(text: str, now_s: float) -> float | None:
@@ -319,7 +296,7 @@ class Delivery:
     def __init__(
         self,
         receivers: Iterable[Receiver],
-        sender: Sends,
+        sender: Sender,
         tell: Callable[..., None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -340,7 +317,6 @@ class Delivery:
             self._lanes[name].put(notice, self._clock())
 
     async def run(self) -> None:
-        """Deliver for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             for lane in self._lanes.values():
                 group.create_task(lane.run())

@@ -251,8 +251,6 @@ MAX_USER_AGENT = 200
 
 
 class Noted(NamedTuple):
-    """One decision."""
-
     number: int
     """Counts up. A list goes on by it."""
     time_s: float

@@ -308,7 +308,6 @@ class Notices:
     # What is told.
 
     async def run(self) -> None:
-        """Tell for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             if self._sweeps:
                 group.create_task(self._sweep())

@@ -97,12 +97,10 @@ class Recorder:
         self._note(Counted(self._clock(), ref, after, *self._see(ref), ends))
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
-        """Note the labels of a namespace."""
         if self._began:
             self._note(Labelled(self._clock(), namespace, labels))
 
     def limited(self, tree: QuotaTree) -> None:
-        """Note the quotas."""
         if self._began:
             self._note(Limited(self._clock(), tree))
 

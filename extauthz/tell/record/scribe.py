@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -18,6 +18,7 @@ from extauthz.core.objects.fields import labels_dict
 from extauthz.core.quota.spec import amounts as written
 from extauthz.core.quota.spec import dumped
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.tell.record.files import Files
 
 SCHEMA: Final = 1
 
@@ -111,26 +112,6 @@ PLAIN: Final = frozenset({"fits", "no-growth"})
 Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
 
 
-class Sink(Protocol):
-    """Takes lines."""
-
-    def put(self, at_s: float, lines: bytes, count: int) -> None:
-        """Take so many lines."""
-
-    def begin(self, at_s: float, state: list[bytes]) -> None:
-        """Begin a file with these lines."""
-
-    def flush(self, at_s: float) -> None:
-        """Write what was taken."""
-
-    @property
-    def ends(self) -> bool:
-        """The file is full, or old; or there is none."""
-
-    def lost(self) -> tuple[int, float | None]:
-        """How many lines could not be written since this was asked last, and since when."""
-
-
 @dataclass(slots=True)
 class _Fold:
     """Equal refused questions of one workload."""
@@ -154,7 +135,7 @@ class Scribe:
         head: what each file begins with, beside the time: gate, version, run, settings that decide.
     """
 
-    def __init__(self, files: Sink, head: Mapping[str, Any]) -> None:
+    def __init__(self, files: Files, head: Mapping[str, Any]) -> None:
         self._files = files
         self._head = head
         self._quotas: dict[str, bytes] = {}

@@ -54,7 +54,6 @@ class Answer(NamedTuple):
     decision_id: str = ""
     """Of the gate's header; empty without it."""
     message: str = ""
-    took_s: float = 0.0
 
 
 def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:

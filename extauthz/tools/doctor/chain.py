@@ -38,7 +38,6 @@ class Wanted(NamedTuple):
 
 
 def rows(dump: Dump, wanted: Wanted) -> list[Row]:
-    """The rows of ``NAMES``."""
     chains = dump.chains()
     head = [accepted(dump, chains), present(dump, chains), carrier(dump, chains, wanted.carriers)]
     if not chains:

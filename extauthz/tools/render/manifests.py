@@ -63,7 +63,6 @@ FORMATS: dict[str, Callable[[Sequence[Part]], str]] = {"yaml": to_yaml, "json": 
 
 
 def named(name: str, namespace: str | None = None) -> dict[str, Tree]:
-    """Metadata."""
     return {"name": name} | ({"namespace": namespace} if namespace else {})
 
 

@@ -204,7 +204,6 @@ class Hours:
         self._uses[load.ref] = _Use(self._quotas(load.ref, load.labels), load.labels, used, now_s)
 
     def gone(self, ref: WorkloadRef, now_s: float) -> None:
-        """A workload is gone."""
         self._sum(ref, now_s)
         self._uses.pop(ref, None)
 

@@ -18,7 +18,8 @@ from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
 from extauthz.tools.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
-from extauthz.tools.replay.play import Play, Waiting, Workload
+from extauthz.tools.replay.play import Play
+from extauthz.tools.replay.wanted import Waiting, Workload
 
 _ENDLESS: Final = 10**40
 """More than anybody asks for, nano-units."""

@@ -9,8 +9,9 @@ from typing import Any
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Request
 from extauthz.serve.ledger_store.replica import Replica
-from extauthz.serve.ledger_store.store import Conflict, Follower, MemoryStore, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, Follower, Refused, Stored, Unclear
 from extauthz.testing import Asker, gate, quota, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Sight
 
 

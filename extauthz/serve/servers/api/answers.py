@@ -18,10 +18,13 @@ from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.core.resources import is_device
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.history import History, Nothing, Remembers
+from extauthz.serve.servers.api.history import History, Nothing
 from extauthz.serve.servers.api.questions import Manifest
 from extauthz.serve.servers.api.rights import ALL, Problem
 from extauthz.serve.servers.api.shown import Json
+
+if TYPE_CHECKING:
+    from extauthz.tell.observe.episodes import Recent
 
 MOST = 1_000
 """Items of one page."""
@@ -68,7 +71,7 @@ class Answers:
         queries: Queries,
         decide: Decide,
         clock: Callable[[], float],
-        remembers: Remembers | None = None,
+        remembers: Recent | None = None,
         customs: Customs = NO_CUSTOMS,
         asks: Callable[[WorkloadRef], int | None] = lambda _: None,
     ) -> None:
@@ -106,7 +109,6 @@ class Answers:
         return shown.page("QuotaList", items[:limit], items[limit - 1]["name"] if len(items) > limit else None)
 
     def quota(self, name: str) -> Json:
-        """One quota."""
         use = self._queries.quota(name)
         if use is None:
             raise Problem(404, f'there is no quota "{name}"')
@@ -258,11 +260,6 @@ def _of(use: WorkloadUse, resource: str) -> int:
 
 def _unknown(ref: WorkloadRef) -> Problem:
     return Problem(404, f"{ref.group_resource} {ref.namespace}/{ref.name} is not known")
-
-
-if TYPE_CHECKING:
-    from extauthz.core.queries import WorkloadUse
-    from extauthz.serve.servers.api.shown import Json
 
 
 # Use of a quota by the kind of who uses it: Deployments, Jobs, custom resources, pods by themselves.

@@ -175,7 +175,6 @@ class People:
         self._away = False
 
     async def rights(self, request: web.Request) -> Rights:
-        """Those of who asks. Raises Problem."""
         person = _by_certificate(request) or await self._by_token(request)
         if person is None:
             raise Problem(401, "show a bearer token that the API server takes, or a client certificate")

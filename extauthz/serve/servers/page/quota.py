@@ -50,8 +50,6 @@ class User(NamedTuple):
 
 
 class PendingWrite(NamedTuple):
-    """A write that was allowed and may still land."""
-
     name: str
     namespace: str
     url: str
@@ -60,8 +58,6 @@ class PendingWrite(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A workload that waits for its turn."""
-
     place: int
     name: str
     namespace: str
@@ -71,7 +67,6 @@ class Place(NamedTuple):
 
 
 async def look(asked: Asked, now_s: float) -> View:
-    """The quota that the path names."""
     name = asked.request.match_info["quota"]
     await asked.must_see(Kind.QUOTA, name)
     one = asked.answers.quota(name)
@@ -192,7 +187,6 @@ async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:
 
 
 def pending_write(one: Json) -> PendingWrite:
-    """A pending write of the API."""
     to = f"to {one['replicas']:,} replicas" if one["replicas"] is not None else "as many replicas"
     changes = " and a new template" if one["changesTemplate"] else ""
     left = rendering.lasting(one["secondsLeft"])

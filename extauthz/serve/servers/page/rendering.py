@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 import jinja2
@@ -34,7 +34,6 @@ STATIC = "/static/{file}"
 
 
 def of_quota(name: str, **query: str) -> str:
-    """The page of a quota."""
     return with_query(QUOTA.format(quota=_segment(name)), query)
 
 
@@ -91,15 +90,12 @@ _HERE: Final = resources.files("extauthz.serve.servers.page")
 
 
 class File(NamedTuple):
-    """A file beside the page."""
-
     body: bytes
     content_type: str
     tag: str
 
 
 def files() -> Mapping[str, File]:
-    """All of them, by name."""
     return {name: _file(name) for name in FILES}
 
 
@@ -199,20 +195,8 @@ class View(NamedTuple):
     context: Mapping[str, Any]
 
 
-Found = TypeVar("Found")
-
 Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
-
-
-async def in_turns(found: Iterable[Found], step: int) -> list[Found]:
-    """All of them. Other work comes in between after each ``step``: a decision must not wait for a page."""
-    taken = []
-    for number, one in enumerate(found, 1):
-        taken.append(one)
-        if number % step == 0:
-            await asyncio.sleep(0)
-    return taken
 
 
 class Lack(NamedTuple):
@@ -243,8 +227,6 @@ class Refused(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision."""
-
     at: str
     """RFC 3339."""
     clock: str
@@ -300,7 +282,6 @@ def _lack(row: Json) -> Lack:
 
 
 def decided(one: Json) -> Decided:
-    """A decision of the API."""
     would = Verdict.DENY.value
     return Decided(
         one["time"],

@@ -43,7 +43,6 @@ class Room(NamedTuple):
 
 
 async def look(asked: Asked, now_s: float) -> View:
-    """The workload that the path names."""
     ref = await asked.workload()
     use = asked.answers.workload(ref)
     room = await asked.veiled(asked.answers.headroom(ref))
@@ -83,7 +82,7 @@ def _room(room: Json) -> Room:
     if most is None:
         sentence = f"{has}, and no quota bounds it.{_audited(room)}"
         return Room(sentence, room["certain"], None, why=room["sentence"] or "")
-    is_full = most <= there and room.get("counts") != shown.OBJECTS
+    is_full = most <= there and room["counts"] != shown.OBJECTS
     may = "and may have no more" if is_full else f"and {shown.may(room)}"
     asks = room["mayAskFor"]
     if asks is not None and asks > most:
