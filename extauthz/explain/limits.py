@@ -59,12 +59,14 @@ def of_status(hpa: Tree, current: int, now: float) -> Memory:
     by_bounds = reason == "SucceededRescale" and not least <= before <= most
     has_metrics = condition(hpa, "ScalingActive").get("status") == "True"
     if reason not in PROVING or after != current or by_bounds or not has_metrics:
-        return Memory(steps=steps, count=current, age_s=_age(hpa, now) if after == current else math.inf)
+        is_its_own = after == current or (after == 0 and at(hpa, "status", "lastScaleTime") is None)
+        return Memory(steps=steps, count=current, age_s=_age(hpa, now) if is_its_own else math.inf)
     limit = limited.get("reason", "") if limited.get("status") == "True" else ""
     has_behavior = at(hpa, "spec", "behavior") is not None
     last, high = _bounds(reason, limit, step, current, has_behavior=has_behavior)
     held = current if reason.endswith("Stabilized") else None
-    is_limited = limit == "ScaleUpLimit" and step == 0
+    shortest = min(_periods(hpa), default=15)
+    is_limited = limit == "ScaleUpLimit" and step == 0 and _age(hpa, now) < shortest
     return Memory(*last, high=high, held_at=held, steps=steps, is_limited=is_limited)
 
 
@@ -99,10 +101,13 @@ def _bounds(reason: str, limit: str, step: int, count: int, *, has_behavior: boo
 def _remembers_steps(hpa: Tree, now: float) -> bool:
     """Whether a step may still count for a policy."""
     since = at(hpa, "status", "lastScaleTime")
-    rules = [at(hpa, "spec", "behavior", way) or {} for way in ("scaleUp", "scaleDown")]
-    periods = [one["periodSeconds"] for rule in rules for one in rule.get("policies") or []]
-    longest = max(periods, default=15)
+    longest = max(_periods(hpa), default=15)
     return since is not None and moment(since) + longest + MARGIN_S > now
+
+
+def _periods(hpa: Tree) -> list[int]:
+    rules = [at(hpa, "spec", "behavior", way) or {} for way in ("scaleUp", "scaleDown")]
+    return [one["periodSeconds"] for rule in rules for one in rule.get("policies") or []]
 
 
 UP: Final = {

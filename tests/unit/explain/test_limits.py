@@ -114,11 +114,14 @@ def test_a_step_within_the_period_makes_the_next_one_likely():
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(60, (4, "stabilized")), (600, (2, "scales-down"))])
-@pytest.mark.parametrize("since", ["creationTimestamp", "lastScaleTime"])
+@pytest.mark.parametrize(
+    ("since", "decided"), [("creationTimestamp", 4), ("creationTimestamp", 0), ("lastScaleTime", 4)]
+)
 def test_the_window_probably_keeps_a_count_that_is_younger_though_the_last_look_found_no_metrics(
-    since, age_s, expected
+    since, decided, age_s, expected
 ):
-    failed = status(4, AbleToScale="SucceededGetScale", ScalingActive="")
+    """One that never had metrics remembers the count that it found, and its status says 0."""
+    failed = status(decided, AbleToScale="SucceededGetScale", ScalingActive="")
     tree = hpa(cpu(50), status=failed)
     tree["status" if since == "lastScaleTime" else "metadata"][since] = text(NOW - age_s)
     answer = explained(tree, deployment(4), *alike(4, "25m"))
@@ -126,8 +129,9 @@ def test_the_window_probably_keeps_a_count_that_is_younger_though_the_last_look_
 
 
 def test_policies_that_let_it_go_no_further_when_it_last_looked_probably_still_do_not():
-    limited = status(10, scaled_at=NOW - 30, ScalingLimited="ScaleUpLimit")
-    assert run(10, 200, behavior=policies(UP, ("Pods", 3)), status=limited) == (10, "up-policies", False)
+    for ago_s, expected in ((30, (10, "up-policies", False)), (70, (13, "scales-up", False))):
+        limited = status(10, scaled_at=NOW - ago_s, ScalingLimited="ScaleUpLimit")
+        assert run(10, 200, behavior=policies(UP, ("Pods", 3)), status=limited) == expected
 
 
 @pytest.mark.parametrize(
