@@ -34,7 +34,7 @@ from . import (
 )
 from .client_path import ClientPath
 from .dump import Chain, Dump, NoDumpError, Tree, parse
-from .table import Row, all_skipped, fail
+from .table import Row, all_skipped, fail, skipped
 
 # Reads the proxy: the pages of Envoy's admin interface, or a config dump in a file.
 

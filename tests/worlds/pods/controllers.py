@@ -6,7 +6,7 @@ Simplified: a pod that is deleted is gone at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from random import Random
 
