@@ -54,6 +54,7 @@ def main() -> int:
     bill_of_materials(wheel, DIST / f"extauthz-{version()}.cdx.json")
     if arguments.image:
         image(DIST)
+        offline(DIST)
     provenance(DIST, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
     checksums(DIST)
     print((DIST / "SHA256SUMS").read_text(), end="")
@@ -143,6 +144,12 @@ def image(folder: Path) -> None:
         target = folder / f"extauthz-{version()}-{engine.found().run(*inspect).stdout.strip()}.image.tar.gz"
         with saved.open("rb") as source, gzip.open(target, "wb", 6) as packed:
             shutil.copyfileobj(source, packed)
+
+
+def offline(folder: Path) -> None:
+    """What installs from these files alone: the script, and the list of images that it pushes."""
+    shutil.copy(ROOT / "tools/release/install-offline.sh", folder)
+    (folder / "images.txt").write_text(f"{engine.official(f'extauthz:{version()}')}\n")
 
 
 def checksums(folder: Path) -> None:
