@@ -15,7 +15,18 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+from extauthz.tell.record.scribe import (
+    AllTold,
+    Asked,
+    Count,
+    Counted,
+    Labelled,
+    Limited,
+    Noted,
+    Object,
+    Scribe,
+    Telling,
+)
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -124,7 +135,7 @@ class Recorder:
     def complete(self) -> None:
         """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append(Told(self._clock(), self._lost, self._lost_since_s))
+            self._notes.append(AllTold(self._clock(), self._lost, self._lost_since_s))
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:

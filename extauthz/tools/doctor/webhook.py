@@ -25,7 +25,7 @@ from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import WebhookOptions
 
 from . import table, trust
-from .canary import Answer
+from .canary import CanaryReply
 from .cluster import Right, Rights, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
@@ -245,7 +245,7 @@ def none() -> list[Row]:
     return all_skipped(NAMES, "none is installed", INSTALL)
 
 
-def canary(asked: Sequence[str], answers: Sequence[Answer]) -> Row:
+def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     """What became of dry runs, sent straight at the API server.
 
     Args:
