@@ -327,7 +327,6 @@ class World:
         return self.cluster.arrived(), TOKEN in self.gate_log()
 
     def gate_log(self) -> str:
-        """All that the gate has written so far."""
         return self._gate_log.read_text() if self._gate_log.exists() else ""
 
     def pending_writes(self) -> float:

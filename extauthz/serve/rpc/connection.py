@@ -525,7 +525,6 @@ class Connection:
         one.kept = kept
 
     def _end(self, one: Stream) -> None:
-        """The client has sent everything."""
         one.has_ended = True
         if one.is_short:
             raise BadStreamError(one.number, Error.PROTOCOL_ERROR)

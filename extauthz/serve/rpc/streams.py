@@ -27,8 +27,6 @@ class State(Enum):
 
 
 class Reaction(Enum):
-    """What a frame gets."""
-
     TAKE = "it is taken"
     IGNORE = "it is read and dropped"
     END_STREAM = "the stream ends with STREAM_CLOSED"

@@ -54,8 +54,6 @@ NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Underway:
-    """One request on its way."""
-
     request: Request | None
     """``None``: its server has read it."""
     id: str

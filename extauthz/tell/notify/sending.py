@@ -87,8 +87,6 @@ _PASSING: Final = frozenset({408, 425, 429})
 
 
 class Attempt(NamedTuple):
-    """What came of an attempt."""
-
     well: bool
     again: bool = False
     """Trying again may help."""

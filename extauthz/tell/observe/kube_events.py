@@ -273,7 +273,6 @@ class KubeEvents:
     async def _post(
         self, about: Subject, name: str, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
     ) -> None:
-        """Create an event."""
         namespace = about.namespace or NO_NAMESPACE
         event = {
             "apiVersion": EVENTS.api_version,

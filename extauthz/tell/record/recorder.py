@@ -116,7 +116,6 @@ class Recorder:
             self._note(Limited(self._clock(), tree))
 
     def counted_anew(self) -> None:
-        """Have all workloads told anew."""
         self.is_incomplete = True
 
     # What else is noted.
@@ -173,7 +172,6 @@ class Recorder:
         return bool(self._notes)
 
     def flush(self) -> None:
-        """Write what has come so far."""
         while self.take(AT_ONCE):
             pass
         self._scribe.flush()
@@ -204,7 +202,6 @@ class RecordThread:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
         self._ends.set()
         self._thread.join(timeout=10)
 

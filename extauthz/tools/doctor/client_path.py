@@ -162,8 +162,6 @@ class State(Enum):
 
 
 class Found(NamedTuple):
-    """An address that was dialled."""
-
     address: Address
     state: State
     told: str

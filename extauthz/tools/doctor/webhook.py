@@ -66,8 +66,6 @@ FAILED = f'failed calling webhook "{NAME}"'
 
 
 class Called(NamedTuple):
-    """Where the API server calls."""
-
     name: str
     """That the certificate must have."""
     host: str
@@ -241,7 +239,6 @@ def certificate(told: Rights | None) -> Row:
 
 
 def none() -> list[Row]:
-    """There is no webhook."""
     return all_skipped(NAMES, "none is installed", INSTALL)
 
 

@@ -131,7 +131,6 @@ class Play:
     # Quotas and namespaces.
 
     def limit(self, tree: QuotaTree) -> None:
-        """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
         self._clamping = frozenset(node.quota.name for node in tree.nodes if node.quota.mode is Mode.CLAMP)
         self._is_all_touched = True

@@ -146,7 +146,6 @@ class Answers:
         return shown.page("Line", items[:limit], None) | {"total": len(found)}
 
     def workload(self, ref: WorkloadRef) -> Json:
-        """What one workload uses."""
         use = self._queries.workload(ref)
         if use is None:
             raise _unknown(ref)

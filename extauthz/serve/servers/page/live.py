@@ -155,8 +155,6 @@ class Knowledge(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Lines for people."""
-
     version: str
     is_stale: bool
     lines: Sequence[str]
