@@ -121,8 +121,6 @@ def patched(item: Tree, content_type: str, body: bytes) -> Tree:
 
 
 class Seen(NamedTuple):
-    """One request as it arrived."""
-
     method: str
     target: str
     """As spelled on the wire, with its query."""
@@ -132,8 +130,6 @@ class Seen(NamedTuple):
 
 
 class Where(NamedTuple):
-    """What a path names."""
-
     key: Key
     subresource: str
 

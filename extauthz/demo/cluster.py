@@ -239,7 +239,7 @@ spec:
 """
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back, and what the gate logged about it (empty if it was not asked)."""
 
     code: int
@@ -295,7 +295,7 @@ class World:
         self.envoy = self._running.enter_context(Envoy(options, self._directory / "envoy"))
         return f"https://127.0.0.1:{self.envoy.port}"
 
-    def send(self, recording: Recording) -> Answer:
+    def send(self, recording: Recording) -> Response:
         """Sends it as recorded, by https through Envoy; HTTP/2 as Go clients do, HTTP/1.1 for kubectl."""
         assert self.envoy is not None
         h2 = not recording.client.startswith("kubectl")
@@ -312,7 +312,7 @@ class World:
         if self._decided() > decided:  # then the gate's log has a line of it, if a little late
             until(lambda: len(self._logged()) > decided, "the gate logs its decision")
             decision = self._logged()[-1]
-        return Answer(answer.status_code, answer.http_version, _json(answer), decision)
+        return Response(answer.status_code, answer.http_version, _json(answer), decision)
 
     def raise_gpus(self, gpus: int) -> None:
         """The administrator edits the quota; done when it is in force."""
@@ -327,7 +327,6 @@ class World:
         return self.cluster.arrived(), TOKEN in self.gate_log()
 
     def gate_log(self) -> str:
-        """All that the gate has written so far."""
         return self._gate_log.read_text() if self._gate_log.exists() else ""
 
     def pending_writes(self) -> float:

@@ -81,7 +81,6 @@ class Gate:
         return child.terminate() if child else None
 
     def kill(self) -> None:
-        """An outage."""
         child, self._child = self._child, None
         if child:
             child.kill()

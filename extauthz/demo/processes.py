@@ -81,7 +81,6 @@ class Child:
         return self._process.wait(10)
 
     def tail(self, characters: int = 4000) -> str:
-        """The end of the log."""
         return self.log.read_text(errors="replace")[-characters:]
 
 

@@ -23,7 +23,7 @@ from bench.peers.authorizers import answer_itself, spelled, started
 from bench.population import Population
 from extauthz.core.model import Decision, Verdict
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tools.render import envoy
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane import parts
@@ -251,7 +251,7 @@ def test_each_decision_s_time_is_kept_and_read_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Metrics, "decided", lambda self, one: told.append(one.seconds))
     took: list[tuple[float, float]] = []
     timed.keep(took)
-    Metrics.decided(None, Told(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
+    Metrics.decided(None, Report(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
     assert told == [0.25]
     (found,) = tail.decisions("".join(f"{when} {seconds}\n" for when, seconds in took))
     assert found == took[0]

@@ -98,7 +98,6 @@ def _add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def _word(name: str) -> str:
-    """As it is spelled after its dashes."""
     return name.replace("_", "-")
 
 

@@ -67,8 +67,6 @@ class SourceError(Exception):
 
 
 class Reply(NamedTuple):
-    """A good answer."""
-
     tree: Tree
     """The decoded body; ``None``: nothing has changed (304)."""
     etag: str

@@ -24,7 +24,7 @@ class Unclear(Exception):  # noqa: N818
     """It may have been written, or may still be. The text says what happened."""
 
 
-class Refused(Exception):  # noqa: N818
+class WriteRefusedError(Exception):
     """Nothing was written, and the reason is not another writer. The text says which, and the cure."""
 
 

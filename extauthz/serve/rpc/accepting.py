@@ -84,7 +84,6 @@ class Listener:
         self._opening: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Accept from now on."""
         for one in self.sockets:
             one.setblocking(False)
             one.listen(BACKLOG)

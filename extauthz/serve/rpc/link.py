@@ -366,17 +366,14 @@ class _Call:
             yield message
 
     def come(self, message: bytes) -> None:
-        """The client has sent one more."""
         self._come.append(message)
         _wake(self._reading)
 
     def end(self) -> None:
-        """The client has sent everything."""
         self._is_ended = True
         _wake(self._reading)
 
     def drained(self) -> None:
-        """The client has room again."""
         _wake(self._writing)
 
 
@@ -421,7 +418,6 @@ class Server:
         self._empty = asyncio.Event()
 
     async def start(self) -> None:
-        """Take connections."""
         self._listener.start()
 
     async def stop(self, grace_s: float) -> None:

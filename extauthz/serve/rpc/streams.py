@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from extauthz.serve.rpc.frames import Error, Kind
+from extauthz.serve.rpc.frames import Error, FrameType
 from extauthz.serve.rpc.heads import Code, Head, Method, StatusError, Unary
 
 
@@ -27,8 +27,6 @@ class State(Enum):
 
 
 class Reaction(Enum):
-    """What a frame gets."""
-
     TAKE = "it is taken"
     IGNORE = "it is read and dropped"
     END_STREAM = "the stream ends with STREAM_CLOSED"
@@ -38,14 +36,14 @@ class Reaction(Enum):
 
 _TAKE, _IGNORE, _STREAM, _CONNECTION, _NONSENSE = Reaction
 
-REACTIONS: Final[Mapping[Kind, Mapping[State, Reaction]]] = {
+REACTIONS: Final[Mapping[FrameType, Mapping[State, Reaction]]] = {
     kind: dict(zip(State, row, strict=True))
     for kind, row in {
         # idle, open, ended, cut, closed
-        Kind.DATA: (_NONSENSE, _TAKE, _STREAM, _IGNORE, _STREAM),
-        Kind.HEADERS: (_TAKE, _TAKE, _STREAM, _IGNORE, _CONNECTION),
-        Kind.RST_STREAM: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
-        Kind.WINDOW_UPDATE: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
+        FrameType.DATA: (_NONSENSE, _TAKE, _STREAM, _IGNORE, _STREAM),
+        FrameType.HEADERS: (_TAKE, _TAKE, _STREAM, _IGNORE, _CONNECTION),
+        FrameType.RST_STREAM: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
+        FrameType.WINDOW_UPDATE: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
     }.items()
 }
 

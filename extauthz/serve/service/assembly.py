@@ -40,7 +40,7 @@ from extauthz.serve.service.sources import notes as notes_of_policies
 from extauthz.serve.service.sources import policies
 from extauthz.serve.service.sources import running as running_policies
 from extauthz.tell.observe import observers
-from extauthz.tell.observe.episodes import Recent, outlook
+from extauthz.tell.observe.episodes import Recent, would_get_now
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
@@ -101,7 +101,7 @@ class Assembly:
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
         is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
-        self.recent = Recent(outlook=outlook(self.queries, is_known, self.ask))
+        self.recent = Recent(would_get_now=would_get_now(self.queries, is_known, self.ask))
         self.observers = Observers((), around.log.event)
         """Who is told of decisions. Nobody, before it runs."""
         heard = around.metrics.answer

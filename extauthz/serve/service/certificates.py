@@ -17,7 +17,7 @@ from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.kube.session import own_namespace
 from extauthz.serve.rpc.link import ALPN
-from extauthz.serve.selfsigned.keeper import Keeper, Place
+from extauthz.serve.selfsigned.keeper import Keeper, SecretPlace
 from extauthz.serve.selfsigned.renewal import Terms
 from extauthz.serve.service.listening import ListenError
 from extauthz.serve.service.setting_types import key_of
@@ -336,7 +336,7 @@ class SelfSigned:
         return {use: one.not_valid_after_utc.timestamp() for use, one in shown.items()}
 
 
-def place(settings: Settings) -> Place:
+def place(settings: Settings) -> SecretPlace:
     """Where the Secret is."""
     in_pod = own_namespace() if settings.kubeconfig is None else None
-    return Place(in_pod or NAMESPACE, KEPT_IN)
+    return SecretPlace(in_pod or NAMESPACE, KEPT_IN)

@@ -29,6 +29,5 @@ class Counting:
                 await asyncio.sleep(0)
 
     async def whole(self, _: object = None) -> None:
-        """Wait until all is counted."""
         while self._usage.is_counting:  # noqa: ASYNC110 (not for long)
             await asyncio.sleep(LOOK_S)

@@ -17,8 +17,6 @@ WHY = "a ledger in memory does not know which writes an earlier run allowed"
 
 
 class Holding:
-    """The hold of one start."""
-
     def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock) -> None:
         self._settings = settings
         self._gate = gate

@@ -26,7 +26,7 @@ def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
     return Endpoint(url, timeout_s, one.source_token_file, one.ca, one.source_cert, key)
 
 
-class Told:
+class RequestResults:
     """Counts results of requests. Logs each new error once, and the end of errors."""
 
     def __init__(self, source: str, endpoint: Endpoint, log: Log, metrics: Metrics) -> None:
@@ -51,7 +51,7 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
         return None
     where = endpoint(settings.max_scale, settings.numbers.max_scale_timeout_s, settings)
     bounds = Bounds(settings.numbers.max_scale_ttl_s, settings.numbers.max_scale_keep_s)
-    return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
+    return MaxScale(Client(where), bounds, RequestResults("max-scale", where, log, metrics), clock)
 
 
 class ServiceQuotaInput(QuotaInput):
@@ -68,7 +68,7 @@ class ServiceQuotaInput(QuotaInput):
         self._metrics = metrics
         self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
-        told = Told(self.name, self._endpoint, log, metrics)
+        told = RequestResults(self.name, self._endpoint, log, metrics)
         self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
         self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}

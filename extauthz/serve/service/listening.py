@@ -35,8 +35,6 @@ class ListenError(Exception):
 
 
 class GrpcServer(Protocol):
-    """One of both."""
-
     async def start(self) -> None:
         """Take connections."""
 
@@ -45,8 +43,6 @@ class GrpcServer(Protocol):
 
 
 class Certificates(Protocol):
-    """What it shows."""
-
     context: ssl.SSLContext
 
     def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

@@ -90,7 +90,6 @@ class Recording:
         self.recorder = recorder
 
     async def begin(self) -> None:
-        """Before anything is answered."""
         while self.recorder.is_incomplete:
             await self._tell_all(0.0)
 

@@ -104,8 +104,6 @@ class LedgerInput(Input):
 
 
 class Together:
-    """How far several sources have come."""
-
     def __init__(self, parts: tuple[Progress, ...]) -> None:
         self._parts = parts
 
@@ -131,8 +129,6 @@ class Into(NamedTuple):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the gate."""
-
     quotas: QuotaInput
     state: StateInput
     ledger: LedgerInput | None

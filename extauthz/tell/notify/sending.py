@@ -86,9 +86,7 @@ _PASSING: Final = frozenset({408, 425, 429})
 """Answers of a receiver, besides 5xx, after which trying again may help."""
 
 
-class Answer(NamedTuple):
-    """What came of an attempt."""
-
+class Attempt(NamedTuple):
     well: bool
     again: bool = False
     """Trying again may help."""
@@ -146,7 +144,7 @@ class Sender:
             return _brief(error)
         return ""
 
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
+    async def send(self, receiver: Receiver, notice: Notice) -> Attempt:
         """POST it once; does not raise. URL, keys and authorities are read anew, as files may have changed. Redirects
         are not followed: they would lead where the configuration does not."""
         assert self._session is not None, "the sender is entered"
@@ -155,24 +153,24 @@ class Sender:
             body = slack(notice) if receiver.slack else cloudevent(notice, self._source)
             said = headers(self._signing_keys(receiver), notice.id, self._clock(), body)
         except (ReceiverError, OSError) as error:
-            return Answer(False, again=True, why=_brief(error))
+            return Attempt(False, again=True, why=_brief(error))
         said["content-type"] = JSON if receiver.slack else CLOUDEVENT
         try:
             asked = self._session.post(url, data=body, headers=said, ssl=tls, allow_redirects=False)
             async with asked as response:
                 return self._judged(response)  # its body is not read
         except TimeoutError:
-            return Answer(False, again=True, why=f"no answer within {self._timeout_s:g} s")
+            return Attempt(False, again=True, why=f"no answer within {self._timeout_s:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Answer(False, again=True, why=_brief(error))
+            return Attempt(False, again=True, why=_brief(error))
 
-    def _judged(self, response: aiohttp.ClientResponse) -> Answer:
+    def _judged(self, response: aiohttp.ClientResponse) -> Attempt:
         status = response.status
         if 200 <= status < 300:
-            return Answer(True)
+            return Attempt(True)
         why = f"it answered {status}" + ("; redirects are not followed" if 300 <= status < 400 else "")
         after_s = retry_after(response.headers.get("retry-after", ""), self._clock())
-        return Answer(False, status >= 500 or status in _PASSING, why, after_s)
+        return Attempt(False, status >= 500 or status in _PASSING, why, after_s)
 
     def _signing_keys(self, receiver: Receiver) -> tuple[bytes, ...]:
         """Slack knows no signature."""
@@ -356,7 +354,7 @@ class Delivery:
                 self._tell("warning", "notice-retried", receiver=receiver.name, why=answer.why, id=waiting.notice.id)
             await self._pause(pause_s(attempts, answer.after_s, self._chance()))
 
-    async def _try(self, receiver: Receiver, notice: Notice) -> Answer | None:
+    async def _try(self, receiver: Receiver, notice: Notice) -> Attempt | None:
         """``None``: a fault of ours, which must not end the gate."""
         try:
             return await self._sender.send(receiver, notice)
@@ -364,7 +362,7 @@ class Delivery:
             self._tell("error", "notice-failed", receiver=receiver.name, traceback=traceback.format_exc())
             return None
 
-    def _end(self, answer: Answer, waiting: _Waiting) -> Result | None:
+    def _end(self, answer: Attempt, waiting: _Waiting) -> Result | None:
         if not answer.again:
             return Result.REFUSED
         if self._leaving.is_set():

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from extauthz.core.model import Decision, Lower
 from extauthz.core.queries import QuotaUse
 from extauthz.tell.observe import quota_facts
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Level, Waiting, auditing, refusing
 from extauthz.tell.observe.table import TABLE, Family
 
@@ -168,7 +168,7 @@ class Metrics:
     def _count(self, name: str, *labels: str, by: int = 1) -> None:
         self._counts[name][labels] += by
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
         asked for with fewer replicas."""
         decision, evidence, seconds = told.decision, told.decision.evidence, told.seconds

@@ -87,12 +87,12 @@ class Labelled(NamedTuple):
 
 
 class Telling(NamedTuple):
-    """All namespaces and workloads are told now: what is not is gone."""
+    """All namespaces and workloads are told now. One that is not told is gone."""
 
     at_s: float
 
 
-class Told(NamedTuple):
+class AllTold(NamedTuple):
     """All were told."""
 
     at_s: float
@@ -109,7 +109,7 @@ that can be made."""
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
 
-Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
+Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | AllTold
 
 
 @dataclass(slots=True)
@@ -419,7 +419,7 @@ class Scribe:
         for fold in list(self._folds.values()):
             self._end(fold)
 
-    def _all_told(self, noted: Told) -> None:
+    def _all_told(self, noted: AllTold) -> None:
         """Those that were not told are gone. After a loss the next file says what is there."""
         told, self._told = self._told or set(), None
         for name in self._namespaces.keys() - told:

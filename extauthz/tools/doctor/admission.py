@@ -17,7 +17,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
 
 from . import canary, cluster, webhook
-from .canary import Answer, Canary
+from .canary import Canary, CanaryReply
 from .table import Row, Verdict
 from .trust import Handshake, go_strict, shake
 
@@ -58,10 +58,10 @@ async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
     return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
 
 
-async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[Answer]]:
+async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[CanaryReply]]:
     """Dry runs that ask for more than any quota has, up to the first that the webhook refused."""
     asked: list[str] = []
-    answers: list[Answer] = []
+    answers: list[CanaryReply] = []
     for namespace, name in deployments:
         asked.append(f"{namespace}/{name}")
         answers.append(await _sent(api, Canary(namespace, name, canary.BODIES[0])))
@@ -70,15 +70,15 @@ async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[l
     return asked, answers
 
 
-async def _sent(api: Calls, sent: Canary) -> Answer:
+async def _sent(api: Calls, sent: Canary) -> CanaryReply:
     path, body = sent.target.partition("?")[0], json.loads(sent.body)
     try:
         await api.call("PATCH", path, query=[("dryRun", "All")], body=body, content_type=canary.MEDIA)
     except ApiError as error:
-        return Answer(error.status, message=error.message)
+        return CanaryReply(error.status, message=error.message)
     except Unreachable as error:
-        return Answer(0, message=str(error))
-    return Answer(200)
+        return CanaryReply(0, message=str(error))
+    return CanaryReply(200)
 
 
 def _handshake(where: webhook.Called, hook: Tree) -> Handshake:

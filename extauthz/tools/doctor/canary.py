@@ -47,7 +47,7 @@ class Canary(NamedTuple):
         return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale?dryRun=All"
 
 
-class Answer(NamedTuple):
+class CanaryReply(NamedTuple):
     """What came back. ``status`` 0: nothing did, ``message`` says why."""
 
     status: int
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     message: str = ""
 
 
-def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:
+def row(asked: list[str], answers: list[CanaryReply], counted: int | None) -> Row:
     """The verdict.
 
     Args:

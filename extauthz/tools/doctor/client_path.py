@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from extauthz.serve.service.setting_types import Address
 
 from . import canary, table
-from .canary import Answer, Canary
+from .canary import Canary, CanaryReply
 from .dump import Dump
 from .table import Row, ok, skipped, warn
 from .trust import Handshake, Identity, go_strict, shake
@@ -67,10 +67,10 @@ class ClientPath:
         except (ValueError, KeyError, TypeError):
             return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
-    async def canary(self, sent: Canary) -> Answer:
+    async def canary(self, sent: Canary) -> CanaryReply:
         """Send one canary; its answer."""
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
-        return Answer(status, given.get(table.DECISION_ID_HEADER, ""), message(text))
+        return CanaryReply(status, given.get(table.DECISION_ID_HEADER, ""), message(text))
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
@@ -162,8 +162,6 @@ class State(Enum):
 
 
 class Found(NamedTuple):
-    """An address that was dialled."""
-
     address: Address
     state: State
     told: str
@@ -208,7 +206,7 @@ def ungated(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
     return [each for each in addresses if not {f"{each.host}_{each.port}", f"{each.host}:{each.port}"} & gated]
 
 
-def classify(address: Address, answer: Answer) -> Found:
+def classify(address: Address, answer: CanaryReply) -> Found:
     """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")

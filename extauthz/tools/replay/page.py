@@ -38,7 +38,6 @@ td, th { font-variant-numeric: tabular-nums; }
 
 
 def page(result: Result, summary: str) -> str:
-    """The page in HTML."""
     css = resources.files("extauthz.serve.servers.page").joinpath("static/page.css").read_text()
     charts = [
         _section(row, courses, result.peak(row))

@@ -46,7 +46,7 @@ class NeverOverError(AssertionError):
     """A grant has taken a quota above its limit. That is a bug."""
 
 
-class Answer(NamedTuple):
+class Outcome(NamedTuple):
     """What became of a question here."""
 
     is_allowed: bool
@@ -131,7 +131,6 @@ class Play:
     # Quotas and namespaces.
 
     def limit(self, tree: QuotaTree) -> None:
-        """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
         self._clamping = frozenset(node.quota.name for node in tree.nodes if node.quota.mode is Mode.CLAMP)
         self._is_all_touched = True
@@ -293,7 +292,7 @@ class Play:
 
     # Questions.
 
-    def ask(self, ask: Ask) -> Answer:
+    def ask(self, ask: Ask) -> Outcome:
         """Decide a question of the record."""
         one = self.workload(ask.ref)
         if self._changes_nothing(one, ask):
@@ -311,7 +310,7 @@ class Play:
         holds, before = answer, self._nodes(one)
         if self._follows and answer.is_allowed != ask.is_allowed:
             self._correct(one, ask, answer)
-            holds = Answer(ask.is_allowed)
+            holds = Outcome(ask.is_allowed)
         if holds.is_allowed:
             self._allowed(one, ask, holds)
         else:
@@ -320,7 +319,7 @@ class Play:
         self._touched(one, before)
         return answer
 
-    def _take(self, one: Workload, answer: Answer) -> None:
+    def _take(self, one: Workload, answer: Outcome) -> None:
         """What was granted in place of what is still wanted lands."""
         if answer.lowered and answer.id is not None:
             one.pending[answer.id] = answer.lowered
@@ -340,32 +339,32 @@ class Play:
         one.asked_s, one.refused = self.now_s, None
         return True
 
-    def _answer(self, one: Workload, ask: Ask) -> Answer:
+    def _answer(self, one: Workload, ask: Ask) -> Outcome:
         is_taken = ask.reason not in DECIDED or ask.to is None or ask.operation == "resize"
         if not is_taken and ask.to is not None:
             if ask.labels is None and one.shown is not None and ask.to <= one.shown[0]:
-                return Answer(is_allowed=True)  # what grows nothing always passes
+                return Outcome(is_allowed=True)  # what grows nothing always passes
             if ask.labels is None and self._is_covered(one, ask.to):
-                return Answer(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
+                return Outcome(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
             if self._still_waits(one, ask):
                 assert one.waiting is not None
-                return Answer(is_allowed=False, rows=one.waiting.rows)
+                return Outcome(is_allowed=False, rows=one.waiting.rows)
             if self._is_free and ask.labels is None and one.shown is not None:
                 self._show_beside(one, max(ask.to, one.had))
                 pending = self._force(one, ask.to, asks=True)
                 self._touch(self._nodes(one))
-                return Answer(is_allowed=True, id=pending)
+                return Outcome(is_allowed=True, id=pending)
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-                answer = Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                answer = Outcome(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
                 return answer if answer.is_allowed else self._lowered(one, ask, decision, answer)
         name = None
         if ask.is_allowed and ask.to is not None and one.shown is not None and ask.operation != "resize":
             name = self._force(one, ask.to) if self.charges else None
-        return Answer(ask.is_allowed, is_taken=True, id=name)
+        return Outcome(ask.is_allowed, is_taken=True, id=name)
 
-    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Answer) -> Answer:
+    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Outcome) -> Outcome:
         """As much as fits, where quotas of mode Clamp alone refuse a count (``Gate.clamp``)."""
         fits, seen = refused.evidence.fits, one.shown[0] if one.shown is not None else None
         if fits is None or seen is None or self._follows or (ask is not None and ask.labels is not None):
@@ -439,7 +438,7 @@ class Play:
             if level > row.hard and level > self._levels.get((row.quota, row.resource), 0):
                 raise NeverOverError(f"quota {row.quota}: a grant to {one.ref} takes {row.resource} above its limit")
 
-    def _correct(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _correct(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         """Go on as recorded, though this gate says something else."""
         if answer.id is not None:
             self.gate.ledger.pending.forget(answer.id)
@@ -447,7 +446,7 @@ class Play:
             one.pending[self._force(one, ask.to)] = ask.to
         self._show_beside(one, one.had)
 
-    def _allowed(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _allowed(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         self._stop_waiting(one)
         for name in list(one.own):
             self._forget(one, name)  # what was to be made, and is asked for again
@@ -470,7 +469,7 @@ class Play:
             one.above = to
         self._show(one)
 
-    def _refused(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _refused(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         to = ask.to if ask.to is not None else 0
         if ask.is_allowed:
             if one.cap is None:
@@ -609,7 +608,7 @@ class Play:
             self._land_later(one, decision.pending_write)
         elif decision.verdict is Verdict.DENY:
             rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-            self._take(one, self._lowered(one, waiting.ask, decision, Answer(is_allowed=False, rows=rows)))
+            self._take(one, self._lowered(one, waiting.ask, decision, Outcome(is_allowed=False, rows=rows)))
         self._touched(one, before)
 
     # Levels.
@@ -636,7 +635,7 @@ class Play:
                         self._schedule(one)
 
 
-_ALLOWED: Final = Answer(is_allowed=True)
+_ALLOWED: Final = Outcome(is_allowed=True)
 
 
 def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:

@@ -46,7 +46,7 @@ async def _at_once(work: Callable[[], Json]) -> Json:
     return work()
 
 
-class Refused(Problem):
+class RefusedWrite(Problem):
     """A write would be refused at any size. ``quotas``: those that its sentence tells of."""
 
     def __init__(self, decision: Decision) -> None:
@@ -146,7 +146,6 @@ class Answers:
         return shown.page("Line", items[:limit], None) | {"total": len(found)}
 
     def workload(self, ref: WorkloadRef) -> Json:
-        """What one workload uses."""
         use = self._queries.workload(ref)
         if use is None:
             raise _unknown(ref)
@@ -215,7 +214,7 @@ class Answers:
         if fitting.is_granted(most):
             return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True), counts)
         if most.evidence.fits is None:
-            raise Refused(most)
+            raise RefusedWrite(most)
         fits, refused = fitting.most_granted(of, observed, most.evidence.fits)
         if refused is None:
             refused = of(fits + 1)

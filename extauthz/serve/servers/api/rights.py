@@ -21,7 +21,7 @@ THIS_HOST = ("127.0.0.1", "::1")
 """Whence ``kubectl port-forward`` and programs on this host or in this pod connect."""
 
 
-class Kind(Enum):
+class Scope(Enum):
     """Whose rights decide what is seen."""
 
     QUOTA = "WorkspaceQuota"
@@ -44,7 +44,7 @@ class Rights(Protocol):
     def name(self) -> str | None:
         """Who it is; ``None``: whoever is on this host."""
 
-    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+    async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
     async def may_list(self, group: str, plural: str, namespace: str) -> bool:
@@ -66,7 +66,7 @@ class Everything:
 
     name = None
 
-    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+    async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         return ALL
 
     async def may_list(self, group: str, plural: str, namespace: str) -> bool:

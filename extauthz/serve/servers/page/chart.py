@@ -183,7 +183,6 @@ def bar(resource: str, row: Json) -> Bar:
 
 
 def bars(resources: Json) -> list[Bar]:
-    """All of a quota, by name."""
     return [bar(name, resources[name]) for name in sorted(resources)]
 
 

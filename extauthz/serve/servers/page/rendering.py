@@ -16,7 +16,7 @@ import jinja2
 from extauthz.core import quantities
 from extauthz.core.model import Verdict
 from extauthz.serve.servers.api.history import Filter
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 
@@ -209,7 +209,7 @@ class Lack(NamedTuple):
     free: str
 
 
-class Refused(NamedTuple):
+class RefusedWorkload(NamedTuple):
     """A workload that is refused and goes on asking."""
 
     name: str
@@ -239,7 +239,9 @@ class Decided(NamedTuple):
     sentence: str
 
 
-async def refused(asked: Asked, now_s: float, limit: int, quota: str | None = None) -> tuple[list[Refused], int]:
+async def refused(
+    asked: Asked, now_s: float, limit: int, quota: str | None = None
+) -> tuple[list[RefusedWorkload], int]:
     """Workloads that are refused now, those first that have waited longest; and how many there are."""
     visible = await namespaces(asked, quota)
     page = await asked.all_veiled(asked.answers.history.episodes(Filter(quota=quota), limit, visible))
@@ -250,12 +252,12 @@ async def namespaces(asked: Asked, quota: str | None = None) -> Container[str]:
     """Those that the past tells of and who asks may see; or those of one quota and all below it."""
     answers = asked.answers
     return await asked.rights.visible(
-        Kind.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
+        Scope.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
     )
 
 
-def _refused(one: Json, now_s: float) -> Refused:
-    return Refused(
+def _refused(one: Json, now_s: float) -> RefusedWorkload:
+    return RefusedWorkload(
         one["name"],
         one["namespace"],
         of_workload(one),

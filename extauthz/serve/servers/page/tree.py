@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
@@ -67,11 +67,11 @@ async def look(asked: Asked, now_s: float) -> View:
     """The tree, or the part of it that is asked for."""
     asking = _asking(asked.request.query)
     if asking.below:
-        await asked.must_see(Kind.QUOTA, asking.below)
+        await asked.must_see(Scope.QUOTA, asking.below)
         asked.answers.quota(asking.below)
     below = asking.below or None
     every = await in_slices(asked.answers.names(below), 100 * STEP)
-    seen = await asked.rights.visible(Kind.QUOTA, every)
+    seen = await asked.rights.visible(Scope.QUOTA, every)
     refusing = asked.answers.history.refusing(await namespaces(asked, below))
     names = await _matching(asked, asking, (name for name in every if name in seen), refusing)
     pages = max(1, -(-len(names) // PER_PAGE))

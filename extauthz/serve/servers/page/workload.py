@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
@@ -66,7 +66,7 @@ async def look(asked: Asked, now_s: float) -> View:
 async def _quotas(asked: Asked, ref: WorkloadRef) -> list[tuple[str, str]]:
     """Those that it counts in and that who asks may see."""
     names = asked.answers.quotas_of(ref)
-    seen = await asked.rights.visible(Kind.QUOTA, names)
+    seen = await asked.rights.visible(Scope.QUOTA, names)
     return [(name, rendering.of_quota(name)) for name in names if name in seen]
 
 
