@@ -290,6 +290,22 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
     )
 
 
+async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(server: Any):
+    cluster = await Cluster(server).start()
+    for name in ("extauthz-0", "extauthz-1"):
+        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events.uncovered(server.namespace, "acmee")
+        await events.write()
+        assert not events.results["failed"]
+    (event,) = await server.events()
+    regarding = event["regarding"]
+    assert (event["type"], event["reason"], regarding["kind"]) == ("Warning", "WorkspaceQuotaMissing", "Namespace")
+    assert event["note"] == (
+        "no WorkspaceQuota covers this namespace, though it has the label workspace=acmee: correct the label, or "
+        "create the quota; until then nothing is limited here"
+    )
+
+
 async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kube_events, "MOST_ONCE", 2)
     cluster = await Cluster(StandIn()).start()
@@ -297,6 +313,7 @@ async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.M
     for number in range(3):
         about = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"w{number}", f"u{number}")
         cluster.events.never_fits(NeverFits(about, WorkloadRef("apps", "deployments", "shop", "web"), 10, ceiling))
+    cluster.events.uncovered("shop", "acmee")
     await cluster.events.write()
     assert len(await cluster.server.events()) == 2
 

@@ -158,4 +158,4 @@ def test_the_doctor_that_helm_test_runs_has_the_rights_that_it_needs(cluster: Cl
     assert [row for row in rows if row["verdict"] == "fail"] == []
     assert done.returncode == 0
     verdicts = {row["name"]: row["verdict"] for row in rows}
-    assert {verdicts[each] for each in ("server version", "definitions", "rights")} == {"ok"}
+    assert {verdicts[each] for each in ("server version", "definitions", "rights", "namespace labels")} == {"ok"}

@@ -14,7 +14,7 @@ import grpc
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from bench import cluster, events, inputs, pythons, report, requests, sharing
+from bench import cluster, events, inputs, report, requests, sharing
 from bench.check import METHOD, message
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
@@ -164,14 +164,6 @@ def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(
     assert len(said) == 2
     assert said[0].startswith(f"NOT MEASURED, a live cluster: {cure}")
     assert said[1].startswith(f"NOT MEASURED, a ledger that gates share: {cure}")
-
-
-def test_of_each_python_it_is_told_what_a_check_costs_there(capsys: pytest.CaptureFixture[str]):
-    pythons.main([f"{name}={sys.executable}" for name in ("one", "other")] + ["--quick"])
-    one, other = capsys.readouterr().out.splitlines()
-    assert one.startswith("one: ")
-    assert one.endswith(" µs a check, 1.00 of the first")
-    assert other.startswith("other: ")
 
 
 PEERS = "peers"

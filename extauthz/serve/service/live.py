@@ -34,6 +34,7 @@ from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_status import Facts
 from extauthz.tell.observe.status import StatusWriter
+from extauthz.tell.observe.strays import Strays
 
 _SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
 
@@ -217,6 +218,7 @@ class LiveStateInput(StateInput):
         if write_events:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
             self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
+            self._strays = Strays(gate, self._events.uncovered)
         self.ceilings: Ceilings | None = None
         """Autoscalers whose maximum never fits; ``None``: nobody would be told."""
         if looks_ahead:
@@ -238,6 +240,7 @@ class LiveStateInput(StateInput):
             group.create_task(self.reads.run())
             if self._events is not None:
                 group.create_task(self._events.run())
+                group.create_task(self._strays.run())
             if self.ceilings is not None:
                 group.create_task(self.ceilings.run())
 

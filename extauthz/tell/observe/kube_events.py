@@ -1,5 +1,6 @@
 """Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again, and of an
-autoscaler that it may ask for more than can ever fit; and authors of quotas that one is not in force as it is written.
+autoscaler that it may ask for more than can ever fit; authors of quotas that one is not in force as it is written; and
+a namespace that no quota covers it.
 
 On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
 one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
@@ -26,7 +27,7 @@ from uuid import uuid4
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.core.quota.spec import API_VERSION, KIND
+from extauthz.core.quota.spec import API_VERSION, KIND, LABEL
 from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
@@ -43,13 +44,14 @@ LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
 AUDITED = "WorkspaceQuotaWouldRefuse"
 NEVER = "WorkspaceQuotaNeverFits"
+MISSING = "WorkspaceQuotaMissing"
 NORMAL = (UNBLOCKED, AUDITED)
 ACTION = "Growing"
 ENFORCING = "Enforcing"
 """The action of events on quotas."""
 
 MOST_ONCE = 1000
-"""Autoscalers that wait for such an event."""
+"""Autoscalers and namespaces that wait for such an event."""
 
 SCALING = "Scaling"
 """The action of events about what an autoscaler may ask for."""
@@ -137,7 +139,7 @@ class KubeEvents:
         self._episodes: Episodes[Note] = Episodes()
         self._audits: Episodes[Note] = Episodes(audits=True)
         self._once: dict[str, _Once] = {}
-        """By the uid of what it is about."""
+        """By the uid of what it is about, or the name of a namespace."""
         self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
@@ -172,6 +174,16 @@ class KubeEvents:
         if len(self._once) >= MOST_ONCE:
             return
         self._once[found.autoscaler.uid] = _Once(found.autoscaler, NEVER, SCALING, found.sentence)
+        self._wake.set()
+
+    def uncovered(self, namespace: str, label: str) -> None:
+        """No quota covers a namespace that has such a label. Does no I/O. The event is in that namespace."""
+        if len(self._once) >= MOST_ONCE:
+            return
+        about = Subject("v1", "Namespace", namespace, namespace, "")
+        cure = "correct the label, or create the quota; until then nothing is limited here"
+        text = f"no WorkspaceQuota covers this namespace, though it has the label {LABEL}={label}: {cure}"
+        self._once[f"namespace {namespace}"] = _Once(about, MISSING, ENFORCING, text)
         self._wake.set()
 
     async def run(self) -> None:

@@ -26,7 +26,7 @@ from extauthz.tools.render.webhook import WebhookOptions
 
 from . import table, trust
 from .canary import CanaryReply
-from .cluster import Right, Rights, may
+from .cluster import Right, Rights, covers, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
@@ -149,8 +149,7 @@ def clamp(asked: Webhooks, quotas: Sequence[WorkspaceQuota], there: Mapping[str,
 
 
 def _covered(quota: WorkspaceQuota, there: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
-    selector = quota.namespace_selector
-    return {name: labels for name, labels in there.items() if selector is not None and selector.matches(labels)}
+    return {name: labels for name, labels in there.items() if covers(quota, labels)}
 
 
 def _asked(hook: Tree) -> set[str]:
