@@ -44,7 +44,7 @@ from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.loading import load
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.observers import Observer, Observers, Told
+from extauthz.tell.observe.observers import Observer, Observers, Report
 from extauthz.testing import quota
 from tests.servers.listening import listening
 
@@ -153,7 +153,7 @@ class Holds:
 
 
 async def test_what_is_held_is_not_in_what_observers_keep() -> None:
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, _ = deciding(Holds(), told.append)
     answer = asked(REQUEST)
     log.close()
@@ -229,10 +229,10 @@ async def test_an_answer_is_written_before_observers_are_told_in_their_order(mon
 
 
 async def test_an_observer_that_fails_is_logged_and_the_others_are_told() -> None:
-    def fails(told: Told) -> None:
+    def fails(told: Report) -> None:
         raise RuntimeError("oh")
 
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, stream = deciding(AllowAll(), fails, told.append)
     decision = asked(REQUEST)
     log.close()
@@ -250,7 +250,7 @@ async def test_an_observer_that_fails_is_logged_and_the_others_are_told() -> Non
 
 async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
     gate = Knowing()
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, stream = deciding(gate, told.append, fetch={Fetch.WORKLOAD: gate.look})
     decision = await asked(REQUEST)
     log.close()

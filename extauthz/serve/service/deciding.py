@@ -36,7 +36,7 @@ from extauthz.core.quota.selectors import by_name
 from extauthz.serve.servers.ext_proc import Lowered
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.inputs import Look
-from extauthz.tell.observe.observers import Observers, Told
+from extauthz.tell.observe.observers import Observers, Report
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None, float | None], Awaitable[Decision]]
 """Takes a write, its source, a decision that would grant it, who asks, and how long he still waits, in seconds, if that
@@ -54,8 +54,6 @@ NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Underway:
-    """One request on its way."""
-
     request: Request | None
     """``None``: its server has read it."""
     id: str
@@ -205,7 +203,7 @@ class Deciding:
             held, decision = decision.todo.growth, decision._replace(todo=None)
         if self._note is not None:
             self._note(decision, asked.reading, asked.user, asked.user_agent)
-        self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
+        self._observers.put(Report(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 
     def _failed(self, decision_id: str) -> Decision:

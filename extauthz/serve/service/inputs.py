@@ -153,7 +153,6 @@ class FileInput(Input, Generic[Value]):
         return [] if self.known.is_set() else [f"{self.name} is being read"]
 
     def notes(self) -> list[str]:
-        """Whether a change was refused."""
         return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
 
     def _accept(self, value: Value) -> None:

@@ -300,27 +300,34 @@ class Controllers:
         parallel, wanted = tree["spec"].get("podManagementPolicy") == "Parallel", objects.ordinals(tree)
         current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
         partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0) + wanted.start
-        stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
         for ordinal in wanted:
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
             if ordinal not in pods:
-                revision = current if ordinal < max(partition, wanted.start + stay) else update
+                revision = current if ordinal < partition else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
             elif not parallel and not _runs(pods[ordinal]):
                 return
         if pods.keys() >= {*wanted}:
-            self._replaced(pods, wanted, partition, update)
+            condemned = {at: one for at, one in pods.items() if at not in wanted}
+            if condemned:
+                self._condemned(condemned, parallel=parallel)
+            else:
+                self._replaced(pods, partition, update)
 
-    def _replaced(self, pods: Mapping[int, Tree], wanted: Iterable[int], partition: int, update: str) -> None:
-        """What is too much goes before anything old is replaced (``processCondemned`` in stateful_set_control.go)."""
-        if condemned := pods.keys() - {*wanted}:
-            self._delete(POD, _key(pods[max(condemned)]))
-            return
+    def _condemned(self, pods: Mapping[int, Tree], *, parallel: bool) -> None:
+        """What is too much goes before anything old is replaced, the highest first. In order, one that does not run
+        waits for all below it (``processCondemned`` in stateful_set_control.go)."""
+        highest = max(pods)
+        below = [one for at, one in pods.items() if at != highest]
+        if parallel or _runs(pods[highest]) or all(map(_runs, below)):
+            self._delete(POD, _key(pods[highest]))
+
+    def _replaced(self, pods: Mapping[int, Tree], partition: int, update: str) -> None:
         for ordinal in sorted(pods, reverse=True):
             if ordinal >= partition and _revision(pods[ordinal]) != update:
                 self._delete(POD, _key(pods[ordinal]))
