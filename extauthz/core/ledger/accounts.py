@@ -365,12 +365,6 @@ class Account:
         """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
         return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
 
-    def own_reserved(self) -> dict[str, int]:
-        """``reserved``, to be changed."""
-        if self.reserved is _EMPTY:
-            self.reserved = {}
-        return self.reserved
-
     def available(self, key: str, hard: int) -> int:
         """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
         return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
@@ -804,7 +798,8 @@ def _reserve(table: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes)
     for node in nodes:
         if node.audits:
             continue
-        reserved = table[node].own_reserved()
+        account = table[node]
+        reserved = account.reserved = account.reserved or {}  # its own: many share an empty one
         for key in node.hard:
             if key in changes:
                 total = reserved.get(key, 0) + changes[key]
