@@ -179,8 +179,8 @@ class Knowing:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
         return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=self._needs)
 
-    async def look(self, ref: WorkloadRef) -> None:
-        assert ref == WEB
+    async def look(self, needs: NeedsFetch) -> None:
+        assert needs.ref == WEB
         await asyncio.sleep(0)
         self.seen = True
 
@@ -263,7 +263,7 @@ async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
 async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> None:
     monkeypatch.setattr("extauthz.serve.service.deciding.LOOK_WITHIN_S", 0.01)
 
-    async def look(ref: WorkloadRef) -> None:
+    async def look(needs: NeedsFetch) -> None:
         await asyncio.Event().wait()
 
     asked, log, stream = deciding(Knowing(), fetch={Fetch.WORKLOAD: briefly(look)})
@@ -306,11 +306,11 @@ class Asking:
             todo=COMMIT,
         )
 
-    async def look(self, ref: WorkloadRef) -> None:
+    async def look(self, needs: NeedsFetch) -> None:
         self.seen = True
 
-    async def ask(self, ref: WorkloadRef) -> None:
-        assert ref == WEB
+    async def ask(self, needs: NeedsFetch) -> None:
+        assert needs.ref == WEB
         self.learnt = True
 
 
@@ -352,10 +352,10 @@ async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -
     gate = Asking(seen=False)
     gate.learnt = True
 
-    async def look(ref: WorkloadRef) -> None:
+    async def look(needs: NeedsFetch) -> None:
         nonlocal now_s
         now_s += 0.75
-        await gate.look(ref)
+        await gate.look(needs)
 
     asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: look}, commit=commit, clock=lambda: now_s)
     await asked(question)

@@ -191,10 +191,10 @@ class Assembly:
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         fetch: dict[Fetch, Look] = {}
-        if inputs.state.reads is not None:
-            fetch[Fetch.WORKLOAD] = briefly(inputs.state.reads.look)
+        if (reads := inputs.state.reads) is not None:
+            fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
         if asked is not None:
-            fetch[Fetch.MAX_SCALE] = asked.ask
+            fetch[Fetch.MAX_SCALE] = lambda needs: asked.ask(needs.ref, needs.about)
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
         self.observers = Observers(self._observers(inputs), log.event)
         deciding = Deciding(

@@ -30,7 +30,6 @@ from extauthz.core.model import (
     Request,
     Requester,
     Verdict,
-    WorkloadRef,
 )
 from extauthz.core.quota.selectors import by_name
 from extauthz.serve.servers.ext_proc import Lowered
@@ -165,7 +164,7 @@ class Deciding:
         """The answer, given ``again`` whenever something was fetched that it needed."""
         for what, fetch in self._fetch.items():
             if answer is not None and isinstance(answer.todo, NeedsFetch) and answer.todo.what is what:
-                await fetch(answer.todo.ref)
+                await fetch(answer.todo)
                 answer = again()
         return answer
 
@@ -218,10 +217,10 @@ class Deciding:
 def briefly(look: Look) -> Look:
     """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
-    async def look_briefly(ref: WorkloadRef) -> None:
+    async def look_briefly(needs: NeedsFetch) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_WITHIN_S):
-                await look(ref)
+                await look(needs)
 
     return look_briefly
 
@@ -277,6 +276,8 @@ class Clamping:
     def _warning(self, found: Decision, count: int) -> str:
         what = f"replicas lowered from {found.replicas} to {count}: "
         turn = found.evidence.turn
+        if not found.evidence.shortages and turn is None:
+            return f"{what}max available scale is {found.evidence.max_scale}"
         if self._is_terse:
             why = "others come first in a workspace quota" if turn is not None else "a workspace quota has no more room"
             return f"{what}{why} (decision {found.id})"
