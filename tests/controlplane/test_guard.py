@@ -255,21 +255,6 @@ async def test_wherever_it_is_killed_no_pod_stays_lowered(plane, metrics, connec
     assert lost >= 8
 
 
-async def test_killed_again_while_it_restores_it_still_restores(plane, metrics, connection, shop, events):
-    metrics.nodes = {"n1": ("950Mi", None)}
-    for at in range(1, 5):
-        controller = guard(connection, events)
-        for _ in range(3):
-            await controller.round()
-        assert len(notes(plane)) == 2
-        await settled(plane)
-        with pytest.raises(Killed):
-            await guard(Fatal(connection, at), events).restore_all()
-        assert await guard(connection, events).end()
-        untouched(plane, shop)
-        await settled(plane)
-
-
 async def test_metrics_that_are_out_of_date_or_gone_lower_nobody_and_restore_everybody(
     plane, metrics, connection, shop, events
 ):
@@ -315,26 +300,6 @@ async def test_a_pod_without_the_label_is_restored(plane, metrics, connection, s
     await controller.round()
     assert limits(plane)["small"] == "500m"
     assert "small" not in notes(plane)
-
-
-async def test_a_dry_run_says_what_it_would_do_and_writes_nothing(plane, metrics, connection, shop, events):
-    calls = Fatal(connection)
-    await scenario(plane, metrics, guard(calls, events, dry_run=True))
-    assert calls.writes == 0
-    assert [(event, fields["pod"]) for event, fields in events] == [
-        ("would lower", "guarded/small"),
-        ("would lower", "guarded/large"),
-        ("would restore", "guarded/large"),
-        ("would restore", "guarded/small"),
-    ]
-
-
-async def test_a_note_that_it_cannot_read_is_told_and_left(plane, metrics, connection, shop, events):
-    note = {"metadata": {"annotations": {ANNOTATION: "soon"}}}
-    plane.api.call("PATCH", f"/api/v1/namespaces/{SHOP}/pods/small", note, MERGE)
-    assert not await guard(connection, events).restore_all()
-    assert events[-1][0] == "unreadable"
-    assert notes(plane) == {"small": "soon"}
 
 
 @pytest.mark.parametrize(

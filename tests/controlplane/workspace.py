@@ -73,10 +73,6 @@ class Workspace:
         eventually(lambda: self.able(name).get("reason") == "FailedUpdateScale", lambda: self.able(name))
         return str(self.able(name)["message"])
 
-    def allow_unspecified(self) -> None:
-        """Pods need not state what they need of what is limited."""
-        self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"onUnknown": {"unspecified": "Allow"}}})
-
     def create(self, tree: Tree) -> Tree:
         """Create an object in the first namespace."""
         tree["metadata"].setdefault("namespace", self.namespace)
