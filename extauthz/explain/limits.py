@@ -36,6 +36,11 @@ class Memory:
     """The controller has not worked on this HPA yet: it remembers the count that it finds, and nothing else."""
     held_at: int | None = None
     """A window has kept this count."""
+    count: int = 0
+    """This one was found or recommended ``age_s`` ago."""
+    age_s: float = math.inf
+    is_limited: bool = False
+    """The policies for scaling up let it go no further when the controller last looked."""
     steps: int | None = None
     """Replicas added (or taken) by the step that the status shows; ``None``: no step is remembered."""
 
@@ -54,12 +59,21 @@ def of_status(hpa: Tree, current: int, now: float) -> Memory:
     by_bounds = reason == "SucceededRescale" and not least <= before <= most
     has_metrics = condition(hpa, "ScalingActive").get("status") == "True"
     if reason not in PROVING or after != current or by_bounds or not has_metrics:
-        return Memory(steps=steps)
+        is_its_own = after == current or (after == 0 and at(hpa, "status", "lastScaleTime") is None)
+        return Memory(steps=steps, count=current, age_s=_age(hpa, now) if is_its_own else math.inf)
     limit = limited.get("reason", "") if limited.get("status") == "True" else ""
     has_behavior = at(hpa, "spec", "behavior") is not None
     last, high = _bounds(reason, limit, step, current, has_behavior=has_behavior)
     held = current if reason.endswith("Stabilized") else None
-    return Memory(*last, high=high, held_at=held, steps=steps)
+    shortest = min(_periods(hpa), default=15)
+    is_limited = limit == "ScaleUpLimit" and step == 0 and _age(hpa, now) < shortest
+    return Memory(*last, high=high, held_at=held, steps=steps, is_limited=is_limited)
+
+
+def _age(hpa: Tree, now: float) -> float:
+    """Since the HPA was made, which recommends the count that it finds, or since it last changed that."""
+    times = (at(hpa, "metadata", "creationTimestamp"), at(hpa, "status", "lastScaleTime"))
+    return now - max((moment(one) for one in times if one), default=-math.inf)
 
 
 def _bounds(reason: str, limit: str, step: int, count: int, *, has_behavior: bool) -> tuple[tuple[int, int], int]:
@@ -87,10 +101,13 @@ def _bounds(reason: str, limit: str, step: int, count: int, *, has_behavior: boo
 def _remembers_steps(hpa: Tree, now: float) -> bool:
     """Whether a step may still count for a policy."""
     since = at(hpa, "status", "lastScaleTime")
-    rules = [at(hpa, "spec", "behavior", way) or {} for way in ("scaleUp", "scaleDown")]
-    periods = [one["periodSeconds"] for rule in rules for one in rule.get("policies") or []]
-    longest = max(periods, default=15)
+    longest = max(_periods(hpa), default=15)
     return since is not None and moment(since) + longest + MARGIN_S > now
+
+
+def _periods(hpa: Tree) -> list[int]:
+    rules = [at(hpa, "spec", "behavior", way) or {} for way in ("scaleUp", "scaleDown")]
+    return [one["periodSeconds"] for rule in rules for one in rule.get("policies") or []]
 
 
 UP: Final = {
@@ -174,7 +191,7 @@ def _window(length_s: float, rule: Rules, memory: Memory) -> _Window:
     if length_s <= 0:
         return _Window(Range(INT32, INT32, INT32), Range(0, 0, 0))
     has_last = memory.is_fresh or length_s >= 2 * rule.sync_s
-    held = memory.held_at
+    held = memory.count if memory.held_at is None and memory.age_s < length_s else memory.held_at
     probable = max(memory.last_low, memory.high if memory.high < INT32 else 0)
     least = Range(memory.low, memory.last_high if held is None else held, memory.last_high if has_last else INT32)
     most = Range(memory.last_low if has_last else 0, probable if held is None else held, memory.high)
@@ -214,7 +231,7 @@ def _up(rule: Tree, memory: Memory, current: int) -> Range:
 
     if memory.steps is None:
         return Range(*[limit(current)] * 3)
-    return Range(current, limit(current - memory.steps), INT32)
+    return Range(current, current if memory.is_limited else limit(current - memory.steps), INT32)
 
 
 def _down(rule: Tree, memory: Memory, current: int) -> Range:

@@ -19,7 +19,7 @@ from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits, Sub
 from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.episodes import UPDATE_S
 from extauthz.tell.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import Facts, status_of
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.support.kubecalls import ScriptedApi
@@ -134,7 +134,7 @@ class Cluster:
     def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
         self.now_s += after_s
         decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
-        self.events.decided(Told(decision))
+        self.events.decided(Report(decision))
         return decision.verdict
 
     async def written(self) -> list[tuple[str, str, str, int]]:
@@ -290,6 +290,22 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
     )
 
 
+async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(server: Any):
+    cluster = await Cluster(server).start()
+    for name in ("extauthz-0", "extauthz-1"):
+        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events.uncovered(server.namespace, "acmee")
+        await events.write()
+        assert not events.results["failed"]
+    (event,) = await server.events()
+    regarding = event["regarding"]
+    assert (event["type"], event["reason"], regarding["kind"]) == ("Warning", "WorkspaceQuotaMissing", "Namespace")
+    assert event["note"] == (
+        "no WorkspaceQuota covers this namespace, though it has the label workspace=acmee: correct the label, or "
+        "create the quota; until then nothing is limited here"
+    )
+
+
 async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kube_events, "MOST_ONCE", 2)
     cluster = await Cluster(StandIn()).start()
@@ -297,6 +313,7 @@ async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.M
     for number in range(3):
         about = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"w{number}", f"u{number}")
         cluster.events.never_fits(NeverFits(about, WorkloadRef("apps", "deployments", "shop", "web"), 10, ceiling))
+    cluster.events.uncovered("shop", "acmee")
     await cluster.events.write()
     assert len(await cluster.server.events()) == 2
 

@@ -43,9 +43,10 @@ def case(seed: str, number: int, now: float) -> Case:
     name = f"case-{number}"
     count = chance.randint(1, 8)
     requests = [_requests(chance, name) for name in ("app", "side")[: chance.choice((1, 1, 2))]]
-    pods = [_pod(chance, f"{name}-{index}", name, requests, now) for index in range(count)]
+    whole = _pod_level(chance, requests)
+    pods = [_pod(chance, f"{name}-{index}", name, requests, whole, now) for index in range(count)]
     asked = max(0, count + chance.choice((0, 0, 0, 0, 0, 1, -1, 3))) if chance.random() > 0.02 else 0
-    made = Case(name, _deployment(name, asked, count, requests), {}, pods)
+    made = Case(name, _deployment(name, asked, count, requests, whole), {}, pods)
     specs = [_spec(chance, f"m-{number}-{index}", requests) for index in range(chance.choice((1, 1, 1, 2, 3)))]
     made.hpa = _hpa(chance, name, asked, specs)
     measure(made, chance, now)
@@ -57,14 +58,17 @@ def measure(made: Case, chance: random.Random, now: float) -> None:
     made.values = {}
     ratio = chance.choice(RATIOS) * chance.choice((1, 1, 1, 0.995, 1.003))
     usage = {"cpu": 0.0, "memory": 0.0}
+    failing = chance.choice((0.03,) * 7 + (0.7,))
     for spec in made.hpa["spec"]["metrics"]:
         body = spec[spec["type"][0].lower() + spec["type"][1:]]
         if spec["type"] in ("Resource", "ContainerResource"):
             usage[body["name"]] = ratio
         else:
-            made.values[body["metric"]["name"]] = _values(chance, made, spec["type"], body, ratio, now)
+            made.values[body["metric"]["name"]] = (
+                [] if chance.random() < failing else _values(chance, made, spec["type"], body, ratio, now)
+            )
         ratio = chance.choice(RATIOS)
-    made.pod_metrics = [] if chance.random() < 0.03 else _pod_metrics(chance, made, usage, now)
+    made.pod_metrics = [] if chance.random() < failing else _pod_metrics(chance, made, usage, now)
 
 
 def _pod_metrics(chance: random.Random, made: Case, usage: dict[str, float], now: float) -> list[Tree]:
@@ -86,7 +90,7 @@ def _pod_metrics(chance: random.Random, made: Case, usage: dict[str, float], now
                 "timestamp": _text(now - 5),
                 "window": "30s",
                 "containers": [
-                    {"name": one["name"], "usage": _usage(chance, one, usage, targets, len(containers))}
+                    {"name": one["name"], "usage": _usage(chance, one, pod["spec"], usage, targets)}
                     for one in containers
                 ],
             }
@@ -94,23 +98,24 @@ def _pod_metrics(chance: random.Random, made: Case, usage: dict[str, float], now
     return found
 
 
-def _usage(chance: random.Random, container: Tree, usage: dict[str, float], targets: Tree, count: int) -> Tree:
-    """Of a container: the ratio of its target, more or less."""
+def _usage(chance: random.Random, container: Tree, pod: Tree, usage: dict[str, float], targets: Tree) -> Tree:
+    """Of a container: the ratio of its target, more or less. What the pod requests as a whole is shared out evenly."""
     asked = container["resources"].get("requests", {})
+    whole = pod.get("resources", {}).get("requests", {})
+    count = len(pod["containers"])
     said = {}
     for resource, unit in (("cpu", "m"), ("memory", "Mi")):
         target = targets.get(resource, {})
         if "averageUtilization" in target:
-            aim = int(asked.get(resource, "100m").rstrip("mMi")) * target["averageUtilization"] / 100
+            own, shared = _digits(asked.get(resource, "100m")), _digits(whole.get(resource, "0")) / count
+            aim = (shared or own) * target["averageUtilization"] / 100
         else:
-            aim = int(target.get("averageValue", "100m").rstrip("mMi")) / count
+            aim = _digits(target.get("averageValue", "100m")) / count
         said[resource] = f"{round(aim * usage[resource] * chance.choice((1, 1, 1, 0.9, 1.1)))}{unit}"
     return said
 
 
 def _values(chance: random.Random, made: Case, kind: str, body: Tree, ratio: float, now: float) -> list[Tree]:
-    if chance.random() < 0.04:
-        return []
     target = body["target"]
     aim = int(target.get("value") or target["averageValue"])
     share = 1 if "value" in target or kind == "Pods" else max(made.deployment["status"]["replicas"], 1)
@@ -118,7 +123,8 @@ def _values(chance: random.Random, made: Case, kind: str, body: Tree, ratio: flo
     name = body["metric"]["name"]
     if kind == "External":
         half = f"{round(500 * aim * ratio * share)}m"
-        stamp = {"metricName": name, "metricLabels": {}, "timestamp": _text(now)}
+        # KEDA's adapter gives null, and has filtered by the selector.
+        stamp = {"metricName": name, "metricLabels": chance.choice((None, None, {})), "timestamp": _text(now)}
         return [stamp | {"value": value}] if chance.random() < 0.7 else [stamp | {"value": half}] * 2
     common = {"metric": {"name": name}, "timestamp": _text(now - 5), "value": value}
     if kind == "Object":
@@ -145,6 +151,8 @@ def _spec(chance: random.Random, name: str, requests: list[Tree]) -> Tree:
     body = {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": str(chance.choice((7, 20)))}}
     if kind != "Pods" and chance.random() < 0.5:
         body["target"] = {"type": "Value", "value": str(chance.choice((10, 30, 100)))}
+    if kind == "External" and chance.random() < 0.5:
+        body["metric"]["selector"] = {"matchLabels": {"scaledobject.keda.sh/name": name}}
     if kind == "Object":
         body["describedObject"] = {"apiVersion": "v1", "kind": "Service", "name": "front"}
     return {"type": kind, kind.lower(): body}
@@ -192,8 +200,24 @@ def _requests(chance: random.Random, name: str) -> Tree:
     return {"name": name, "image": "registry.test/app:1", "resources": {"requests": asked}}
 
 
-def _deployment(name: str, asked: int, observed: int, containers: list[Tree]) -> Tree:
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}}
+def _pod_level(chance: random.Random, containers: list[Tree]) -> Tree:
+    """What a pod requests as a whole: one resource or both, never less than its containers together."""
+    if chance.random() < 0.7:
+        return {}
+    more = chance.choice((1, 1.5, 3))
+    asked = {}
+    for resource, unit in chance.choice(((("cpu", "m"),), (("memory", "Mi"),), (("cpu", "m"), ("memory", "Mi")))):
+        own = sum(_digits(one["resources"]["requests"].get(resource, "0")) for one in containers)
+        asked[resource] = f"{round((own or 100) * more)}{unit}"
+    return {"resources": {"requests": asked}}
+
+
+def _digits(text: str) -> int:
+    return int(text.rstrip("mMi"))
+
+
+def _deployment(name: str, asked: int, observed: int, containers: list[Tree], whole: Tree) -> Tree:
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers} | whole}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -203,12 +227,14 @@ def _deployment(name: str, asked: int, observed: int, containers: list[Tree]) ->
     }
 
 
-def _pod(chance: random.Random, name: str, app: str, containers: list[Tree], now: float) -> tuple[Tree, Tree]:
+def _pod(
+    chance: random.Random, name: str, app: str, containers: list[Tree], whole: Tree, now: float
+) -> tuple[Tree, Tree]:
     condition = chance.choice(CONDITIONS)
     metadata: Tree = {"name": name, "namespace": NAMESPACE, "labels": {"app": app}}
     if condition == "ending":
         metadata["finalizers"] = [FINALIZER]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers} | whole}
     return pod, _status(condition, now)
 
 

@@ -52,7 +52,7 @@ def doctor(mesh: Mesh, capsys: pytest.CaptureFixture[str]) -> Doctor:
         "profile": "autoscaler",
     }
     # Nothing of deploy/ is installed here: what the cluster lacks is another test's.
-    others = ("definitions", "rights")
+    others = ("definitions", "rights", "namespace labels")
 
     def run(**changed: object) -> Rows:
         mesh.gate.answer = authz.deny(403, SENTENCE)

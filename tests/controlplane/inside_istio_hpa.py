@@ -209,6 +209,7 @@ ROWS = [
     ("server version", "ok"),
     ("definitions", "ok"),
     ("rights", "ok"),
+    ("namespace labels", "ok"),
     ("topology", "skipped"),
     ("webhook", "skipped"),
     ("appliers", "ok"),

@@ -106,6 +106,7 @@ def test_the_largest_object_that_the_schema_allows_is_within_the_budget_of_its_r
 
 STATUS = {
     "observedGeneration": 1,
+    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
     "used": {"requests.cpu": "3", "pods": 12},
     "reserved": {"requests.cpu": "500m"},
     "guaranteed": {"requests.cpu": "2"},
@@ -137,8 +138,9 @@ def shown(server: Wire) -> Iterator[None]:
 @pytest.mark.usefixtures("shown")
 def test_get_shows_used_and_hard_of_the_main_resources(plane: Plane):
     heading, row = plane.kubectl("get", "wsq", "shown").splitlines()
-    assert heading.split() == ["NAME", "CPU", "MEMORY", "GPU", "PODS", "MODE", "READY", "AGE"]
+    assert heading.split() == ["NAME", "CPU", "MEMORY", "GPU", "PODS", "MODE", "READY", "HEARTBEAT", "AGE"]
     assert row.split()[:7] == ["shown", "3/10", "12Gi/64Gi", "4/4", "12/100", "Enforce", "True"]
+    assert row.split()[7].endswith("d"), "no gate has written it for days, though it says True"
 
 
 @pytest.mark.usefixtures("shown")

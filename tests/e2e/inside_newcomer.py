@@ -137,8 +137,9 @@ RACE = "; can land no more: a newer version is observed"
 
 
 def without_ages(text: str) -> str:
-    """Lines without spaces at their ends, and with no age but ``…``."""
-    return "".join(f"{line.rstrip()}\n" for line in AGE.sub("…", text).replace(RACE, "").splitlines())
+    """Lines without spaces at their ends, and with no age but ``…``, as wide."""
+    ageless = AGE.sub(lambda age: "…".ljust(len(age[0])), text)
+    return "".join(f"{line.rstrip()}\n" for line in ageless.replace(RACE, "").splitlines())
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 
 Tree = Any
 Doctor = Callable[..., Rows]
-CLUSTER = ("server version", "definitions", "rights")
+CLUSTER = ("server version", "definitions", "rights", "namespace labels")
 WEBHOOK = (
     "webhook",
     "webhook authority",

@@ -44,7 +44,10 @@ STATUS = "status"
 READ = 12
 """Of so many it is held against that the command reads the same from a cluster."""
 SETTLED_S = 4.0
-AGREEMENT = 0.99
+LIKELY = 0.95
+"""So much of what is called likely must be right, and all that is called certain."""
+FEW = 2
+"""May always be wrong: of 40 HPAs some 20 answers are likely."""
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
@@ -115,7 +118,9 @@ def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: Metri
     for fault in wrong:
         tell(fault)
     assert tally["certain"] > HPAS, "hardly anything was called certain"
-    assert tally["certain, agrees"] >= AGREEMENT * tally["certain"], "\n".join(wrong[:SHOWN])
+    missed = {word: tally[word] - tally[f"{word}, agrees"] for word in ("certain", "likely")}
+    assert not missed["certain"], "\n".join(wrong[:SHOWN])
+    assert missed["likely"] <= max(FEW, (1 - LIKELY) * tally["likely"]), "\n".join(wrong[:SHOWN])
 
 
 def test_the_command_reads_the_same_from_the_cluster(plane: Plane, desk: MetricsDesk):
@@ -231,7 +236,7 @@ def undecided(watched: Watched, cases: list[Case]) -> list[str]:
 
 
 def judged(tally: Counter[str], turn: str, answer: Answer, hpa: Tree) -> str:
-    """What is wrong with a prediction; empty if it is right, or was only called likely."""
+    """What is wrong with a prediction; empty if it is right."""
     active = condition(hpa, "ScalingActive")
     has_failed = active.get("status") == "False" and active.get("reason") != "ScalingDisabled"
     read_no_metrics = answer.outcome in ("above-max", "below-min")
@@ -242,10 +247,8 @@ def judged(tally: Counter[str], turn: str, answer: Answer, hpa: Tree) -> str:
     tally[f"{word}, agrees"] += right
     tally[f"{turn} {word}"] += 1
     tally[f"outcome {answer.outcome}"] += 1
-    if right or not answer.certain:
+    if right:
         return ""
     steps = "\n    ".join(f"{step.rule} → {step.replicas}: {step.text}" for step in answer.steps)
-    name = hpa["metadata"]["name"]
-    return f"{turn} {name}: {answer.outcome} {answer.current} → {answer.desired}\n    {steps}\n    " + json.dumps(
-        {"status": hpa["status"], "spec": hpa["spec"]}
-    )
+    which = f"{turn} {word} {hpa['metadata']['name']}: {answer.outcome} {answer.current} → {answer.desired}"
+    return f"{which}\n    {steps}\n    " + json.dumps({"status": hpa["status"], "spec": hpa["spec"]})

@@ -73,6 +73,7 @@ NEEDS_A_CLUSTER = (
     "server version",
     "definitions",
     "rights",
+    "namespace labels",
     "topology",
     "webhook",
     "webhook authority",

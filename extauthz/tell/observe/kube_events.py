@@ -1,5 +1,6 @@
 """Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again, and of an
-autoscaler that it may ask for more than can ever fit; and authors of quotas that one is not in force as it is written.
+autoscaler that it may ask for more than can ever fit; authors of quotas that one is not in force as it is written; and
+a namespace that no quota covers it.
 
 On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
 one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
@@ -26,13 +27,13 @@ from uuid import uuid4
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.core.quota.spec import API_VERSION, KIND
+from extauthz.core.quota.spec import API_VERSION, KIND, LABEL
 from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.tell.observe.autoscalers import Autoscalers, NeverFits, Subject
-from extauthz.tell.observe.episodes import Ended, Episode, Episodes, outlook
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.episodes import Ended, Episode, Episodes, would_get_now
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import READY, Facts, cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -43,13 +44,14 @@ LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
 AUDITED = "WorkspaceQuotaWouldRefuse"
 NEVER = "WorkspaceQuotaNeverFits"
+MISSING = "WorkspaceQuotaMissing"
 NORMAL = (UNBLOCKED, AUDITED)
 ACTION = "Growing"
 ENFORCING = "Enforcing"
 """The action of events on quotas."""
 
 MOST_ONCE = 1000
-"""Autoscalers that wait for such an event."""
+"""Autoscalers and namespaces that wait for such an event."""
 
 SCALING = "Scaling"
 """The action of events about what an autoscaler may ask for."""
@@ -126,7 +128,7 @@ class KubeEvents:
     ) -> None:
         self._connection = connection
         self._queries = Queries(gate.ledger)
-        self._outlook = outlook(self._queries, lambda: gate.synced and not gate.is_stale)
+        self._would_get_now = would_get_now(self._queries, lambda: gate.synced and not gate.is_stale)
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -137,7 +139,7 @@ class KubeEvents:
         self._episodes: Episodes[Note] = Episodes()
         self._audits: Episodes[Note] = Episodes(audits=True)
         self._once: dict[str, _Once] = {}
-        """By the uid of what it is about."""
+        """By the uid of what it is about, or the name of a namespace."""
         self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
@@ -148,7 +150,7 @@ class KubeEvents:
         """Episodes that went untold, as there were too many at once."""
         return self._episodes.dropped + self._audits.dropped
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Take note of a decision. Does no I/O."""
         decision = told.decision
         now_s = self._clock()
@@ -174,6 +176,16 @@ class KubeEvents:
         self._once[found.autoscaler.uid] = _Once(found.autoscaler, NEVER, SCALING, found.sentence)
         self._wake.set()
 
+    def uncovered(self, namespace: str, label: str) -> None:
+        """No quota covers a namespace that has such a label. Does no I/O. The event is in that namespace."""
+        if len(self._once) >= MOST_ONCE:
+            return
+        about = Subject("v1", "Namespace", namespace, namespace, "")
+        cure = "correct the label, or create the quota; until then nothing is limited here"
+        text = f"no WorkspaceQuota covers this namespace, though it has the label {LABEL}={label}: {cure}"
+        self._once[f"namespace {namespace}"] = _Once(about, MISSING, ENFORCING, text)
+        self._wake.set()
+
     async def run(self) -> None:
         """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
         while True:
@@ -197,7 +209,7 @@ class KubeEvents:
             if self._once.get(uid) is once:
                 del self._once[uid]
         self._audits.take_ended()  # nothing was held, and nothing goes on
-        self._episodes.look(self._outlook)
+        self._episodes.look(self._would_get_now)
         for ended in self._episodes.take_ended():
             await self._trying(self._tell_the_end(ended))
 
@@ -273,7 +285,6 @@ class KubeEvents:
     async def _post(
         self, about: Subject, name: str, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
     ) -> None:
-        """Create an event."""
         namespace = about.namespace or NO_NAMESPACE
         event = {
             "apiVersion": EVENTS.api_version,

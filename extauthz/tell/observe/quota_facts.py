@@ -48,6 +48,8 @@ class Survey:
     """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
     kept_by_nobody: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sentences about guarantees of what no quota above limits."""
+    hold_s: int | None = None
+    """For how long no growth is granted yet."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -71,6 +73,7 @@ class Survey:
             override=use.node.override,
             next_override=use.node.next_override,
             never_fit=self.never_fit.get(name, ()),
+            hold_s=self.hold_s,
         )
 
     def _selected(self, use: QuotaUse) -> Selected:
@@ -100,6 +103,7 @@ async def survey(
     receivers: frozenset[str] = frozenset(),
     serving: Serving | None = None,
     never_fit: NeverFit = MappingProxyType({}),
+    hold_s: int | None = None,
 ) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
@@ -122,15 +126,16 @@ async def survey(
             quota.name for quota, there in selected if quota.mode is Mode.CLAMP and not served.lowers(there)
         ),
         never_fit=never_fit,
+        hold_s=hold_s,
     )
 
 
-async def in_slices(items: Iterable[Item]) -> list[Item]:
-    """The items as a list, with a chance for others to run after each ``SLICE`` of them."""
+async def in_slices(items: Iterable[Item], most: int = SLICE) -> list[Item]:
+    """The items as a list, with a chance for others to run after each slice of so many."""
     taken = []
     for number, item in enumerate(items, 1):
         taken.append(item)
-        if number % SLICE == 0:
+        if number % most == 0:
             await asyncio.sleep(0)
     return taken
 
@@ -263,7 +268,6 @@ class DeviceOwners:
         """By quota, resource and kind (``jobs.batch``): devices."""
 
     async def run(self) -> None:
-        """Look for ever. Ends by cancellation."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)

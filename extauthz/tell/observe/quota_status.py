@@ -31,6 +31,9 @@ MAX_SUMMARY = 256
 READY = "Ready"
 """The condition that says whether a quota is in force as it is written."""
 
+HEARTBEAT = "lastHeartbeatTime"
+"""The field that says when a gate last wrote the status, as a Node's conditions have it."""
+
 HAS_HEADROOM = "HasHeadroom"
 """The condition that says whether what autoscalers may ask for can ever fit."""
 
@@ -69,7 +72,7 @@ class Facts(NamedTuple):
     standing: Standing
     rows: Sequence[UsageRow] = ()
     """Of the spec in force."""
-    mode: Mode = Mode.ENFORCE
+    mode: Mode = Mode.CLAMP
     above_parent: tuple[str, ...] = ()
     """A sentence for each limit above the parent's."""
     selected: Selected = Selected.WORKLOADS
@@ -92,6 +95,8 @@ class Facts(NamedTuple):
     """Those that begin next."""
     never_fit: Sequence[NeverFits] = ()
     """Autoscalers that may ask for more than it can ever give."""
+    hold_s: int | None = None
+    """For how long the gates grant no growth yet; ``None``: they do."""
 
 
 class Finding(NamedTuple):
@@ -114,11 +119,15 @@ class Condition(NamedTuple):
 
 def _ready(facts: Facts) -> Finding:
     standing = facts.standing
-    if standing.fault is None and (asked := _asked(facts)).status == "False":
+    if standing.fault is not None:
+        return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
+    if (asked := _asked(facts)).status == "False":
         return Finding("False", _NOT_ASKED, asked.message)
-    if standing.fault is None:
-        return Finding("True", "InForce", _IN_FORCE[in_force(facts.mode, facts.serving, lowers=_lowers(facts))])
-    return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
+    mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
+    if facts.hold_s is not None and mode is not Mode.AUDIT:
+        left = f"{facts.hold_s} s" if facts.hold_s else "a little longer"
+        return Finding("Unknown", _ON_HOLD, f"no growth is granted for {left}: writes allowed before may still land")
+    return Finding("True", "InForce", _IN_FORCE[mode])
 
 
 _IN_FORCE: Mapping[Mode, str] = {
@@ -237,6 +246,7 @@ def _receivers_known(facts: Facts) -> Finding:
 
 _NOT_ASKED = "NotAsked"
 _NOT_KNOWN = "NotKnown"
+_ON_HOLD = "OnHold"
 _BY_ENVOY = "somebody asks to lower counts"
 """Said for good: it is seen by the gate that is asked, and by no other."""
 
@@ -312,6 +322,7 @@ TABLE: tuple[Condition, ...] = (
             Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
             _NOT_ASKED: "The gates are not asked about all that it covers: see the condition Asked.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
+            _ON_HOLD: "The ledger is new: no growth for so many seconds, as earlier writes may still land.",
         },
         _ready,
     ),
@@ -407,7 +418,7 @@ def markdown() -> str:
     for one in TABLE:
         for number, (reason, meaning) in enumerate(one.reasons.items()):
             name, status = ("", "False") if number else (f"`{one.type}`", "True")
-            status = "Unknown" if reason == _NOT_KNOWN else status
+            status = "Unknown" if reason in (_NOT_KNOWN, _ON_HOLD) else status
             lines.append(f"| {name} | {status} | `{reason}` | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -421,6 +432,7 @@ def status_of(facts: Facts, now: str) -> Tree:
     before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
     return {
         "observedGeneration": facts.standing.generation,
+        HEARTBEAT: now,
         "mode": _mode(facts) if facts.standing.in_force is not None else "",
         "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
         "used": {row.resource: _text(row, row.used) for row in facts.rows},
@@ -449,7 +461,8 @@ def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
 
 
 def same(status: Tree, seen: bytes) -> bool:
-    """Whether what is ours in the ``seen`` status (``standing.compact``) is this. Others may have added conditions."""
+    """Whether what is ours in the ``seen`` status (``standing.compact``) is this, but for the heartbeat. Others may
+    have added conditions."""
     there = json.loads(seen)
     ours = {one.type for one in TABLE}
     there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in ours]
@@ -464,7 +477,12 @@ def same(status: Tree, seen: bytes) -> bool:
         NEVER_FITS: {},
         "summary": {},
     }  # what is empty may be left out
-    return bool({**missing, **there} == status)
+    return bool({**missing, **there, HEARTBEAT: status[HEARTBEAT]} == status)
+
+
+def last_written(seen: bytes) -> str:
+    """When a gate last wrote this status; empty: none has."""
+    return str(json.loads(seen).get(HEARTBEAT, ""))
 
 
 def _condition(condition: Condition, facts: Facts, before: Tree, now: str) -> Tree:

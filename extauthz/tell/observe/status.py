@@ -8,9 +8,10 @@ at most for one slice of its look at the gate.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
@@ -24,7 +25,7 @@ from extauthz.inputs.kube.resource import Calls
 from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_facts import SLICE, survey
-from extauthz.tell.observe.quota_status import TABLE, Facts, same, status_of
+from extauthz.tell.observe.quota_status import TABLE, Facts, last_written, same, status_of
 
 SWEEP_S = 5.0
 """How old a status may be, and the least time between two writes of one."""
@@ -34,6 +35,16 @@ WRITES_PER_S = 10.0
 of 10; kube-controller-manager's own is 20)."""
 
 LONGEST_BACKOFF_S = 300.0
+
+HEARTBEAT_S = 300.0
+"""After so long a status is written though nothing has changed, so that its age tells whether a gate lives. A kubelet
+does the same (``nodeStatusReportFrequency``)."""
+
+HEARTBEATS = 10
+"""In one sweep: two a second at most, so that other writes have room. 600 quotas have one each in ``HEARTBEAT_S``."""
+
+HOLD_STEP_S = 10
+"""What is left of a hold is said in such steps."""
 
 COLLECTION = f"/apis/{API_VERSION}/workspacequotas"
 
@@ -96,6 +107,8 @@ class StatusWriter:
         """resourceVersion and status that our last write of each left: for a while newer than what its source saw."""
         self._false: dict[str, tuple[str, ...]] = {}
         """Which conditions of each are False."""
+        self._beats: dict[str, str] = {}
+        """When a gate last wrote each status, as far as this one knows."""
         self._failing = False
         self.results: Counter[str] = Counter()
         """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or has changed)."""
@@ -117,16 +130,39 @@ class StatusWriter:
         never_fit = self._never_fit()
         if never_fit is None or not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers, self._serving(), never_fit)
+        seen = await survey(self._queries, self._receivers, self._serving(), never_fit, self._hold_s())
         standings = list(self._standings())
+        silent = []
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))
-            if facts != self._said.get(standing.name) and not await self._say(facts):
-                return False
+            if facts != self._said.get(standing.name):
+                if not await self._say(facts):
+                    return False
+            elif self._is_silent(facts.standing):
+                silent.append(facts)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
+        silent.sort(key=lambda facts: self._beats[facts.standing.name])
+        for facts in silent[:HEARTBEATS]:
+            if not await self._say(facts, beats=True):
+                return False
         self._forget_all_but({standing.name for standing in standings})
         return True
+
+    def _hold_s(self) -> int | None:
+        """What is left of a hold, in steps; ``None``: there is none, or nothing is refused for it."""
+        until_s = self._gate.hold_until_s
+        if until_s is None or self._gate.policy.on_unsynced == "allow":
+            return None
+        left_s = until_s + self._gate.epoch_s - self._now().timestamp()
+        return max(math.ceil(left_s / HOLD_STEP_S) * HOLD_STEP_S, 0)
+
+    def _is_silent(self, standing: Standing) -> bool:
+        """Whether no gate has written its status for ``HEARTBEAT_S``. What this gate knows of others may be old."""
+        due = _text(self._now() - timedelta(seconds=HEARTBEAT_S))
+        if self._beats.get(standing.name, "") <= due:
+            self._beats[standing.name] = last_written(standing.status)
+        return self._beats[standing.name] <= due
 
     def failing(self) -> Mapping[str, int]:
         """How many quotas there are for which a condition is False, by its type."""
@@ -140,13 +176,13 @@ class StatusWriter:
         version, status = self._answers.get(standing.name, ("", b""))
         return standing._replace(version=version, status=status) if is_newer(version, standing.version) else standing
 
-    async def _say(self, facts: Facts) -> bool:
-        """Whether the others of this sweep may be tried."""
-        status = status_of(facts, self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+    async def _say(self, facts: Facts, *, beats: bool = False) -> bool:
+        """Whether the others of this sweep may be tried. ``beats``: write it even if it says the same."""
+        status = status_of(facts, _text(self._now()))
         self._false[facts.standing.name] = tuple(
             one["type"] for one in status["conditions"] if one["status"] == "False"
         )
-        if not same(status, facts.standing.status):
+        if beats or not same(status, facts.standing.status):
             try:
                 await self._write(facts.standing.name, status)
             except (ApiError, Unreachable) as error:
@@ -181,12 +217,17 @@ class StatusWriter:
         its_own_fault = 400 <= status < 500 and status not in _LATER
         if its_own_fault:
             self._said[name] = facts  # it would be refused again
+            self._beats[name] = _text(self._now())
         if its_own_fault or not self._failing:
             self._tell("warning", "status-not-written", quota=name, why=str(error))
         self._failing = self._failing or not its_own_fault
         return its_own_fault
 
     def _forget_all_but(self, names: set[str]) -> None:
-        for kept in (self._said, self._answers, self._false):
+        for kept in (self._said, self._answers, self._false, self._beats):
             for name in kept.keys() - names:
                 del kept[name]
+
+
+def _text(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,9 +7,7 @@ import http.client
 import json
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,10 +16,10 @@ from urllib.parse import urlsplit
 from extauthz.serve.service.setting_types import Address
 
 from . import canary, table
-from .canary import Answer, Canary
+from .canary import Canary, CanaryReply
 from .dump import Dump
 from .table import Row, ok, skipped, warn
-from .trust import Handshake, Identity
+from .trust import Handshake, Identity, go_strict, shake
 
 WITHIN_S = 15.0
 """For each step of a request: longer than the gate may take, short enough for a person who waits."""
@@ -45,7 +43,6 @@ class ClientPath:
 
     @property
     def host(self) -> str:
-        """Host and port."""
         return f"{self._host}:{self._port}"
 
     async def addresses(self) -> tuple[str, ...]:
@@ -58,23 +55,7 @@ class ClientPath:
 
     async def handshake(self) -> Handshake:
         """A TLS handshake, verified as the client does it."""
-        return await asyncio.to_thread(self._handshake)
-
-    def _handshake(self) -> Handshake:
-        try:
-            with (
-                socket.create_connection((self._host, self._port), WITHIN_S) as plain,
-                self._tls.wrap_socket(plain, server_hostname=self._host) as connection,
-            ):
-                certificate: Mapping[str, Any] = connection.getpeercert() or {}
-        except ssl.SSLCertVerificationError as error:
-            return Handshake(self.host, error.verify_message or str(error), refused=True)
-        except TimeoutError:
-            return Handshake(self.host, f"no TLS within {WITHIN_S:g} s")
-        except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
-            return Handshake(self.host, str(error) or type(error).__name__)
-        alternatives = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
-        return Handshake(self.host, expires=_expires(certificate), names=alternatives)
+        return await asyncio.to_thread(shake, (self._host, self._port), self._tls, self._host, WITHIN_S)
 
     async def identity(self) -> Identity:
         """The user that the API server sees for the token, through this path."""
@@ -86,12 +67,10 @@ class ClientPath:
         except (ValueError, KeyError, TypeError):
             return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
-    async def canary(self, sent: Canary) -> Answer:
+    async def canary(self, sent: Canary) -> CanaryReply:
         """Send one canary; its answer."""
-        began_s = time.monotonic()
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
-        took_s = time.monotonic() - began_s
-        return Answer(status, given.get(table.DECISION_ID_HEADER, ""), message(text), took_s)
+        return CanaryReply(status, given.get(table.DECISION_ID_HEADER, ""), message(text))
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
@@ -126,18 +105,11 @@ def headers(media: str, token: str | None) -> dict[str, str]:
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
-    """As strict as Go and no stricter: the authorities of many clusters fail Python's extra checks."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:
         raise OSError(f"--ca {ca}: {error.strerror or error}; it must hold certificates in PEM") from error
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _expires(certificate: Mapping[str, Any]) -> datetime | None:
-    ends = certificate.get("notAfter")
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(ends), UTC) if ends else None
+    return go_strict(context)
 
 
 def message(text: str) -> str:
@@ -190,8 +162,6 @@ class State(Enum):
 
 
 class Found(NamedTuple):
-    """An address that was dialled."""
-
     address: Address
     state: State
     told: str
@@ -236,7 +206,7 @@ def ungated(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
     return [each for each in addresses if not {f"{each.host}_{each.port}", f"{each.host}:{each.port}"} & gated]
 
 
-def classify(address: Address, answer: Answer) -> Found:
+def classify(address: Address, answer: CanaryReply) -> Found:
     """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota, parse
+from extauthz.core.quota.spec import API_VERSION, LABEL, QuotaSpecError, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
 from extauthz.inputs.kube.resource import Calls
+from extauthz.tell.observe.observers import named
 
 from . import table
 from .table import Row, fail, judged, ok, skipped, warn
@@ -21,11 +22,12 @@ from .trust import Identity
 
 Tree: TypeAlias = Any
 
-NAMES = ("server version", "definitions", "rights")
+NAMES = ("server version", "definitions", "rights", "namespace labels")
 OLDEST = (1, 30)
 """docs/install.md."""
 
 APPLY = "kubectl apply -k deploy, of this version of extauthz"
+MISTYPED = f"kubectl label namespace NAME --overwrite {LABEL}=QUOTA, or create that WorkspaceQuota"
 
 
 class Right(NamedTuple):
@@ -128,6 +130,24 @@ def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: 
     return warn(name, found, "for the gate's own account, use a --kubeconfig that may create subjectaccessreviews")
 
 
+def labels_row(quotas: Sequence[WorkspaceQuota], there: Mapping[str, Mapping[str, str]]) -> Row:
+    """Whether a quota covers each namespace with the label of quotas that have no selector. ``there``: their labels."""
+    name, by_name = NAMES[3], any(quota.by_its_name for quota in quotas)
+    strays = [
+        f"{name} ({LABEL}={labels[LABEL]})"
+        for name, labels in there.items()
+        if by_name and LABEL in labels and not any(covers(quota, labels) for quota in quotas)
+    ]
+    if not strays:
+        return ok(name, f"no namespace has a label {LABEL} that no quota covers")
+    return warn(name, f"no quota covers {named(tuple(strays))}: nothing is limited there", MISTYPED)
+
+
+def covers(quota: WorkspaceQuota, labels: Mapping[str, str]) -> bool:
+    """Whether a quota itself selects a namespace with these labels."""
+    return quota.namespace_selector is not None and quota.namespace_selector.matches(labels)
+
+
 def unknown(names_: Sequence[str], why: str) -> list[Row]:
     """The API server was asked and did not answer."""
     cure = "see that --kubeconfig is of this cluster, reaches it, and may read what the row is about"
@@ -212,6 +232,8 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
 AT_A_TIME = 8
 PAGE = 500
+RELEASE = "meta.helm.sh/release-name"
+"""The annotation that Helm gives to all that it installs, beside the label ``app.kubernetes.io/managed-by``."""
 AT_MOST_CANARIES = 8
 
 
@@ -288,28 +310,35 @@ async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
 
 
 async def webhooks(api: Calls) -> list[Tree]:
-    """All configurations of validating ones."""
     return await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
 
 
 async def mutating_webhooks(api: Calls) -> list[Tree]:
-    """All configurations of mutating ones."""
     return await _items(api, f"{ADMISSION}/mutatingwebhookconfigurations")
 
 
 async def quotas(api: Calls) -> list[WorkspaceQuota]:
-    """The first of them, without those that cannot be read."""
+    """All of them, without those that cannot be read."""
     found = []
-    for tree in await _items(api, f"/apis/{API_VERSION}/workspacequotas"):
+    for tree in await _items(api, f"/apis/{API_VERSION}/workspacequotas", whole=True):
         with suppress(QuotaSpecError):
             found.append(parse(tree))
     return found
 
 
 async def namespaces(api: Calls) -> dict[str, dict[str, str]]:
-    """The labels of the first of them."""
-    found = await _items(api, "/api/v1/namespaces")
+    """The labels of all of them."""
+    found = await _items(api, "/api/v1/namespaces", whole=True)
     return {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in found}
+
+
+async def release(api: Calls, namespace: str) -> str | None:
+    """By which release of the chart a gate in a namespace was installed; ``None``: by none."""
+    selector = ("labelSelector", "app.kubernetes.io/name=extauthz,app.kubernetes.io/managed-by=Helm")
+    for each in await _items(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", selector):
+        if name := (each["metadata"].get("annotations") or {}).get(RELEASE):
+            return str(name)
+    return None
 
 
 async def scaled(api: Calls) -> list[Scaled]:
@@ -332,10 +361,17 @@ async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str,
     return list(found.items())[:AT_MOST_CANARIES]
 
 
-async def _items(api: Calls, path: str, *query: tuple[str, str]) -> list[Tree]:
-    """The first ``PAGE``."""
-    answer = await api.call("GET", path, query=[*query, ("limit", str(PAGE))])
-    return list(answer.get("items") or [])
+async def _items(api: Calls, path: str, *query: tuple[str, str], whole: bool = False) -> list[Tree]:
+    """The first ``PAGE``, or all."""
+    found: list[Tree] = []
+    more = ""
+    while True:
+        asked = [*query, ("limit", str(PAGE)), *([("continue", more)] if more else [])]
+        answer = await api.call("GET", path, query=asked)
+        found += answer.get("items") or []
+        more = (answer.get("metadata") or {}).get("continue", "")
+        if not (whole and more):
+            return found
 
 
 async def _or_none(api: Calls, path: str) -> Tree | None:

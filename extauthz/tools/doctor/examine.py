@@ -23,6 +23,7 @@ from . import (
     admission,
     canary,
     chain,
+    chart,
     client_path,
     cluster,
     dial,
@@ -212,7 +213,7 @@ class Examination:
         before = await self._clusters()
         shake = await self._client_path.handshake() if self._client_path else None
         on_the_path = [*await self._trust(shake), await self._canary(shake)]
-        return [
+        rows = [
             *configured,
             *on_the_path,
             *await self._gate(before),
@@ -222,6 +223,9 @@ class Examination:
             *await self._appliers(),
             *await self._bypass(covered=webhook.works(webhooks)),
         ]
+        namespace = self._options.account.partition("/")[0]
+        release = await _or(None, cluster.release(self._api, namespace)) if self._api is not None else None
+        return chart.cured(rows, release, namespace) if release is not None else rows
 
     async def _configured(self) -> list[Row]:
         every = (*chain.NAMES, *chain.PATH_NAMES)
@@ -274,10 +278,10 @@ class Examination:
         if self._client_path is None or shake is None:
             return canary.row([], [], None)
         if shake.error:
-            return canary.row([shake.host], [canary.Answer(0, message=shake.error)], None)
+            return canary.row([shake.host], [canary.CanaryReply(0, message=shake.error)], None)
         before = await self._decisions()
         asked: list[str] = []
-        answers: list[canary.Answer] = []
+        answers: list[canary.CanaryReply] = []
         for namespace, name in await self._deployments():
             asked.append(f"{namespace}/{name}")
             for body in canary.BODIES:
@@ -336,7 +340,15 @@ class Examination:
             told = await cluster.rights(api, self._options.account)
             return cluster.rights_row(told.whose, told.allowed, whole=told.whole)
 
-        looks = dict(zip(cluster.NAMES, (version, definitions, rights), strict=True))
+        async def labels() -> Row:
+            try:
+                return cluster.labels_row(await cluster.quotas(api), await cluster.namespaces(api))
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                return skipped(cluster.NAMES[3], "there is no definition of WorkspaceQuota", "see the row definitions")
+
+        looks = dict(zip(cluster.NAMES, (version, definitions, rights, labels), strict=True))
         return [row for name, look in looks.items() for row in await _told([name], look)]
 
     async def _topology(self) -> list[Row]:
@@ -370,14 +382,7 @@ class Examination:
             return all_skipped((cluster.NAME,), "not told which cluster", "--kubeconfig")
 
         async def look() -> Row:
-            try:
-                return cluster.row(await cluster.scaled(api))
-            except ApiError as error:
-                if error.status != 403:
-                    raise
-                return skipped(
-                    cluster.NAME, "HPAs or workloads may not be listed", "--kubeconfig, of who may list them"
-                )
+            return cluster.row(await cluster.scaled(api))
 
         return await _told([cluster.NAME], look)
 

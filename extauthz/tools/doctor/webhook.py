@@ -25,8 +25,8 @@ from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import WebhookOptions
 
 from . import table, trust
-from .canary import Answer
-from .cluster import Right, Rights, may
+from .canary import CanaryReply
+from .cluster import Right, Rights, covers, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
@@ -66,8 +66,6 @@ FAILED = f'failed calling webhook "{NAME}"'
 
 
 class Called(NamedTuple):
-    """Where the API server calls."""
-
     name: str
     """That the certificate must have."""
     host: str
@@ -151,8 +149,7 @@ def clamp(asked: Webhooks, quotas: Sequence[WorkspaceQuota], there: Mapping[str,
 
 
 def _covered(quota: WorkspaceQuota, there: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
-    selector = quota.namespace_selector
-    return {name: labels for name, labels in there.items() if selector is not None and selector.matches(labels)}
+    return {name: labels for name, labels in there.items() if covers(quota, labels)}
 
 
 def _asked(hook: Tree) -> set[str]:
@@ -241,11 +238,10 @@ def certificate(told: Rights | None) -> Row:
 
 
 def none() -> list[Row]:
-    """There is no webhook."""
     return all_skipped(NAMES, "none is installed", INSTALL)
 
 
-def canary(asked: Sequence[str], answers: Sequence[Answer]) -> Row:
+def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     """What became of dry runs, sent straight at the API server.
 
     Args:

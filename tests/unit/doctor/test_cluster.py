@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
-from extauthz.tools.doctor import client_path, cluster, table
-from extauthz.tools.doctor.cluster import RIGHTS, Right
+from extauthz.tools.doctor import chart, client_path, cluster, table, webhook
+from extauthz.tools.doctor.cluster import APPLY, RIGHTS, Right
 from extauthz.tools.doctor.examine import _told
 from extauthz.tools.doctor.table import Row, Verdict
+from tests.support.kubecalls import ScriptedApi
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MINOR = {"major": "1", "gitVersion": "v1"}
@@ -89,6 +92,69 @@ def test_rights_of_the_one_who_asks_are_not_taken_for_the_gates():
     everything = dict.fromkeys(RIGHTS, True)
     assert cluster.rights_row("the account", everything, whole=True).verdict is Verdict.OK
     assert cluster.rights_row("the user", everything, whole=False).verdict is Verdict.WARN
+
+
+def quota(name: str, **selector: str) -> WorkspaceQuota:
+    spec: Any = {"hard": {"pods": "1"}} | ({"namespaceSelector": {"matchLabels": selector}} if selector else {})
+    return parse({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
+
+
+LABELS = {"shop": {"workspace": "acme"}, "lab": {"workspace": "acmee"}, "team": {"workspace": "a", "team": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "strays"),
+    [
+        pytest.param([quota("acme")], "lab (workspace=acmee), team (workspace=a)", id="by-its-name"),
+        pytest.param([quota("acme"), quota("by-team", team="a")], "lab (workspace=acmee)", id="another-covers-it"),
+        pytest.param([quota("by-team", team="a")], "", id="nobody-looks-at-that-label"),
+        pytest.param([], "", id="no-quotas"),
+    ],
+)
+def test_a_label_that_no_quota_covers_is_a_warning(quotas, strays: str):
+    row = cluster.labels_row(quotas, LABELS)
+    assert row.verdict is (Verdict.WARN if strays else Verdict.OK)
+    assert strays in row.found
+
+
+async def test_all_pages_of_quotas_and_namespaces_are_read(monkeypatch: pytest.MonkeyPatch):
+    """A namespace whose quota is on the next page is covered."""
+
+    class Paged:
+        async def call(self, method: str, path: str, *, query: Any, **_: Any) -> Any:
+            at = int(dict(query).get("continue", 0))
+            items = [{"metadata": {"name": f"n{at}", "labels": {"workspace": f"w{at}"}}, "spec": {"hard": {}}}]
+            return {"items": items, "metadata": {"continue": str(at + 1)} if at < 2 else {}}
+
+    assert list(await cluster.namespaces(Paged())) == ["n0", "n1", "n2"]
+
+
+HELM = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {cluster.RELEASE: "quota-gate"}}
+
+
+@pytest.mark.parametrize(("metadata", "found"), [(HELM, "quota-gate"), ({}, None), (None, None)])
+async def test_a_release_of_the_chart_is_known_by_what_helm_writes(metadata, found: str | None):
+    api = ScriptedApi(["/apis/apps/v1/namespaces/gates/deployments"])
+    if metadata is not None:
+        api.put("/apis/apps/v1/namespaces/gates/deployments/extauthz", {"metadata": {"name": "extauthz", **metadata}})
+    assert await cluster.release(api, "gates") == found
+
+
+def test_a_gate_that_the_chart_installed_is_cured_by_values_of_its_release():
+    rows = [table.fail("webhook clamp", "no", webhook.LOWER), table.fail("rights", "no", APPLY), table.ok("a", "b")]
+    upgrade = "helm upgrade quota-gate charts/extauthz -n gates --reuse-values"
+    assert [row.cure for row in chart.cured(rows, "quota-gate", "gates")] == [
+        f"{upgrade} --set webhook.clamp=true",
+        upgrade,
+        "",
+    ]
+
+
+def test_each_value_of_a_cure_is_one_of_the_chart():
+    values = yaml.safe_load((DEPLOY.parent / "charts/extauthz/values.yaml").read_text())
+    named = re.findall(r"(?<=[ ,'])([a-z]+)\.([a-zA-Z]+)=", " ".join(chart._VALUES.values()))
+    assert named
+    assert [name for room, name in named if name not in values[room]] == []
 
 
 def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():

@@ -9,7 +9,19 @@ import pytest
 from extauthz.explain.decide import decide
 from extauthz.explain.objects import Flags
 from extauthz.explain.sentence import changes, sentence
-from tests.unit.explain.building import NOW, alike, cpu, deployment, explained, external, hpa, said, scene, status
+from tests.unit.explain.building import (
+    NOW,
+    alike,
+    cpu,
+    deployment,
+    explained,
+    external,
+    hpa,
+    said,
+    scene,
+    status,
+    text,
+)
 
 
 def run(count: int, percent: int, **how) -> tuple[int, str, bool]:
@@ -99,6 +111,27 @@ def test_a_step_within_the_period_makes_the_next_one_likely():
     assert run(10, 200, behavior=behavior, status=recent) == (11, "scales-up", False)
     old = status(10, before=8, scaled_at=NOW - 600, AbleToScale="SucceededRescale")
     assert run(10, 200, behavior=behavior, status=old) == (13, "scales-up", True)
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(60, (4, "stabilized")), (600, (2, "scales-down"))])
+@pytest.mark.parametrize(
+    ("since", "decided"), [("creationTimestamp", 4), ("creationTimestamp", 0), ("lastScaleTime", 4)]
+)
+def test_the_window_probably_keeps_a_count_that_is_younger_though_the_last_look_found_no_metrics(
+    since, decided, age_s, expected
+):
+    """One that never had metrics remembers the count that it found, and its status says 0."""
+    failed = status(decided, AbleToScale="SucceededGetScale", ScalingActive="")
+    tree = hpa(cpu(50), status=failed)
+    tree["status" if since == "lastScaleTime" else "metadata"][since] = text(NOW - age_s)
+    answer = explained(tree, deployment(4), *alike(4, "25m"))
+    assert (answer.desired, answer.outcome, answer.certain) == (*expected, False)
+
+
+def test_policies_that_let_it_go_no_further_when_it_last_looked_probably_still_do_not():
+    for ago_s, expected in ((30, (10, "up-policies", False)), (70, (13, "scales-up", False))):
+        limited = status(10, scaled_at=NOW - ago_s, ScalingLimited="ScaleUpLimit")
+        assert run(10, 200, behavior=policies(UP, ("Pods", 3)), status=limited) == expected
 
 
 @pytest.mark.parametrize(

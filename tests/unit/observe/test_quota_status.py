@@ -77,6 +77,25 @@ def test_the_override_in_force_and_the_next_one_are_shown():
     assert (plain["override"], plain["nextOverride"]) == ({}, {})
 
 
+@pytest.mark.parametrize(
+    ("facts", "status", "reason", "said"),
+    [
+        pytest.param(Facts(standing(), hold_s=40), "Unknown", "OnHold", "no growth is granted for 40 s: ", id="held"),
+        pytest.param(
+            Facts(standing(), hold_s=0), "Unknown", "OnHold", "no growth is granted for a little longer: ", id="late"
+        ),
+        pytest.param(Facts(standing(), mode=Mode.AUDIT, hold_s=40), "True", "InForce", "", id="audits"),
+        pytest.param(Facts(standing(), serving=NOBODY, hold_s=40), "False", "NotAsked", "", id="nobody-asks"),
+        pytest.param(
+            Facts(standing(None, 1, Fault.INVALID, "spec.hard: no"), hold_s=40), "False", "Invalid", "", id="invalid"
+        ),
+    ],
+)
+def test_ready_says_for_how_long_no_growth_is_granted_yet(facts, status, reason, said):
+    assert conditions(facts)["Ready"] == (status, reason)
+    assert said in message(facts, "Ready")
+
+
 def test_one_that_audits_keeps_nothing():
     facts = Facts(standing(), (SHORT,), Mode.AUDIT, promised={"pods": 9 * NANOS})
     assert conditions(facts)["GuaranteesKept"] == ("True", "Kept")
@@ -257,14 +276,14 @@ def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: s
 @pytest.mark.parametrize(
     ("facts", "mode", "says"),
     [
-        (Facts(standing()), "Enforce", "the limits are in force as they are written"),
+        (Facts(standing(), mode=Mode.ENFORCE), "Enforce", "the limits are in force as they are written"),
         (Facts(standing(), mode=Mode.CLAMP), "Clamp", "a count is lowered to what fits"),
         (Facts(standing(), mode=Mode.CLAMP, lowers=False), "Enforce", "the limits are in force as they are written"),
         (Facts(standing(), mode=Mode.AUDIT), "Audit", "the limits are only audited: nothing is refused"),
         (Facts(standing(), mode=Mode.CLAMP, serving=Serving(audits=True)), "Audit", "only audited"),
         (Facts(standing(in_force=None, fault=Fault.INVALID)), "", "nothing that it covers may grow"),
         (Facts(standing(), serving=NOBODY), "NotAsked", "no webhook configuration leads to the gates"),
-        (Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)), "Enforce", "the webhook is not asked about a"),
+        (Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)), "Clamp", "the webhook is not asked about a"),
     ],
     ids=["enforce", "clamp", "clamp alone", "audit", "auditing gates", "none", "nobody asks", "some are left out"],
 )
@@ -320,6 +339,7 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), (SHORT,), promised={"pods": 9 * NANOS}),
         Facts(standing(), ROWS, never_fit=NEVER),
         Facts(standing(), kept_by_nobody=("so",)),
+        Facts(standing(), hold_s=10),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -17,10 +17,11 @@ from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.tell.observe import status
 from extauthz.tell.observe.autoscalers import NeverFit, NeverFits, Subject
 from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_status import Facts
-from extauthz.tell.observe.status import COLLECTION, StatusWriter
+from extauthz.tell.observe.status import COLLECTION, HEARTBEAT_S, StatusWriter
 from extauthz.testing import gate, workload
 from tests.support.kubecalls import ScriptedApi
 from tests.worlds.loop import VirtualLoop
@@ -36,7 +37,7 @@ def quota(name: str, **spec: object) -> dict[str, object]:
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",
         "metadata": {"name": name, "uid": name, "generation": 1},
-        "spec": {**selector, "hard": {"cpu": "10"}, **spec},
+        "spec": {**selector, "hard": {"cpu": "10"}, "mode": "Enforce", **spec},
     }
 
 
@@ -53,12 +54,13 @@ class Cluster:
         self.standings = [standing(self.api.put(f"{COLLECTION}/{name}", quota(name)), 1) for name in NAMES]
         self.told: list[tuple[str, object]] = []
         self.said: list[tuple[str, str, str]] = []
+        self.now = datetime(2026, 11, 21, tzinfo=UTC)
         self.writer = StatusWriter(
             self.api,
             self.gate,
             lambda: self.standings,
             tell=lambda _, event, **fields: self.told.append((event, fields.get("quota"))),
-            now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+            now=lambda: self.now,
             sweep_s=0.001,
             writes_per_s=writes_per_s,
             wrote=[self._wrote],
@@ -69,6 +71,13 @@ class Cluster:
     def _wrote(self, facts: Facts, status: Any) -> None:
         over = next(one for one in status["conditions"] if one["type"] == "WithinHard")
         self.said.append((facts.standing.name, over["type"], over["status"]))
+
+    def see(self) -> None:
+        """What a watch would show of what is written."""
+        self.standings = [standing(self.api.objects[f"{COLLECTION}/{name}"], 1) for name in NAMES]
+
+    def status(self, name: str) -> Any:
+        return self.api.objects[f"{COLLECTION}/{name}"]["status"]
 
     @property
     def written(self) -> list[str]:
@@ -130,6 +139,57 @@ async def test_what_another_gate_has_written_is_not_written_again():
     second.standings = [standing(one, 1) for one in there]  # as its watch shows them
     await second.writer.sweep()
     assert second.api.called == []
+
+
+async def test_a_status_that_stays_as_it_is_has_a_heartbeat_every_five_minutes():
+    """Of several gates one writes it, and where none lives its age tells."""
+    cluster, other = Cluster(), Cluster()
+    await cluster.writer.sweep()
+    cluster.see()
+    assert cluster.status("a")["lastHeartbeatTime"] == "2026-11-21T00:00:00Z"
+    cluster.now += timedelta(seconds=HEARTBEAT_S - 1)
+    await cluster.writer.sweep()
+    assert cluster.writer.results == Counter(written=3)
+    cluster.now += timedelta(seconds=1)
+    await cluster.writer.sweep()
+    assert cluster.writer.results == Counter(written=6)
+    assert cluster.status("a")["lastHeartbeatTime"] == "2026-11-21T00:05:00Z"
+    cluster.see()
+    other.standings, other.now = cluster.standings, cluster.now
+    for _ in range(2):
+        await other.writer.sweep()
+    assert other.api.called == []
+
+
+async def test_heartbeats_leave_room_for_other_writes_and_the_rest_comes_next(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(status, "HEARTBEATS", 2)
+    cluster = Cluster()
+    await cluster.writer.sweep()
+    cluster.see()
+    cluster.now += timedelta(seconds=HEARTBEAT_S)
+    beats = []
+    for _ in range(3):
+        await cluster.writer.sweep()
+        cluster.see()
+        cluster.now += timedelta(seconds=1)
+        beats.append([cluster.status(name)["lastHeartbeatTime"][-3:-1] for name in NAMES])
+    assert beats == [["00", "00", "00"], ["01", "01", "00"], ["01", "01", "02"]]
+
+
+async def test_a_hold_is_said_with_what_is_left_of_it_until_it_is_over():
+    cluster = Cluster()
+    cluster.gate.epoch_s = cluster.now.timestamp() - 1000
+    cluster.gate.hold(1070.0)
+    told = []
+    for _ in range(4):
+        await cluster.writer.sweep()
+        ready = next(one for one in cluster.status("a")["conditions"] if one["type"] == "Ready")
+        told.append((ready["status"], ready["message"].partition(":")[0]))
+        cluster.now += timedelta(seconds=31)
+        if len(told) == 3:
+            cluster.gate.release()
+    said = [f"no growth is granted for {left}" for left in ("70 s", "40 s", "10 s")]
+    assert told == [*(("Unknown", one) for one in said), ("True", "the limits are in force as they are written")]
 
 
 def test_no_more_are_written_in_a_second_than_are_allowed():
