@@ -46,8 +46,8 @@ chromium: setup  ## install Debian's Chromium (as root or with sudo) where missi
 screenshots: chromium  ## take the pictures of docs/page.md anew
 	@SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page/test_pictures.py
 
-helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of charts/ and .github/ and for `make render` (Go builds them once; a minute or four)
-	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform actionlint
+helm: setup  ## build or find Helm and actionlint, for the tests of charts/ and .github/ and for `make render` (Go builds them once; a minute or four)
+	@$(BIN)/python -m tests.controlplane.build --only helm actionlint
 
 h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
 	@$(BIN)/python -m tests.controlplane.build --only h2spec
@@ -68,7 +68,7 @@ older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' jud
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
 full: older keda h2spec containers cluster-parts promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,helm,kubeconform,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)

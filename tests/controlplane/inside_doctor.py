@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-import yaml
 
-from extauthz.demo.certs import Authority
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.inside_istio import (
@@ -28,7 +26,6 @@ from tests.controlplane.inside_istio import (
     render,
 )
 from tests.support import authz
-from tests.support.stack import unused_port
 from tests.waiting import eventually
 
 __all__ = ["mesh", "network"]
@@ -94,15 +91,6 @@ def installed(
         yield
 
 
-def test_a_missing_certificate_is_told(capsys, mesh: Mesh, doctor: Doctor):
-    """Before any other: a listener that is drained keeps its certificates, and Envoy tells them by their name alone."""
-    eventually(lambda: LISTENER in mesh.sidecar.listeners(), mesh.diagnosis)
-    with installed(capsys, mesh, f"--key={mesh.folder / 'gone.key'}"):
-        rows = doctor()
-        assert failing(rows) == ["accepted", *NOWHERE]
-        assert rows["accepted"]["found"].startswith("Envoy has no serving ")
-
-
 def test_installed_as_istio_shows_it_nothing_fails(capsys, mesh: Mesh, doctor: Doctor):
     with installed(capsys, mesh):
         rows = doctor()
@@ -141,18 +129,6 @@ def _has_cluster(mesh: Mesh, name: str) -> bool:
         return f"{name}::".encode() in answer.read()
 
 
-def test_the_filter_in_the_wrong_order_is_told(capsys, mesh: Mesh, doctor: Doctor):
-    text = render(capsys, mesh)
-    tree = yaml.safe_load(text)
-    (patch,) = [each for each in tree["spec"]["configPatches"] if each["applyTo"] == "LISTENER"]
-    manager = patch["patch"]["value"]["filter_chains"][0]["filters"][-1]["typed_config"]
-    first, second, *rest = manager["http_filters"]
-    manager["http_filters"] = [second, first, *rest]
-    with applied(mesh, yaml.safe_dump(tree)):
-        eventually(lambda: "extauthz" in mesh.sidecar.chains(LISTENER), mesh.diagnosis)
-        assert failing(doctor())[:1] == ["order"]
-
-
 def test_a_pod_that_was_not_patched_so_that_envoy_refused_the_listener_is_told(capsys, mesh: Mesh, doctor: Doctor):
     # Not in the folder of other tests: what Envoy has by SDS it keeps until a listener is drained.
     text = render(capsys, mesh, f"--secrets={mesh.folder / 'unpatched'}")
@@ -162,18 +138,6 @@ def test_a_pod_that_was_not_patched_so_that_envoy_refused_the_listener_is_told(c
         rows = doctor()
         assert failing(rows) == ["accepted", "chain", "listener", *NOWHERE]
         assert "serving.yaml" in rows["accepted"]["found"]
-
-
-def test_an_authority_that_the_client_does_not_trust_is_told(capsys, mesh: Mesh, doctor: Doctor, tmp_path):
-    with installed(capsys, mesh):
-        assert failing(doctor(ca=Authority(tmp_path, "another CA").ca)) == ["trust", "canary"]
-
-
-def test_a_wrong_port_of_the_gate_is_told(capsys, mesh: Mesh, doctor: Doctor):
-    with installed(capsys, mesh, f"--gate=127.0.0.1:{unused_port()}"):
-        rows = doctor()
-        assert failing(rows) == ["canary", "gate reachable"]
-        assert "the gate gives no answer" in rows["canary"]["found"]
 
 
 def test_a_sidecar_resource_that_leaves_the_service_out_is_told(capsys, mesh: Mesh, doctor: Doctor):

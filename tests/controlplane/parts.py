@@ -185,12 +185,6 @@ MODULES: tuple[Module, ...] = (
         target="helm",
     ),
     Module(
-        "kubeconform",
-        (Part("kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),),
-        optional=True,
-        target="helm",
-    ),
-    Module(
         "actionlint", (Part("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),), optional=True, target="helm"
     ),
     Module("h2spec", (Part("h2spec", "github.com/summerwind/h2spec/cmd/h2spec"),), optional=True, target="h2spec"),
@@ -201,7 +195,7 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
 decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm,
-kubeconform, actionlint, h2spec, and those of ``CLUSTER``."""
+actionlint, h2spec, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -150,17 +150,6 @@ def test_an_owner_sees_what_rbac_lets_them_get(api: Api, owner: str):
     assert api.ask(WEB.replace("api-shop", "api-vault"), owner)[0] == 403
 
 
-def test_the_page_shows_an_owner_the_same(api: Api, owner: str):
-    eventually(lambda: api.ask("/quotas/api-acme", owner)[0] == 200, "the quota of the owner")
-    for path in ("/", "/quotas/api-acme"):
-        text = api.ask(path, owner)[1]
-        assert "api-acme" in text
-        assert "api-bolt" not in text
-        assert "safe" not in text
-    assert api.ask("/quotas/api-bolt", owner)[0] == 403
-    assert api.ask("/", "worthless")[0] == 401
-
-
 def test_who_may_get_all_sees_all(plane: Plane, api: Api):
     token = service_account(plane, "default", "api-admin", "cluster-admin")
     assert api.names(f"{ROOT}/quotas", token) == ["api-acme", "api-bolt"]
@@ -174,18 +163,6 @@ def test_a_client_certificate_is_a_user_whom_rbac_knows(plane: Plane, api: Api, 
     auditor = authority.issue("ada", organization="api-auditors")
     eventually(lambda: api.ask(f"{ROOT}/quotas/api-bolt", pair=auditor)[0] == 200, "the right of the group")
     assert api.ask(f"{ROOT}/quotas/api-bolt", pair=authority.issue("eve"))[0] == 403
-
-
-def test_a_token_of_nobody_is_refused(api: Api, owner: str):
-    assert api.ask(f"{ROOT}/quotas")[0] == 401
-    assert api.ask(f"{ROOT}/quotas", owner[:-6] + "AAAAAA")[0] == 401
-
-
-def test_the_log_names_the_service_account_and_holds_no_token(api: Api, owner: str):
-    api.ask(f"{ROOT}/quotas/api-acme", owner)
-    user = "system:serviceaccount:default:api-owner"
-    eventually(lambda: user in {line["user"] for line in api.gate.events("api")}, "a line")
-    assert owner not in api.gate.log_file.read_text()
 
 
 def test_with_an_audience_only_tokens_for_it_are_good(plane: Plane, api: Api, for_audience: Api):
@@ -234,16 +211,6 @@ def test_the_current_user_of_a_kubeconfig_is_shown(
     assert "api-bolt" in capsys.readouterr().out
 
 
-def test_a_client_certificate_shows_what_its_group_may_see(
-    api: Api, plane: Plane, authority: Authority, capsys: pytest.CaptureFixture[str]
-):
-    _may_get_quotas(plane, api, authority)
-    pair = authority.issue("cara", organization="api-cli")
-    at = ("--server", api.url, "--ca", str(api.ca), "--client-cert", str(pair.cert), "--client-key", str(pair.key))
-    assert main(["top", *at]) == 0
-    assert "api-bolt" in capsys.readouterr().out
-
-
 def _may_get_quotas(plane: Plane, api: Api, authority: Authority) -> None:
     pair = authority.issue("cara", organization="api-cli")
     if api.ask(f"{ROOT}/quotas/api-bolt", pair=pair)[0] != 200:
@@ -251,32 +218,3 @@ def _may_get_quotas(plane: Plane, api: Api, authority: Authority) -> None:
         role(plane, "api-cli-quotas", [rule], {"kind": "Group", "name": "api-cli", "apiGroup": RBAC})
         # A refusal is kept for 10 s.
         eventually(lambda: api.ask(f"{ROOT}/quotas/api-bolt", pair=pair)[0] == 200, "the right of the group")
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "cure"),
-    [
-        (("--ca",), 69, "(show who asks with --token-file, --client-cert and --client-key, or --kubeconfig)"),
-        (("--token-file",), 69, "shows a certificate that is not trusted"),
-    ],
-)
-def test_what_is_missing_is_named(
-    api: Api, token: Path, flags: tuple[str, ...], code: int, cure: str, capsys: pytest.CaptureFixture[str]
-):
-    values = {"--ca": str(api.ca), "--token-file": str(token)}
-    assert main(["top", "--server", api.url, *(word for flag in flags for word in (flag, values[flag]))]) == code
-    assert cure in capsys.readouterr().err
-
-
-def test_a_token_of_nobody_is_told(api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "bad").write_text("worthless")
-    assert main(["top", "--server", api.url, "--ca", str(api.ca), "--token-file", str(tmp_path / "bad")]) == 69
-    assert "show a bearer token that the API server takes" in capsys.readouterr().err
-
-
-def test_a_token_for_somebody_else_is_no_good(
-    api: Api, plane: Plane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    (tmp_path / "other").write_text(service_account(plane, "default", "api-owner", audience="somebody.else"))
-    assert main(["top", "--server", api.url, "--ca", str(api.ca), "--token-file", str(tmp_path / "other")]) == 69
-    assert "show a bearer token" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """``istio/`` against a real istiod, in a network of its own, where the service IP is an address.
 
-``inside_istio.py`` has who is asked and what becomes of it, ``inside_istio_renewal.py`` certificates that are renewed.
+``inside_istio.py`` has who is asked and what becomes of it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,6 @@ def alone(request: pytest.FixtureRequest) -> tuple[str, ...]:
 @pytest.mark.parametrize("istiod", RELEASES)
 def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(alone, istiod, tmp_path):
     run_inside(alone, "inside_istio.py", tmp_path, istiod)
-
-
-@pytest.mark.parametrize("istiod", RELEASES)
-def test_certificates_are_renewed_in_a_sidecar_that_istiod_programs_and_no_write_fails(alone, istiod, tmp_path):
-    run_inside(alone, "inside_istio_renewal.py", tmp_path, istiod)
 
 
 def run_inside(alone: tuple[str, ...], file: str, folder: Path, istiod: str = "istiod") -> None:

@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 
 from extauthz.tools.render.options import Profile, SidecarOptions
-from tests.controlplane import knative
-from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
@@ -145,30 +143,6 @@ def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_ris
     acme.set_hard({"requests.cpu": "8"})
     acme.await_ready("web", 8)
     eventually(lambda: acme.able().get("status") == "True", acme.able)
-
-
-@pytest.mark.controlplane("kube-controller-manager")
-@pytest.mark.parametrize("version", knative.versions("autoscaler"))
-def test_a_kpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_rises(world, workspace, version):
-    assert world.manager.running
-    acme = workspace({"requests.cpu": "3"})
-
-    def refusals() -> list[str]:
-        return [event["message"] for event in acme.events("InternalError", "hello")]
-
-    with knative.running_autoscaler(world.plane, version, world.plane.url, world.folder), Activator() as activator:
-        for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
-            acme.create(tree)
-        knative.await_service(world.plane, acme.namespace, "hello")
-        activator.concurrent[acme.namespace, "hello"] = 80  # also an average over seconds without any is beyond 3
-        eventually(lambda: any("largest allowed replicas: 3" in one for one in refusals()), refusals)
-        assert DENIED in refusals()[-1]
-        assert acme.replicas("hello") == 3
-        line = eventually(lambda: asked(acme, "clamp")[:1])[0]
-        assert line["to"] > line["clamped_to"] == 3
-        assert "user" in line, "the API server asked"
-        acme.set_hard({"requests.cpu": "9"})
-        eventually(lambda: acme.replicas("hello") > 3, lambda: (acme.replicas("hello"), refusals()))
 
 
 def test_a_dead_gate_lowers_nothing_and_growth_is_refused(world, workspace):

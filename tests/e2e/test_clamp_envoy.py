@@ -12,7 +12,7 @@ from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
-from tests.controlplane.workspace import autoscaler, workload
+from tests.controlplane.workspace import workload
 from tests.controlplane.world import World
 from tests.e2e.clamping import asked, clamps, forms
 from tests.waiting import eventually
@@ -71,26 +71,6 @@ def _done(ask: Callable[[], object]) -> bool:
             raise
         return False
     return True
-
-
-def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_rises(world, workspace):
-    assert world.manager.running
-    acme = workspace({"requests.cpu": "3"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    acme.await_ready("web", 1)
-    acme.busy("900m")
-    acme.create(autoscaler("web", most=8))
-
-    message = acme.await_refused()
-    assert acme.replicas("web") == 3, "lowered to three; at two it asked for four"
-    assert f"exceeded workspace quota: {acme.name}" in message
-    line = asked(acme, "clamp")[-1]
-    assert (line["from"], line["to"], line["clamped_to"]) == (2, 4, 3)
-    (event,) = eventually(lambda: acme.events("WorkspaceQuotaClamped", "web")[:1])
-    assert "asked for 4 replicas and may have 3" in event["message"]
-    acme.set_hard({"requests.cpu": "8"})
-    acme.await_ready("web", 8)
-    eventually(lambda: acme.able().get("status") == "True", acme.able)
 
 
 @pytest.mark.parametrize("version", knative.versions("autoscaler"))

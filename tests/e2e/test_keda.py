@@ -15,7 +15,7 @@ from tests.controlplane.access import service_account
 from tests.controlplane.keda import Queue
 from tests.controlplane.plane import running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
-from tests.e2e.clamping import asked, clamps
+from tests.e2e.clamping import asked
 from tests.e2e.webhooked import DENIED, WebhookWorld
 from tests.waiting import eventually
 
@@ -71,26 +71,6 @@ def test_its_hpa_stops_at_the_edge_and_goes_on_when_the_quota_is_raised(world: W
         assert acme.replicas("web") == 4
         assert DENIED in message
         assert "exceeded workspace quota: busy" in message
-        acme.set_hard({"requests.cpu": "8"})
-        acme.await_ready("web", 8)
-        acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)
-
-
-def test_its_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_rises(world: WebhookWorld):
-    assert world.manager.running
-    with Workspace(world, "lowered", {"requests.cpu": "3"}, "Clamp") as acme:
-        acme.create(workload("web", 1, {"cpu": "1"}))
-        acme.await_ready("web", 1)
-        acme.busy("900m")
-        trigger = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-        acme.create(keda.scaled_object("web", trigger, least=1, most=8))
-        eventually(lambda: acme.api.list("HorizontalPodAutoscaler", acme.namespace))
-
-        acme.await_refused("keda-hpa-web")
-        assert acme.replicas("web") == 3, "lowered to three; at two it asked for four"
-        (line,) = asked(acme, "clamp")
-        assert (line["from"], line["to"], line["clamped_to"]) == (2, 4, 3)
-        assert clamps(acme) == 1
         acme.set_hard({"requests.cpu": "8"})
         acme.await_ready("web", 8)
         acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,31 +73,6 @@ def test_an_episode_is_told_once_however_often_the_autoscaler_asks_and_its_end_w
     assert "up to 9 replicas fit now" in room["data"]["sentence"]
 
 
-def test_a_quota_that_is_over_is_told_once_until_it_is_within_its_limits_again(receiver, tmp_path):
-    with Running(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
-        gate.quotas.write_text(quotas(2))
-        assert within(WITHIN_S, lambda: receiver.taken("over"))
-        gate.quotas.write_text(quotas(1))
-        assert within(WITHIN_S, lambda: len(gate.events("loaded")) > 3)
-        gate.quotas.write_text(quotas(3))
-        assert within(WITHIN_S, lambda: gate.allows(3))
-    told = receiver.taken("over")
-    assert [one["data"]["amounts"] for one in told] == [[{"resource": "pods", "used": "3", "hard": "2"}]]
-    assert told[0]["subject"] == "workspacequotas.extauthz.dev/acme"
-
-
-def test_growth_that_was_granted_is_told_to_whom_asks_for_it(receiver, other, tmp_path):
-    flags = ("--notify", f"ops={receiver.url}/n", "--notify", f"all,grants={other.url}/n")
-    with Running(tmp_path, *flags) as gate:
-        assert gate.check(4).ok_response is not None
-        assert gate.check(2).ok_response is not None
-        assert within(WITHIN_S, lambda: other.got)
-    (granted,) = (one.tree for one in other.got)
-    assert granted["data"]["replicas"] == {"from": 3, "to": 4}
-    assert granted["data"]["by"] == {"userAgent": "test-autoscaler/1"}
-    assert receiver.got == []
-
-
 def test_a_quota_names_who_is_told_and_who_is_none_is_logged(receiver, other, tmp_path):
     (tmp_path / "quotas.yaml").write_text(quotas(4, notify=["team", "team-b", "https://evil.example/x"]))
     (tmp_path / "state.json").write_text(json.dumps(STATE))
@@ -113,21 +86,6 @@ def test_a_quota_names_who_is_told_and_who_is_none_is_logged(receiver, other, tm
         "WorkspaceQuota \"acme\": spec.notify[1]: 'team-b'",
         'WorkspaceQuota "acme": spec.notify[2]: a URL',
     ]
-
-
-def test_a_receiver_that_was_down_for_a_while_gets_each_notice_once(receiver, tmp_path):
-    receiver.status = 503
-    with Running(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
-        assert gate.check(6).denied_response is not None
-        assert within(WITHIN_S, lambda: len(receiver.got) >= 2)
-        receiver.status = 204
-        assert within(WITHIN_S, lambda: counted(gate, "ops", "delivered") == 1)
-        (line,) = gate.events("notice-retried")
-        retried = counted(gate, "ops", "retried")
-    assert line["why"] == "it answered 503"
-    assert retried == len(receiver.got) - 1
-    assert len({one.tree["id"] for one in receiver.got}) == 1
-    assert {one.headers["webhook-id"] for one in receiver.got} == {receiver.got[0].tree["id"]}
 
 
 def test_a_receiver_that_hangs_keeps_no_decision_and_no_other_receiver_waiting(receiver, other, tmp_path):
@@ -168,24 +126,6 @@ def test_no_log_line_has_the_url_of_a_receiver(receiver, tmp_path):
     assert "T0PSECRET" not in gate.log_file.read_text() + metrics
 
 
-def test_what_is_sent_is_signed_and_a_receiver_without_a_key_gets_nothing(receiver, other, tmp_path):
-    (tmp_path / "ops.key").write_text(KEY)
-    flags = ("--notify", f"ops={receiver.url}/n team={other.url}/n", "--notify-keys", str(tmp_path))
-    with Running(tmp_path, *flags) as gate:
-        (unusable,) = gate.events("receiver-unusable")
-        assert gate.check(6).denied_response is not None
-        assert within(WITHIN_S, lambda: receiver.got)
-        assert within(WITHIN_S, lambda: gate.events("notice-retried"))
-        assert other.got == []
-        (tmp_path / "team.key").write_text(KEY)
-        assert within(WITHIN_S, lambda: other.got), "without a restart"
-    assert (unusable["receiver"], "team.key: No such file" in unusable["why"]) == ("team", True)
-    for (got,) in (receiver.got, other.got):
-        text = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
-        mac = base64.b64encode(hmac.new(KEY.encode(), text, "sha256").digest()).decode()
-        assert got.headers["webhook-signature"] == f"v1,{mac}"
-
-
 def test_without_keys_it_is_warned_that_nothing_is_signed(receiver, tmp_path):
     with Running(tmp_path, "--notify", f"ops={receiver.url}/n chat,slack={receiver.url}/n") as gate:
         assert [line["receiver"] for line in gate.events("notices-unsigned")] == ["ops"]
@@ -214,27 +154,6 @@ def clamp(gate: Running, replicas: int) -> int | None:
     return json.loads(response.body_mutation.body)["spec"]["replicas"] if response is not None else None
 
 
-def test_a_count_that_was_lowered_is_told_once(receiver, tmp_path: Path):
-    """Envoy's ext_proc asks for the clamp, and then ext_authz about what is sent."""
-    (tmp_path / "quotas.yaml").write_text(quotas(5, mode="Clamp"))
-    (tmp_path / "state.json").write_text(json.dumps(STATE))
-    with Running(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
-        assert clamp(gate, 9) == 5
-        assert gate.check(5).ok_response is not None
-        grown(gate, 5)
-        assert within(WITHIN_S, lambda: gate.allows(5) and clamp(gate, 9) is None)
-        for _ in range(5):
-            assert gate.check(9).denied_response is not None
-        gate.quotas.write_text(quotas(12))
-        assert within(WITHIN_S, lambda: gate.allows(9))
-        assert gate.check(9).ok_response is not None
-        assert within(WITHIN_S, lambda: receiver.taken("room"))
-    clamped, room = (one.tree for one in receiver.got)
-    assert clamped["type"] == "dev.extauthz.workspace.clamped"
-    assert clamped["data"]["replicas"] == {"from": 3, "asked": 9, "to": 5}
-    assert room["data"]["replicas"]["fits"] == 12
-
-
 def over_by_growth_past_the_gate(api: Any) -> None:  # noqa: F811
     grown = copied(STATE["items"][1])
     grown["spec"]["replicas"] = 6
@@ -261,13 +180,3 @@ def condition(api: Any, kind: str) -> dict[str, str]:  # noqa: F811
     """Of the status of ``acme``."""
     found = api.objects.items[QUOTA].get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {"status": "", "message": ""})
-
-
-def test_a_name_that_is_no_receivers_is_a_condition_of_the_quota(api, receiver, tmp_path: Path):  # noqa: F811
-    api.objects.put(QUOTA, quota(4, notify=["ops", "https://evil.example/T0PSECRET"]), "MODIFIED")
-    with Live(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
-        assert within(WITHIN_S, lambda: condition(api, "ReceiversKnown")["status"] == "False")
-        assert gate.check(9).denied_response is not None
-        assert within(WITHIN_S, lambda: receiver.got)
-    assert condition(api, "ReceiversKnown")["message"].startswith("spec.notify[1]: a URL is no receiver of the gates;")
-    assert condition(api, "Ready")["status"] == "True"

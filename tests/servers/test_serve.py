@@ -260,18 +260,6 @@ class TestTls:
                 with pytest.raises(grpc.RpcError):
                     gate.check(4, self.credentials(authority, refused))
 
-    def test_a_renewed_certificate_is_served_to_new_connections(self, tmp_path: Path, authority: Authority) -> None:
-        pair = authority.issue("gate")
-        with Running(tmp_path, "--tls-cert", str(pair.cert)) as gate:
-            another = Authority(tmp_path, "another CA")
-            renewed = another.issue("renewed")
-            pair.cert.write_bytes(renewed.cert.read_bytes())
-            assert gate.check(4, self.credentials(authority)).ok_response is not None  # half written: the old pair
-            pair.key.write_bytes(renewed.key.read_bytes())
-            assert gate.check(4, self.credentials(another)).ok_response is not None
-            assert within(5, lambda: gate.events("tls-renewed"))
-            assert gate.events("tls-renewed")[0]["cert"] == str(pair.cert)
-
     def test_a_bad_renewal_is_told_without_anyone_connecting_and_the_old_pair_stays(
         self, tmp_path: Path, authority: Authority
     ) -> None:
@@ -292,22 +280,6 @@ class TestTls:
             assert renewed.cert == pair.cert
             assert renewed.key.read_bytes() != good
             assert within(5, lambda: gate.events("tls-renewed"))
-
-    def test_a_renewed_authority_decides_about_clients_that_connect_from_then_on(
-        self, tmp_path: Path, authority: Authority
-    ) -> None:
-        pair, client = authority.issue("gate"), authority.issue("envoy")
-        another = Authority(tmp_path, "another CA")
-        newcomer, trusted = another.issue("newcomer"), tmp_path / "trusted.crt"
-        trusted.write_bytes(authority.ca.read_bytes())
-        flags = ("--tls-cert", str(pair.cert), "--tls-client-ca", str(trusted))
-        with Running(tmp_path, *flags) as gate:
-            with pytest.raises(grpc.RpcError):
-                gate.check(4, self.credentials(authority, newcomer))
-            trusted.write_bytes(another.ca.read_bytes())
-            assert gate.check(4, self.credentials(authority, newcomer)).ok_response is not None
-            with pytest.raises(grpc.RpcError):
-                gate.check(4, self.credentials(authority, client))
 
     def test_a_key_of_another_certificate_is_told_at_the_start(self, tmp_path: Path, authority: Authority) -> None:
         (cert, key), other = authority.issue("one"), authority.issue("two")

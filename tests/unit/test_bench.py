@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,16 +15,10 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
 from bench import cluster, events, inputs, report, requests, sharing
 from bench.check import METHOD, message
-from bench.figures import Figure, Goal, median_ratio, percentile
-from bench.h2load import _frame
-from bench.peers import building, machine, pace, policy, rounds, tail, timed
-from bench.peers.authorizers import answer_itself, spelled, started
+from bench.figures import Figure, Goal
+from bench.peers import building, pace, policy, rounds, tail
+from bench.peers.authorizers import started
 from bench.population import Population
-from extauthz.core.model import Decision, Verdict
-from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Report
-from extauthz.tools.render import envoy
-from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane import parts
 from tests.controlplane.marker import asked_for, skip
 
@@ -95,35 +88,6 @@ def test_a_goal_is_missed_only_beyond_its_bound(goal: Goal | None, ratio: float,
     assert report.rows([figure])[0][-1] == ("-" if goal is None else "NO" if missed else "yes")
 
 
-def test_ratios_are_of_pairs_so_that_a_slow_minute_falls_out():
-    assert median_ratio([9.0, 90.0, 1.0], [10.0, 100.0, 1.0]) == 0.9
-
-
-def test_the_range_of_a_ratio_stands_beside_it():
-    (row,) = report.rows([Figure("x", "a", "b", 0.5, None, (0.25, 0.75))])
-    assert row[3] == "0.50 (0.25 to 0.75)"
-
-
-def test_the_picture_shows_all_numbers_beside_the_bars_and_every_goal():
-    figures = [Figure("short", "312.1 ms on 612.2 ms", "262.1 ms", 0.01, Goal(16.0)), Figure("long", "a", "b", 12.0)]
-    chart = report.drawn(figures)
-    (axes,) = chart.axes
-    chart.canvas.draw()
-    labels = [text.get_window_extent() for text in axes.texts]
-    assert len(labels) == 2
-    assert min(label.x0 for label in labels) > axes.get_window_extent().x1
-    assert axes.get_xlim()[1] > 16.0
-
-
-def test_a_percentile_is_a_value_that_was_measured():
-    values = [float(number) for number in range(100, 0, -1)]
-    assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7.0], 0.99)) == (51.0, 100.0, 7.0)
-
-
-def test_a_frame_has_its_length_type_flags_and_stream_in_front():
-    assert _frame(0, 1, 5, b"abc") == b"\x00\x00\x03\x00\x01\x00\x00\x00\x05abc"
-
-
 @pytest.mark.envoy
 @pytest.mark.parametrize(
     ("hidden", "rows"),
@@ -181,37 +145,6 @@ def test_a_row_tells_medians_and_judges_the_ratio_of_the_rounds():
     assert not row.missed
 
 
-def test_rounds_of_different_number_are_no_pairs():
-    with pytest.raises(ValueError, match="zip"):
-        rounds.ratio([1.0, 2.0], [1.0])
-
-
-def test_nobody_always_comes_first():
-    assert list(rounds.turns(("a", "b", "c"), 3)) == [("a", "b", "c"), ("c", "b", "a"), ("a", "b", "c")]
-
-
-def test_a_processor_that_idles_or_waits_for_a_disk_is_not_busy():
-    """Guests are in ``user`` already (proc(5))."""
-    assert machine.busy("cpu  100 20 30 4000 500 6 7 8 90 10") == 100 + 20 + 30 + 6 + 7 + 8
-
-
-def test_processor_time_of_this_process_grows_with_what_it_does():
-    before_s, used_s = machine.processor_s([os.getpid()]), time.process_time()
-    while time.process_time() < used_s + 0.1:
-        sum(range(1000))
-    assert machine.processor_s([os.getpid()]) - before_s >= 0.08
-
-
-def test_what_changes_in_a_program_builds_another_one(tmp_path: Path):
-    (tmp_path / "go.mod").write_text("module x\n")
-    first = building.cache(tmp_path)
-    (tmp_path / "go.mod").write_text("module y\n")
-    second = building.cache(tmp_path)
-    (tmp_path / "main.go").write_text("")
-    assert len({first, second, building.cache(tmp_path)}) == 3
-    assert {first.parent.name, second.parent.name} == {"peers"}
-
-
 def test_the_policy_s_data_say_the_same_as_the_gate_s_files(tmp_path: Path):
     population = Population(10, 20)
     found = policy.data(inputs.write(population, tmp_path))
@@ -222,39 +155,6 @@ def test_the_policy_s_data_say_the_same_as_the_gate_s_files(tmp_path: Path):
     assert quota["hard"] == {"pods": 10**6, "requests.cpu": 10**9, "requests.memory": 2**50, "limits.memory": 2**50}
     replicas = sum(one["replicas"] for one in found["workloads"][namespace].values())
     assert quota["used"] == {key: replicas * amount for key, amount in pod.items()}
-
-
-def test_a_recorded_request_is_spelled_as_http_1():
-    text = spelled(requests.kpa(Population(10, 20), 0, 1000))
-    head, _, body = text.partition("\r\n\r\n")
-    lines = head.split("\r\n")
-    assert lines[0].startswith("PATCH /apis/apps/v1/namespaces/team-000000-prod/deployments/")
-    assert lines[0].endswith("/scale HTTP/1.1")
-    assert f"content-length: {len(body)}" in lines
-    assert not [line for line in lines if line.startswith(":")]
-
-
-def test_envoy_answers_scales_itself_and_asks_the_authorizer_all_the_same():
-    here = Endpoint("127.0.0.1", 1)
-    options = SidecarOptions(cert_file="c", key_file="k", apiserver=here, apiserver_ca_file="a", gate=here)
-    tree = envoy.to_tree(envoy.sidecar(options))
-    answer_itself(tree)
-    manager = tree["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
-    (scale,) = (one for one in manager["route_config"]["virtual_hosts"][0]["routes"] if one["name"] == "scale")
-    assert scale["direct_response"]["status"] == 200
-    assert "route" not in scale
-    assert "typed_per_filter_config" not in scale
-
-
-def test_each_decision_s_time_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch):
-    told: list[float] = []
-    monkeypatch.setattr(Metrics, "decided", lambda self, one: told.append(one.seconds))
-    took: list[tuple[float, float]] = []
-    timed.keep(took)
-    Metrics.decided(None, Report(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
-    assert told == [0.25]
-    (found,) = tail.decisions("".join(f"{when} {seconds}\n" for when, seconds in took))
-    assert found == took[0]
 
 
 def test_the_tail_is_judged_only_where_the_pace_was_kept():

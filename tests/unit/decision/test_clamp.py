@@ -160,9 +160,6 @@ def test_every_form_of_a_count_alone_is_lowered(request_: Request):
     assert granted(clamping(workload("web", 2)), request_) == 4
 
 
-REPLACE = {"op": "replace", "path": "/spec/replicas"}
-
-
 @pytest.mark.parametrize(
     "request_",
     [

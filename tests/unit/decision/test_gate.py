@@ -141,7 +141,6 @@ def test_a_read_is_not_a_write():
 
 BROKEN = Request("PATCH", path("web", sub="scale"), {"content-type": "application/merge-patch+json"}, b'{"spec":')
 ELSEWHERE = create(workload("web", 2, namespace="new"))
-FROM_UNSEEN = patch(path("web"), [{"op": "copy", "from": "/spec/minReadySeconds", "path": "/spec/replicas"}], "json")
 UNKNOWN = [
     pytest.param(BROKEN, "on_unreadable", None, id="unreadable"),
     pytest.param(BROKEN._replace(truncated=True), "on_unreadable", "truncated", id="truncated"),

@@ -1007,14 +1007,6 @@ def test_where_nobody_knows_the_line_it_is_told_anew():
     assert one.line() == ["b"]
 
 
-def test_a_bad_text_changes_nothing():
-    house = full()
-    house.wants("b", 5)
-    with pytest.raises(ValueError, match="not as gates write it"):
-        house.gate.ledger.turns.taken({"root/apps/deployments/c/c": "[]"}, 0.0)
-    assert house.line() == ["b"]
-
-
 # Properties.
 
 TEAMS = ("a", "b", "c")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -16,10 +15,9 @@ from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.tell.record.reading import Ask, Load, Record
+from extauthz.tell.record.reading import Load, Record
 from extauthz.testing import create, owned_by, patch, path, pod, quota, scale, workload
-from extauthz.tools.replay.measures import Clock
-from extauthz.tools.replay.play import NeverOverError, Play, dearer
+from extauthz.tools.replay.play import NeverOverError, dearer
 from extauthz.tools.replay.run import Replay, Result
 from tests.support.recording import BEGINS_S, Recorded
 
@@ -584,46 +582,3 @@ def test_hard_at_the_peak_refuses_nothing_and_one_pod_less_does(tmp_path: Path, 
     if peak > 15:  # more than there was at the beginning
         below = replayed(tmp_path, limit(peak - 1))
         assert sum(row.asks for row in below.refused.values()) > 0
-
-
-# Mistakes that are planted are found.
-
-
-def without_landings(self: Play, one: Any, name: str) -> None:
-    """A landing is forgotten."""
-    self._forget(one, name)
-
-
-PLANTED = {
-    "landing forgotten": ("_land", without_landings),
-    "want kept after a shrink": ("_wants_less", lambda *_: None),
-}
-
-
-@pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_mistake_changes_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str):
-    def measured() -> Sequence[object]:
-        found = []
-        for seed in range(6):
-            folder = tmp_path / str(seed)
-            if not folder.exists():
-                drawn(folder, seed)
-            one = replayed(folder, limit(8))
-            found.append((one.same, one.refused_now, one.granted_now, round(one.missed, 3)))
-        return found
-
-    right = measured()
-    monkeypatch.setattr(Play, *PLANTED[planted])
-    assert measured() != right
-
-
-def test_a_gap_that_is_taken_for_quiet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Clock, "gap", lambda *_: None)
-    with pytest.raises(AssertionError):
-        test_time_in_a_gap_counts_for_nothing(tmp_path)
-
-
-def test_a_retry_that_is_counted_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Ask, "n", property(lambda self: self[-2] * 2))
-    with pytest.raises(AssertionError):
-        test_a_retry_is_counted_once(tmp_path)
