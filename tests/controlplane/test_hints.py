@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,13 +18,7 @@ pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 Tree = Any
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{}"
-AUTO = {"metadata": {"annotations": {topology.MODE[0]: "Auto"}}}
 SAME_ZONE = {"spec": {"trafficDistribution": "PreferSameZone"}}
-BY_CONTROLLER = topology.NAMES[1:4]
-"""The rules that the controller goes by before it gives any hint."""
-SEEDS = range(3)
-SERVICES = 5
-"""Of each seed, on the same nodes."""
 
 
 class Gates:
@@ -118,28 +111,3 @@ def test_with_same_zone_each_gate_is_for_its_zone_and_a_zone_without_one_is_caug
         _, told = examined(capsys, {**flags, "zone": zone})
         assert told["topology: own zone has a hint"]["verdict"] == verdict
         assert told["topology: every endpoint has a hint"]["verdict"] == "ok"
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_with_mode_auto_there_are_hints_where_the_rows_of_the_controllers_rules_are_well_and_nowhere_else(
-    gates: Gates, seed: int
-):
-    random = Random(seed)
-    zones = "abc"[: random.randint(2, 3)]
-    nodes = [f"{zone}-{number}" for zone in zones for number in range(random.randint(1, 2))]
-    for node in nodes:
-        gates.node(node, node[0] if random.random() < 0.9 else "", str(random.choice((2, 4, 4, 8, 32))))
-    given = {
-        f"gates-{number}": [random.choice(nodes) for _ in range(random.randint(1, 7))] for number in range(SERVICES)
-    }
-    given["each"] = nodes
-    for name, placed in given.items():
-        gates.service(name, AUTO, placed)
-    for name, placed in given.items():
-
-        def agree(name: str = name, placed: list[str] = placed) -> bool:
-            rows = gates.rows(name, len(placed))
-            expected = all(rows[rule].verdict == "ok" for rule in BY_CONTROLLER)
-            return expected == (rows["topology: every endpoint has a hint"].verdict == "ok")
-
-        eventually(agree, lambda name=name, placed=placed: (placed, gates.rows(name, len(placed))))

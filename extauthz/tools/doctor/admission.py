@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
 
-from . import canary, cluster, webhook
+from . import canary, client_path, cluster, webhook
 from .canary import Answer, Canary
 from .table import Row, Verdict
 from .trust import Handshake
@@ -84,24 +83,11 @@ async def _sent(api: Calls, sent: Canary) -> Answer:
 
 def _handshake(where: webhook.Called, hook: Tree) -> Handshake:
     """As the API server makes it: its trust is ``caBundle``, or the system's without one."""
-    host = f"{where.host}:{where.port}"
     try:
-        context = _trusting((hook.get("clientConfig") or {}).get("caBundle") or "")
+        tls = _trusting((hook.get("clientConfig") or {}).get("caBundle") or "")
     except ValueError as error:
-        return Handshake(host, f"it holds no certificates in PEM ({error})", refused=True)
-    try:
-        with (
-            socket.create_connection((where.host, where.port), WITHIN_S) as plain,
-            context.wrap_socket(plain, server_hostname=where.name) as connection,
-        ):
-            certificate = connection.getpeercert() or {}
-    except ssl.SSLCertVerificationError as error:
-        return Handshake(host, error.verify_message or str(error), refused=True)
-    except TimeoutError:
-        return Handshake(host, f"nothing came within {WITHIN_S:g} s")
-    except OSError as error:
-        return Handshake(host, str(error) or type(error).__name__)
-    return Handshake(host, expires=datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC))
+        return Handshake(f"{where.host}:{where.port}", f"it holds no certificates in PEM ({error})", refused=True)
+    return client_path.handshake(where.host, where.port, where.name, tls, WITHIN_S)
 
 
 def _trusting(bundle: str) -> ssl.SSLContext:

@@ -58,23 +58,7 @@ class ClientPath:
 
     async def handshake(self) -> Handshake:
         """A TLS handshake, verified as the client does it."""
-        return await asyncio.to_thread(self._handshake)
-
-    def _handshake(self) -> Handshake:
-        try:
-            with (
-                socket.create_connection((self._host, self._port), WITHIN_S) as plain,
-                self._tls.wrap_socket(plain, server_hostname=self._host) as connection,
-            ):
-                certificate: Mapping[str, Any] = connection.getpeercert() or {}
-        except ssl.SSLCertVerificationError as error:
-            return Handshake(self.host, error.verify_message or str(error), refused=True)
-        except TimeoutError:
-            return Handshake(self.host, f"no TLS within {WITHIN_S:g} s")
-        except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
-            return Handshake(self.host, str(error) or type(error).__name__)
-        alternatives = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
-        return Handshake(self.host, expires=_expires(certificate), names=alternatives)
+        return await asyncio.to_thread(handshake, self._host, self._port, self._host, self._tls)
 
     async def identity(self) -> Identity:
         """The user that the API server sees for the token, through this path."""
@@ -117,6 +101,25 @@ class ClientPath:
 NOBODYS_TOKEN = "extauthz-doctor"  # noqa: S105 (no secret)
 """Sent where no token was given: without a token Envoy does not ask the gate (``render envoy --anonymous``). The API
 server answers 401."""
+
+
+def handshake(host: str, port: int, name: str, tls: ssl.SSLContext, within_s: float = WITHIN_S) -> Handshake:
+    """With a server that is dialled at a host, and whose certificate must have a name."""
+    where = f"{host}:{port}"
+    try:
+        with (
+            socket.create_connection((host, port), within_s) as plain,
+            tls.wrap_socket(plain, server_hostname=name) as connection,
+        ):
+            certificate: Mapping[str, Any] = connection.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(where, error.verify_message or str(error), refused=True)
+    except TimeoutError:
+        return Handshake(where, f"no TLS within {within_s:g} s")
+    except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
+        return Handshake(where, str(error) or type(error).__name__)
+    names = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
+    return Handshake(where, expires=_expires(certificate), names=names)
 
 
 def headers(media: str, token: str | None) -> dict[str, str]:

@@ -1,19 +1,15 @@
-"""The rules by which Kubernetes drops topology hints, so that Envoys ask a gate in another zone.
+"""Whether Envoys ask a gate of their own zone: what the Service asks for, and what has kube-proxy drop the hints of
+its endpoints (``pkg/proxy/topology.go``; it looks at endpoints that are ready).
 
-The first three are the EndpointSlice controller's (``k8s.io/endpointslice/topologycache``), for Services with the
-annotation ``service.kubernetes.io/topology-mode``; the last two are kube-proxy's (``pkg/proxy/topology.go``), which
-looks at endpoints that are ready.
+The annotation ``service.kubernetes.io/topology-mode`` asks for less than ``spec.trafficDistribution``: its controller
+gives no hints where zones, CPU and endpoints are not in balance.
 https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/#safeguards
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
-
-from extauthz.core import quantities
 
 from .table import Row, judged, ok, warn
 
@@ -23,20 +19,16 @@ ZONE = "topology.kubernetes.io/zone"
 MODE = ("service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints")
 """The annotation, and its name before Kubernetes 1.27."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-OVERLOAD_THRESHOLD = Fraction(1, 5)
 
 NAMES = (
     "topology: asked for",
-    "topology: enough endpoints",
-    "topology: balanced",
-    "topology: nodes",
     "topology: every endpoint has a hint",
     "topology: own zone has a hint",
 )
 POLICIES = "topology: traffic policy"
 TAINTS = "topology: tainted zones"
 LONE = "topology: gates of the own zone"
-_BY_DISTRIBUTION = "not asked: with trafficDistribution each endpoint's hint is its own zone"
+CURE = "set spec.trafficDistribution: PreferSameZone"
 
 
 class Endpoint(NamedTuple):
@@ -59,18 +51,14 @@ def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone:
     ready = endpoints(slices)
     distribution = (service.get("spec") or {}).get("trafficDistribution")
     annotations = (service.get("metadata") or {}).get("annotations") or {}
-    mode = next((annotations[name] for name in MODE if annotations.get(name, "").lower() == "auto"), "")
-    if not distribution and not mode:
-        found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
-        cure = "set spec.trafficDistribution: PreferSameZone"
-        return [*policies(service), warn(NAMES[0], found, cure)]
-    asked = ok(NAMES[0], f"trafficDistribution: {distribution}" if distribution else f"{MODE[0]}: {mode}")
-    if distribution:
-        controller = [ok(name, _BY_DISTRIBUTION) for name in NAMES[1:4]]
-    else:
-        controller = [enough(ready, nodes), balanced(ready, nodes), labelled(nodes)]
+    asked = ok(NAMES[0], f"trafficDistribution: {distribution}")
+    if not distribution:
+        if not any(annotations.get(name, "").lower() == "auto" for name in MODE):
+            found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
+            return [*policies(service), warn(NAMES[0], found, CURE)]
+        asked = warn(NAMES[0], f"the annotation {MODE[0]} gives no hints where zones are not in balance", CURE)
     uneven = [*tainted(ready, nodes), *lone(ready, own_zone)]
-    return [*policies(service), asked, *controller, hinted(ready), own(ready, nodes, own_zone), *uneven]
+    return [*policies(service), asked, hinted(ready), own(ready, nodes, own_zone), *uneven]
 
 
 def policies(service: Tree) -> list[Row]:
@@ -131,65 +119,24 @@ def endpoints(slices: Sequence[Tree]) -> list[Endpoint]:
     return found
 
 
-def enough(ready: Sequence[Endpoint], nodes: Sequence[Tree]) -> Row:
-    """Rule 1: fewer endpoints than zones."""
-    zones = _zones(nodes)
-    problems = [f"{len(ready)} ready endpoints for {len(zones)} zones"] if len(ready) < len(zones) else []
-    if len(zones) < 2:
-        problems.append(f"nodes are ready in {len(zones)} zone(s) only")
-    found = f"{len(ready)} ready endpoints for {len(zones)} zones"
-    return judged(NAMES[1], found, problems, "run at least one gate per zone (replicas of the Deployment)")
-
-
-def balanced(ready: Sequence[Endpoint], nodes: Sequence[Tree]) -> Row:
-    """Rule 2: no allocation of endpoints to zones, by their share of CPU, that overloads none by more than a fifth."""
-    cpu = _cpu_by_zone(nodes)
-    total = sum(cpu.values())
-    if not total or not ready:
-        why = "no ready endpoint" if not ready else "no CPU known of any node"
-        return judged(NAMES[2], "", [why], "see the rows before and after")
-    need = {zone: math.ceil(share / total * len(ready) / (1 + OVERLOAD_THRESHOLD)) for zone, share in cpu.items()}
-    shares = sorted((zone, float(share / total)) for zone, share in cpu.items())
-    told = ", ".join(f"{zone}: {share:.0%} of the CPU, {need[zone]}" for zone, share in shares)
-    missing = sum(need.values()) - len(ready)
-    found = f"each zone gets its share of {len(ready)} endpoints ({told} needed)"
-    problems = (
-        [f"{sum(need.values())} endpoints would be needed, there are {len(ready)} ({told})"] if missing > 0 else []
-    )
-    return judged(NAMES[2], found, problems, "run more gates, or use trafficDistribution, which does not balance")
-
-
-def labelled(nodes: Sequence[Tree]) -> Row:
-    """Rule 3: a node without a zone or without allocatable CPU."""
-    problems = []
-    for node in _counted(nodes):
-        name = node["metadata"]["name"]
-        if not _zone(node):
-            problems.append(f"node {name} has no label {ZONE}")
-        if not _cpu(node):
-            problems.append(f"node {name} has no allocatable CPU")
-    found = f"{len(_counted(nodes))} nodes have a zone and allocatable CPU"
-    return judged(NAMES[3], found, problems, "label the node; its kubelet reports allocatable CPU once it is well")
-
-
 def hinted(ready: Sequence[Endpoint]) -> Row:
-    """Rule 4: one endpoint without a hint has kube-proxy use all of them."""
+    """One endpoint without a hint has kube-proxy use all of them."""
     problems = [f"endpoint {each.address} has no hint" for each in ready if not each.hints]
     if not ready:
         problems.append("there is no ready endpoint")
-    cure = "see the rules above; hints come within a minute of a change, and the endpoint's node needs a zone"
-    return judged(NAMES[4], f"all {len(ready)} endpoints have one", problems, cure)
+    cure = "hints come within a minute of a change, and the endpoint's node needs a zone"
+    return judged(NAMES[1], f"all {len(ready)} endpoints have one", problems, cure)
 
 
 def own(ready: Sequence[Endpoint], nodes: Sequence[Tree], own_zone: str | None) -> Row:
-    """Rule 5: a zone that is in no hint."""
+    """A zone that is in no hint."""
     hinted_zones = {zone for each in ready for zone in each.hints}
     zones = [own_zone] if own_zone else sorted(_zones(nodes))
     problems = [f"no endpoint has a hint for zone {zone}" for zone in zones if zone not in hinted_zones]
     if not zones:
         problems.append("no node tells its zone")
     return judged(
-        NAMES[5], f"hints for {', '.join(zones)}", problems, "run a gate in that zone (topologySpreadConstraints)"
+        NAMES[2], f"hints for {', '.join(zones)}", problems, "run a gate in that zone (topologySpreadConstraints)"
     )
 
 
@@ -217,16 +164,3 @@ def _zone(node: Tree) -> str:
 
 def _zones(nodes: Sequence[Tree]) -> set[str]:
     return {_zone(node) for node in _counted(nodes)} - {""}
-
-
-def _cpu(node: Tree) -> int:
-    text = ((node.get("status") or {}).get("allocatable") or {}).get("cpu")
-    return quantities.parse(str(text)) if text is not None else 0
-
-
-def _cpu_by_zone(nodes: Sequence[Tree]) -> dict[str, Fraction]:
-    found: dict[str, Fraction] = {}
-    for node in _counted(nodes):
-        if _zone(node):
-            found[_zone(node)] = found.get(_zone(node), Fraction(0)) + _cpu(node)
-    return found
