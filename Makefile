@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
+.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release bundle sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,9 @@ docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere 
 
 release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release
+
+bundle: release  ## the same as one archive, dist/bundle.tar.gz, for where no registry but your own is reached (docs/internals/release.md)
+	@tar --exclude=./bundle.tar.gz -C dist -czf dist/bundle.tar.gz .
 
 sign: setup  ## have cosign sign the checksums in dist/: without a key as the workflow on a tag does, or by COSIGN_KEY
 	@$(BIN)/python -m tools.release.publish sign

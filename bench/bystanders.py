@@ -62,7 +62,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         quotas, objects = costly()
         files = inputs.write(size.population, directory, quotas_too=quotas, objects_too=objects)
-        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", **inputs.UNBOUNDED))
+        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=inputs.SERVE))
         channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{gate.port}"))
         honest = _Honest(channel.unary_unary(METHOD), growing(checks(size.population)))
         honest.ask(size.seconds, [])

@@ -53,7 +53,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         # Apart, as in use: every line of a log that lies beside watched files wakes their watcher.
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         files = inputs.write(size.population, directory)
-        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", **inputs.UNBOUNDED))
+        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=inputs.SERVE))
         floors = [stack.enter_context(noop.Noop(*options)) for options in (("--grpc-aio",), ())]
         messages = checks(size.population)
         servers = []

@@ -21,7 +21,7 @@ QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: acme}
-spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "10"}}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "10"}, mode: Enforce}
 """
 STATE = """\
 apiVersion: v1

@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.quota import spec
+from tests.support import numbered
 
 from .population import Population, uid
 
 UNBOUNDED = {f"pending_writes_per_{of}": 1_000_000 for of in ("source", "tree")} | {"pending_writes": 1_000_000}
 """No machine is fast enough to be refused, although workloads carry the writes of minutes, as W is the default."""
+
+SERVE = numbered.command(["serve"], **UNBOUNDED)
 
 
 class Files(NamedTuple):

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from extauthz.demo.apiserver import ApiServer
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, SidecarOptions
+from tests.support.apiserver import ApiServer
 from tests.support.stack import TOKEN
 
 from . import inputs
@@ -68,7 +68,7 @@ def _connections(population: Population, stack: ExitStack) -> Connections:
     certificate = authority.issue("localhost")
     api = stack.enter_context(ApiServer(certificate, inputs.objects(population)))
     files = inputs.write(population, directory, "Clamp")  # which changes nothing for who asks ext_authz alone
-    gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", **inputs.UNBOUNDED))
+    gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", serve=inputs.SERVE))
     base = SidecarOptions(
         cert_file=str(certificate.cert),
         key_file=str(certificate.key),

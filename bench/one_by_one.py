@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from extauthz.demo import numbered
 from extauthz.serve.ledger_store.committing import Committer
+from tests.support import numbered
 
 SERVE = [sys.executable, "-m", "bench.one_by_one", "serve"]
 

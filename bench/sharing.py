@@ -21,12 +21,12 @@ import grpc.aio
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.demo import numbered
 from extauthz.demo.gate import Gate
 from extauthz.serve.servers import access_log, ext_authz
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane
+from tests.support import numbered
 from tests.waiting import eventually
 
 from . import inputs, one_by_one
@@ -124,7 +124,7 @@ def _deployment(number: int, namespace: str) -> Tree:
     }
 
 
-SERVE = [sys.executable, "-m", "extauthz.demo.numbered", "serve"]
+SERVE = [sys.executable, "-m", "tests.support.numbered", "serve"]
 NUMBERS = {**inputs.UNBOUNDED, "writes_status": 0, "writes_events": 0}
 
 

@@ -165,7 +165,7 @@ def _servers(
     files = inputs.write(population, folder / "inputs")
     data = folder / "data.json"
     data.write_text(json.dumps(policy.data(files)))
-    gate = stack.enter_context(Gate(files.quotas, files.state, folder / "gate.log", **inputs.UNBOUNDED))
+    gate = stack.enter_context(Gate(files.quotas, files.state, folder / "gate.log", serve=inputs.SERVE))
     plain = stack.enter_context(noop.Noop("--envoy", "--grpc-aio"))
     found = {OURS: (gate.pid, gate.port), NOOP: (plain.pid, plain.port)}
     found[BARE] = started([str(programs / "bare")], folder, stack)

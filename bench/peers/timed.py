@@ -11,7 +11,7 @@ from pathlib import Path
 
 from extauthz.cli import main
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 
 
 def serve(file: Path) -> list[str]:
@@ -23,7 +23,7 @@ def keep(took: list[tuple[float, float]]) -> None:
     """Have every decision told here too."""
     count = Metrics.decided
 
-    def decided(self: Metrics, told: Told) -> None:
+    def decided(self: Metrics, told: Report) -> None:
         took.append((time.monotonic(), told.seconds))
         count(self, told)
 

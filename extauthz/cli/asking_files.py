@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
@@ -14,6 +14,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.cluster.snapshot import Snapshot
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
@@ -43,16 +44,21 @@ def gate(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Gate:
             raise SettingsError(
                 f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
             )
-    settings = effective(arguments)
-    made = Gate(policy(settings))
-    made.epoch_s = time.time() if arguments.now is None else arguments.now
+    where = pod_groups.where(effective(arguments).pod_groups, getattr(arguments, "custom", ()))
+    now_s = time.time() if arguments.now is None else arguments.now
+    return of_state(arguments, lambda: state_file.load(arguments.state, where, more).state, now_s)
+
+
+def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s: float) -> Gate:
+    """A gate with the quotas of ``--quotas`` and that state, which is read after them. Raises as ``source``."""
+    made = Gate(policy(effective(arguments)))
+    made.epoch_s = now_s
     quotas = quota_file.load(arguments.quotas)
     for warning in quotas.warnings:
         sys.stderr.write(f"extauthz: warning: {warning}\n")
     made.load_quotas(quotas.tree, 0.0)
-    where = pod_groups.where(settings.pod_groups, getattr(arguments, "custom", ()))
     made.ledger.usage.on_unreadable = unreadable
-    made.load_state(state_file.load(arguments.state, where, more).state, 0.0)
+    made.load_state(state(), 0.0)
     return made
 
 
@@ -63,8 +69,6 @@ def unreadable(ref: WorkloadRef, error: Exception) -> None:
 
 
 class Files:
-    """What files say."""
-
     def __init__(self, known: Gate) -> None:
         decide = lambda reading: known.asked(reading, new_id(), 0.0)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)

@@ -46,8 +46,6 @@ def _shown(arguments: argparse.Namespace) -> credentials.Shown:
 
 
 class Server:
-    """A gate that runs."""
-
     def __init__(self, url: str, opener: urllib.request.OpenerDirector | None = None) -> None:
         self._open = (opener or urllib.request.build_opener()).open
         if not url.startswith(("http://", "https://")):

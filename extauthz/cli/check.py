@@ -62,7 +62,7 @@ def _override(source: asking.Source, found: Json) -> str:
     if quota is None:
         return ""
     with suppress(Problem):
-        if (one := source.quota(quota)).get("override"):
+        if (one := source.quota(quota))["override"]:
             return f"\n{quota}: {shown.override(one)}\n"
     return ""
 

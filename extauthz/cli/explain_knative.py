@@ -94,7 +94,6 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
 
 
 def service_as_text(found: Json) -> str:
-    """Each revision by itself."""
     count = len(found["revisions"])
     head = f"ksvc/{found['ksvc']} has {count} revision{'s' * (count != 1)} that matter{'s' * (count == 1)} now."
     each = [f"{one['revision']} ({one['role']})\n\n{explain_report.as_text(one)}" for one in found["revisions"]]

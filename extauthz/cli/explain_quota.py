@@ -10,20 +10,17 @@ from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
-from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.resources import FootprintError
 from extauthz.explain import by_quota, target
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
-from extauthz.inputs.sources import file as quota_file
+from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import named
 from extauthz.serve.service import pod_groups
 from extauthz.serve.service.setting_types import SettingsError
-from extauthz.serve.service.settings import policy
 
 Json = dict[str, Any]
 
@@ -90,7 +87,7 @@ def said(
 def _source(arguments: argparse.Namespace, objects: Objects, now: float) -> asking.Source:
     if arguments.server:
         return asking_server.Server(arguments.server)
-    return asking_files.Files(_gate(arguments, objects, now))
+    return asking_files.Files(asking_files.of_state(arguments, lambda: _state(arguments, objects), now))
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
@@ -104,19 +101,12 @@ def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | Non
     return by_quota.line(decision, named(ref), waiting)
 
 
-def _gate(arguments: argparse.Namespace, objects: Objects, now: float) -> Gate:
-    """A gate that knows what the files say."""
-    settings = effective(arguments)
-    made = Gate(policy(settings))
-    made.epoch_s = now
-    made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    builder = SnapshotBuilder(pod_groups.where(settings.pod_groups))
+def _state(arguments: argparse.Namespace, objects: Objects) -> Snapshot:
+    builder = SnapshotBuilder(pod_groups.where(effective(arguments).pod_groups))
     try:
         for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):
                 builder.add(tree)
     except (ObjectError, FootprintError) as error:
         raise SettingsError(f"--state: {error}") from None
-    made.ledger.usage.on_unreadable = asking_files.unreadable
-    made.load_state(builder.state(), 0.0)
-    return made
+    return builder.state()

@@ -25,7 +25,6 @@ def run(code: str) -> int:
 
 
 def as_text(one: Reason) -> str:
-    """A few lines."""
     told = [f"{one.code} ({one.verdict}): {one.meaning}"]
     if one.who:
         told += [f"who can cure it: {one.who}", one.cure]

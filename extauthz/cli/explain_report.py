@@ -70,7 +70,6 @@ def only_said(kind: str, tree: Tree, told: Sequence[Step]) -> Json:
 
 
 def steps(found: Sequence[Step]) -> list[Json]:
-    """In order."""
     return [
         {
             "rule": step.rule,
@@ -111,7 +110,6 @@ def not_seen(found: Json) -> str:
 
 
 def confidence(*, certain: bool) -> str:
-    """In one word."""
     return "certain" if certain else "likely"
 
 

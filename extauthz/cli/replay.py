@@ -23,7 +23,7 @@ from extauthz.tools.replay import page
 from extauthz.tools.replay.measures import Hours, write_hours
 from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
-from extauthz.tools.replay.run import Refused, Replay, Result, Want, patched, suggested
+from extauthz.tools.replay.run import RefusedSum, Replay, Result, Want, patched, suggested
 
 MAX_PATCHES = 16 << 20
 """Bytes of patches: some 100,000 quotas."""
@@ -219,7 +219,7 @@ def _as_want(want: Want) -> dict[str, Any]:
 
 def _rows(result: Result) -> Iterator[dict[str, Any]]:
     for (quota, key), hard in result.hard.items():
-        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), Refused())
+        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), RefusedSum())
         if level is None and not refused.asks:
             continue
         values = [level.percentile(part) if level is not None else 0 for part in PARTS]

@@ -11,7 +11,6 @@ from extauthz.cli import asking, report
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service.setting_types import SettingsError
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
@@ -19,7 +18,6 @@ _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
     if not 1 <= arguments.limit <= 1000:
         raise SettingsError("--limit: must be from 1 to 1000")
     if arguments.by is not None and arguments.quota is None:
@@ -40,10 +38,8 @@ def _workloads_shown(arguments: argparse.Namespace, source: asking.Source) -> st
     sort = arguments.sort or _fullest(quota)
     page = source.workloads(arguments.quota, sort, arguments.limit)
     if arguments.by is not None:
-        if "byKind" not in page:
-            raise Problem(404, "this gate is older than the command, and does not add up kinds")
         return _shown(arguments, page["byKind"], _kinds(page["byKind"]))
-    line = source.line(arguments.quota) if quota.get("waiting") else {"items": []}
+    line = source.line(arguments.quota) if quota["waiting"] else {"items": []}
     return _shown(arguments, page, _workloads(quota, sort, page) + _line(line["items"]))
 
 

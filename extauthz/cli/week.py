@@ -43,7 +43,6 @@ class Row:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the sums."""
     if arguments.record is not None and arguments.logs:
         return exits.fail(exits.USAGE, ValueError("a record and logs tell the same; name one of them"))
     try:

@@ -313,6 +313,8 @@ class NeedsFetch(NamedTuple):
 
     what: Fetch
     ref: WorkloadRef
+    about: tuple[tuple[str, str], ...] = ()
+    """What a platform's own service is told of the write, as names and texts (docs/openapi.yaml)."""
 
 
 class Shortage(NamedTuple):

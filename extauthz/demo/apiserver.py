@@ -1,7 +1,7 @@
-"""A small stand-in for the API server: https, objects in memory, what autoscalers need. For tests and the demo.
+"""A small stand-in for the API server: https, objects in memory, and the writes of autoscalers and people.
 
-It serves any group, version and resource, the ``scale`` subresource, lists and watches (``reading``), and refuses with
-``metav1.Status``. Bodies that are neither JSON nor YAML (leases in protobuf) are taken and given back as they are.
+It takes any group, version and resource and the ``scale`` subresource, and refuses with ``metav1.Status``. Bodies that
+are neither JSON nor YAML (leases in protobuf) are taken and given back as they are.
 """
 
 from __future__ import annotations
@@ -11,36 +11,116 @@ import copy
 import json
 import ssl
 import threading
-import time
-from collections.abc import Iterable
-from email.utils import formatdate
-from enum import StrEnum
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self, TypeAlias
 from urllib.parse import parse_qs, unquote
+from uuid import uuid4
 
-from aiohttp import WSMsgType, web
+import yaml
+from aiohttp import web
 
 from extauthz.demo.certs import Pair
-from extauthz.demo.reading import Key, Objects, Options, Reading, Tree, patched, scale_of
+from extauthz.demo.patches import PATCHES, apply
 from extauthz.inputs.kube.connection import ApiError
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
-"""As the real one (``k8s.io/apiserver/pkg/server/config.go``)."""
+Tree: TypeAlias = Any
 
 
-class Break(StrEnum):
-    """How a connection ends instead of an answer."""
+class Key(NamedTuple):
+    """Names one object, whatever the API version."""
 
-    BEFORE = "before"
-    """Without a byte of it."""
-    WITHIN = "within"
-    """After its head."""
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+PLURALS = {
+    "Namespace": "namespaces",
+    "Deployment": "deployments",
+    "StatefulSet": "statefulsets",
+    "ReplicaSet": "replicasets",
+    "Lease": "leases",
+    "Event": "events",
+}
+
+
+class Objects:
+    """All objects, and who wants to hear of changes."""
+
+    def __init__(self, items: Iterable[Tree] = ()) -> None:
+        self.items: dict[Key, Tree] = {}
+        self.listeners: set[Callable[[str, Key, Tree], None]] = set()
+        self.version = 100
+        """The latest resourceVersion."""
+        for item in items:
+            metadata = item["metadata"]
+            group = item["apiVersion"].rpartition("/")[0]
+            key = Key(group, PLURALS[item["kind"]], metadata.get("namespace", ""), metadata["name"])
+            self.put(key, copy.deepcopy(item), "ADDED")
+
+    def get(self, key: Key) -> Tree:
+        """The object itself, not a copy.
+
+        Raises:
+            ApiError: 404.
+        """
+        if key not in self.items:
+            plural = f"{key.resource}.{key.group}" if key.group else key.resource
+            raise ApiError(404, "NotFound", f'{plural} "{key.name}" not found')
+        return self.items[key]
+
+    def put(self, key: Key, item: Tree, event: str) -> Tree:
+        """Stores under a new resource version and tells the listeners."""
+        self.version += 1
+        metadata = item.setdefault("metadata", {})
+        metadata["resourceVersion"] = str(self.version)
+        metadata.setdefault("uid", str(uuid4()))
+        self.items[key] = item
+        for listener in tuple(self.listeners):
+            listener(event, key, item)
+        return item
+
+    def remove(self, key: Key) -> Tree:
+        """Raises: ApiError: 404."""
+        before = self.get(key)
+        self.version += 1
+        item = before | {"metadata": before["metadata"] | {"resourceVersion": str(self.version)}}
+        del self.items[key]
+        for listener in tuple(self.listeners):
+            listener("DELETED", key, item)
+        return item
+
+
+def scale_of(item: Tree) -> Tree:
+    """The ``autoscaling/v1`` Scale of an object."""
+    kept = ("name", "namespace", "uid", "resourceVersion")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: item["metadata"][name] for name in kept if name in item["metadata"]},
+        "spec": {"replicas": item["spec"].get("replicas", 1)},
+        "status": {"replicas": item.get("status", {}).get("replicas", 0)},
+    }
+
+
+def patched(item: Tree, content_type: str, body: bytes) -> Tree:
+    """A patched copy.
+
+    Raises:
+        ApiError: 415 for a patch of unknown kind, 422 for one that does not fit, 400 for one that is no JSON.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in PATCHES:
+        raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {kind}")
+    try:
+        patch = yaml.safe_load(body) if kind.endswith("+yaml") else json.loads(body)
+    except (ValueError, yaml.YAMLError) as error:
+        raise ApiError(400, "BadRequest", str(error)) from error
+    return apply(item, kind, patch)
 
 
 class Seen(NamedTuple):
-    """One request as it arrived."""
-
     method: str
     target: str
     """As spelled on the wire, with its query."""
@@ -50,8 +130,6 @@ class Seen(NamedTuple):
 
 
 class Where(NamedTuple):
-    """What a path names."""
-
     key: Key
     subresource: str
 
@@ -59,27 +137,13 @@ class Where(NamedTuple):
 class ApiServer:
     """Serves https on a free port of 127.0.0.1 from a thread of its own. A context manager."""
 
-    date_off_s = 0.0
-    """By how much its clock is ahead, as its answers have it."""
-
     def __init__(self, certificate: Pair, items: Iterable[Tree] = ()) -> None:
         self.objects = Objects(items)
         self.seen: list[Seen] = []
         """Every request, in order."""
         self.port = 0
-        self.silent = threading.Event()
-        """While set, writes are taken in and never answered."""
-        self.failing = 0
-        """If set, the HTTP code that every write is answered with."""
-        self.breaking: Break | None = None
-        """If set, no write gets a whole answer."""
-        self.lands = False
-        """A write that fails or breaks is done all the same."""
-        self.tokens: set[str] | None = None
-        """If set, the bearer tokens that are taken; without it nobody is asked."""
         self._certificate = certificate
         self._loop = asyncio.new_event_loop()
-        self.reading = Reading(self.objects, self._loop)
         self._thread = threading.Thread(target=self._loop.run_forever, name="apiserver", daemon=True)
         self._runner: web.AppRunner | None = None
 
@@ -88,23 +152,51 @@ class ApiServer:
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
 
-    def writes(self, path: str = "") -> list[Seen]:
-        """What arrived that was no read, and whose target begins like this."""
-        return [one for one in self.seen if one.method not in ("GET", "HEAD") and one.target.startswith(path)]
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=0)
+        app.router.add_route("*", "/{anything:.*}", self.handle)
+        return app
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = await request.read()
+        self.seen.append(Seen(request.method, request.raw_path, headers, body))
+        try:
+            return await self.answer(request, body)
+        except ApiError as error:
+            return as_json(error.status, _status(error))
+
+    async def answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Raises ApiError."""
+        path, _, query = request.raw_path.partition("?")
+        content_type = request.headers.get("content-type", "") or "application/json"
+        if not any(form in content_type for form in ("json", "yaml")):
+            return web.Response(body=body, content_type=content_type.partition(";")[0])
+        return self.write(request.method, where_of(path), content_type, body, dry="dryRun" in parse_qs(query))
+
+    def write(self, method: str, where: Where, content_type: str, body: bytes, *, dry: bool) -> web.Response:
+        """Raises ApiError."""
+        if method not in ("PUT", "PATCH"):
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        before = self.objects.get(where.key)
+        view = scale_of(before) if where.subresource == "scale" else before
+        after = parsed(body) if method == "PUT" else patched(view, content_type, body)
+        _check_version(before, after)
+        if where.subresource == "scale":
+            replicas = _replicas(after)
+            after = copy.deepcopy(before)
+            after["spec"]["replicas"] = replicas
+        stored = after if dry else self.objects.put(where.key, after, "MODIFIED")
+        return as_json(200, scale_of(stored) if where.subresource == "scale" else stored)
 
     async def _start(self) -> None:
-        app = web.Application(client_max_size=0)
-        app.router.add_route("*", "/{anything:.*}", self._handle)
-        app.on_response_prepare.append(self._date)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(self.application(), shutdown_timeout=0.1)
         await self._runner.setup()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*self._certificate)
@@ -125,90 +217,8 @@ class ApiServer:
             task.cancel()
         await asyncio.gather(*open_streams, return_exceptions=True)
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        if headers.get("upgrade", "").lower() == "websocket":
-            self.seen.append(Seen(request.method, request.raw_path, headers, b""))
-            return await _echo(request)
-        body = await request.read()
-        self.seen.append(Seen(request.method, request.raw_path, headers, body))
-        try:
-            return await self._answer(request, body)
-        except ApiError as error:
-            return _json(error.status, _status(error))
 
-    async def _date(self, _: web.Request, answer: web.StreamResponse) -> None:
-        answer.headers["Date"] = formatdate(time.time() + self.date_off_s, usegmt=True)
-
-    async def _answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
-        path, _, query = request.raw_path.partition("?")
-        options = parse_qs(query)
-        if self.tokens is not None and request.headers.get("authorization", "")[len("Bearer ") :] not in self.tokens:
-            raise ApiError(401, "Unauthorized", "Unauthorized")
-        where = _where(path)
-        if where.subresource == "proxy":
-            return web.Response(text=f"{len(body)} bytes")
-        if len(body) > MAX_BODY_BYTES:
-            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
-        if request.method == "GET":
-            return await self._read(request, where, options)
-        while self.silent.is_set():  # noqa: ASYNC110 (set from another thread)
-            await asyncio.sleep(0.02)
-        goes_wrong = self.failing or self.breaking
-        if self.lands or not goes_wrong:
-            answer = self._take(request, where, body, dry="dryRun" in options)
-        if self.breaking:
-            return await _broken(request, self.breaking)
-        if self.failing:
-            raise ApiError(self.failing, "InternalError", "told to fail")
-        return answer
-
-    def _take(self, request: web.Request, where: Where, body: bytes, *, dry: bool) -> web.Response:
-        content_type = request.headers.get("content-type", "") or "application/json"
-        if not _readable(content_type):
-            return web.Response(body=body, content_type=content_type.partition(";")[0])
-        return self._write(request.method, where, content_type, body, dry=dry)
-
-    async def _read(self, request: web.Request, where: Where, options: Options) -> web.StreamResponse:
-        if (fault := await self.reading.fault(request)) is not None:
-            return fault
-        if "watch" in options:
-            return await self.reading.watch(request, where.key, options)
-        if where.key.name:
-            item = self.objects.get(where.key)
-            return _json(200, scale_of(item) if where.subresource == "scale" else item)
-        return _json(200, self.reading.list(where.key, options))
-
-    def _write(self, method: str, where: Where, content_type: str, body: bytes, *, dry: bool) -> web.Response:
-        if method == "POST" and not where.key.name:
-            return self._create(where.key, _parse(body), dry=dry)
-        if method == "DELETE":
-            return _json(200, self.objects.remove(where.key))
-        if method not in ("PUT", "PATCH"):
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-        before = self.objects.items.get(where.key)
-        if before is None and content_type.startswith("application/apply-patch"):
-            return self._create(where.key, patched({}, content_type, body), dry=dry)
-        before = self.objects.get(where.key)
-        view = scale_of(before) if where.subresource == "scale" else before
-        after = _parse(body) if method == "PUT" else patched(view, content_type, body)
-        _check_version(before, after)
-        if where.subresource == "scale":
-            replicas = _replicas(after)
-            after = copy.deepcopy(before)
-            after["spec"]["replicas"] = replicas
-        stored = after if dry else self.objects.put(where.key, after, "MODIFIED")
-        return _json(200, scale_of(stored) if where.subresource == "scale" else stored)
-
-    def _create(self, like: Key, item: Tree, *, dry: bool) -> web.Response:
-        key = like._replace(name=item["metadata"].get("name") or item["metadata"]["generateName"] + "x7k2p")
-        item["metadata"]["managedFields"] = [{"manager": "unknown", "operation": "Update"}]
-        if key in self.objects.items:
-            raise ApiError(409, "AlreadyExists", f'{key.resource} "{key.name}" already exists')
-        return _json(201, item if dry else self.objects.put(key, item, "ADDED"))
-
-
-def _where(path: str) -> Where:
+def where_of(path: str) -> Where:
     """Group, resource, namespace, name and subresource of a path, as RequestInfo has them."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] not in ("api", "apis") or len(parts) < 3:
@@ -221,11 +231,7 @@ def _where(path: str) -> Where:
     return Where(Key(group, resource, namespace, name), subresource)
 
 
-def _readable(content_type: str) -> bool:
-    return any(format_ in content_type for format_ in ("json", "yaml"))
-
-
-def _parse(body: bytes) -> Tree:
+def parsed(body: bytes) -> Tree:
     try:
         return json.loads(body)
     except ValueError as error:
@@ -258,26 +264,5 @@ def _status(error: ApiError) -> Tree:
     }
 
 
-def _json(code: int, tree: Any) -> web.Response:  # noqa: ANN401 (any JSON)
+def as_json(code: int, tree: Any) -> web.Response:  # noqa: ANN401 (any JSON)
     return web.Response(status=code, text=json.dumps(tree), content_type="application/json")
-
-
-async def _broken(request: web.Request, how: Break) -> web.StreamResponse:
-    """Ends the connection, before the answer or within it."""
-    response = web.StreamResponse(headers={"content-type": "application/json", "content-length": "100"})
-    if how is Break.WITHIN:
-        await response.prepare(request)
-        await response.write(b"{")
-    assert request.transport is not None
-    request.transport.close()  # what was written is sent before
-    return response
-
-
-async def _echo(request: web.Request) -> web.WebSocketResponse:
-    """What exec looks like from here: a websocket that says back what it hears."""
-    socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
-    await socket.prepare(request)
-    async for message in socket:
-        if message.type is WSMsgType.BINARY:
-            await socket.send_bytes(message.data)
-    return socket

@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import httpx
 
-from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.apiserver import ApiServer, Key
 from extauthz.demo.certs import Authority, Pair
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
-from extauthz.demo.reading import Key
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 
 NOT_SENT = ("content-length", "x-request-id", "x-forwarded-proto")
@@ -152,10 +150,8 @@ class StandIn:
         self._api.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._api.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._api.__exit__()
 
     @property
     def port(self) -> int:
@@ -243,7 +239,7 @@ spec:
 """
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back, and what the gate logged about it (empty if it was not asked)."""
 
     code: int
@@ -299,7 +295,7 @@ class World:
         self.envoy = self._running.enter_context(Envoy(options, self._directory / "envoy"))
         return f"https://127.0.0.1:{self.envoy.port}"
 
-    def send(self, recording: Recording) -> Answer:
+    def send(self, recording: Recording) -> Response:
         """Sends it as recorded, by https through Envoy; HTTP/2 as Go clients do, HTTP/1.1 for kubectl."""
         assert self.envoy is not None
         h2 = not recording.client.startswith("kubectl")
@@ -316,7 +312,7 @@ class World:
         if self._decided() > decided:  # then the gate's log has a line of it, if a little late
             until(lambda: len(self._logged()) > decided, "the gate logs its decision")
             decision = self._logged()[-1]
-        return Answer(answer.status_code, answer.http_version, _json(answer), decision)
+        return Response(answer.status_code, answer.http_version, _json(answer), decision)
 
     def raise_gpus(self, gpus: int) -> None:
         """The administrator edits the quota; done when it is in force."""
@@ -331,7 +327,6 @@ class World:
         return self.cluster.arrived(), TOKEN in self.gate_log()
 
     def gate_log(self) -> str:
-        """All that the gate has written so far."""
         return self._gate_log.read_text() if self._gate_log.exists() else ""
 
     def pending_writes(self) -> float:

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from extauthz.demo.processes import Child, page
@@ -75,9 +74,7 @@ class Envoy:
         self.port = self._child.until(self._listener_port)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._child is not None:
             self._child.terminate()
             self._child = None
@@ -90,7 +87,6 @@ class Envoy:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         assert self._child is not None, "it is not running"
         return self._child.pid
 

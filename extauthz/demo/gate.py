@@ -7,10 +7,8 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from extauthz.demo import numbered
 from extauthz.demo.processes import START_S, Child, page
 
 SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
@@ -27,7 +25,6 @@ class Gate:
         grpc: where it listens, or ``off``. A unix socket is the same after a restart.
         serve: the command, for a test that alters it.
         within_s: bounds each of its starts.
-        numbers: others than everybody's.
     """
 
     def __init__(
@@ -40,10 +37,9 @@ class Gate:
         grpc: str = "127.0.0.1:0",
         serve: Sequence[str] = SERVE,
         within_s: float = START_S,
-        **numbers: float,
     ) -> None:
         places = ["--quotas", str(quotas), "--state", str(state), "--grpc", grpc, "--http", "127.0.0.1:0"]
-        self._command = [*(numbered.command(["serve"], **numbers) if numbers else serve), *places, *options]
+        self._command = [*serve, *places, *options]
         self._log, self._within_s = log, within_s
         self._child: Child | None = None
         self.port = 0
@@ -54,9 +50,7 @@ class Gate:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.terminate()
 
     def start(self) -> None:
@@ -78,7 +72,6 @@ class Gate:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         assert self._child is not None, "it is not running"
         return self._child.pid
 
@@ -88,7 +81,6 @@ class Gate:
         return child.terminate() if child else None
 
     def kill(self) -> None:
-        """An outage."""
         child, self._child = self._child, None
         if child:
             child.kill()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from extauthz.demo import cluster
-from extauthz.demo.cluster import Answer, Recording, World
+from extauthz.demo.cluster import Recording, Response, World
 from extauthz.tools.render.replies import OUTAGE
 
 HELLO, WEB, KC = "hello-00001-deployment", "web", "kc"
@@ -44,7 +44,7 @@ class Scene:
     """The gate's count of pending writes must stay."""
 
 
-def outcome_of(answer: Answer) -> Outcome:
+def outcome_of(answer: Response) -> Outcome:
     """Read off what came over the wire and the gate's own log."""
     if answer.decision:
         verdicts = {"allow": Outcome.ALLOWED, "deny": Outcome.DENIED, "unavailable": Outcome.UNREADABLE}
@@ -52,14 +52,14 @@ def outcome_of(answer: Answer) -> Outcome:
     return Outcome.PASSED_BY if answer.code < 300 else Outcome.OUTAGE
 
 
-def sentence_of(answer: Answer) -> str:
+def sentence_of(answer: Response) -> str:
     """What the sender is told; where it is let through, what the gate's log says."""
     if answer.code >= 400:
         return str(answer.body.get("message", ""))
     return str(answer.decision.get("sentence", "the gate is not asked about leases"))
 
 
-def complaints(scene: Scene, answer: Answer, held: int | None) -> list[str]:
+def complaints(scene: Scene, answer: Response, held: int | None) -> list[str]:
     """What the scene promised and did not keep."""
     outcome, sentence = outcome_of(answer), sentence_of(answer)
     wrong = []

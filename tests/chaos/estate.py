@@ -65,7 +65,7 @@ def build(plane: Plane) -> list[str]:
 
 
 def _object(name: str, quota: Quota) -> Tree:
-    spec: Tree = {"hard": {resource: str(amount) for resource, amount in quota.hard.items()}}
+    spec: Tree = {"hard": {resource: str(amount) for resource, amount in quota.hard.items()}, "mode": "Enforce"}
     if quota.parent is not None:
         spec["parent"] = quota.parent
     if quota.labels is not None:

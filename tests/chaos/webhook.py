@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from itertools import cycle
 
-from extauthz.demo.processes import Background
 from extauthz.tools.render.webhook import WebhookOptions, configuration
 from tests.contract.worlds import Relay
 from tests.controlplane.plane import Plane
 from tests.controlplane.sites import Sites
+from tests.support.background import Background
 
 
 class Balancer(Background):

@@ -19,7 +19,7 @@ from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits, Sub
 from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.episodes import UPDATE_S
 from extauthz.tell.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import Facts, status_of
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.support.kubecalls import ScriptedApi
@@ -134,7 +134,7 @@ class Cluster:
     def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
         self.now_s += after_s
         decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
-        self.events.decided(Told(decision))
+        self.events.decided(Report(decision))
         return decision.verdict
 
     async def written(self) -> list[tuple[str, str, str, int]]:

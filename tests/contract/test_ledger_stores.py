@@ -11,8 +11,9 @@ import pytest
 
 from extauthz.inputs.kube.connection import ApiError, Connection, connect
 from extauthz.serve.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.serve.ledger_store.store import Conflict, LedgerStore, MemoryStore, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, LedgerStore, Stored, Unclear, WriteRefusedError
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.support.memory_store import MemoryStore
 from tests.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -143,7 +144,7 @@ async def test_what_the_api_server_will_not_store_is_refused(plane: Plane, tmp_p
     plane.kubectl("apply", "-f", str(DEPLOY / "ledger-crd.yaml"))
     async with connect(kubeconfig(plane, tmp_path)) as connection:
         await served(connection)
-        with pytest.raises(Refused, match="Too long"):
+        with pytest.raises(WriteRefusedError, match="Too long"):
             await KubernetesStore(connection).put("x" * 524_289, 0, None)
 
 
@@ -153,14 +154,14 @@ async def test_without_a_server_nothing_is_clear(plane: Plane, tmp_path: Path):
         store = KubernetesStore(connection)
         with pytest.raises(Unclear):
             await store.put("", 0, None)
-        with pytest.raises(Refused):
+        with pytest.raises(WriteRefusedError):
             await store.get()
 
 
 @pytest.mark.controlplane
 async def test_without_its_definition_a_write_is_refused_and_not_taken_for_another_writers(tmp_path: Path):
     async with running(tmp_path) as connection:
-        with pytest.raises(Refused):
+        with pytest.raises(WriteRefusedError):
             await KubernetesStore(connection).put("", 0, None)
 
 

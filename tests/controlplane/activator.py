@@ -8,8 +8,8 @@ import time
 
 import aiohttp
 
-from extauthz.demo.processes import Background
 from tests.controlplane.wire import bytes_field, number_field, varint
+from tests.support.background import Background
 
 AUTOSCALER = "ws://127.0.0.1:8080"
 """Where it takes statistics is not configurable (``serving/cmd/autoscaler/main.go``, ``statsServerAddr``)."""

@@ -19,7 +19,7 @@ from extauthz.core.intake.admission import NAME
 from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Observed, Request, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo.gate import Gate
 from extauthz.testing import snapshot
@@ -140,7 +140,7 @@ def outcome(reply: Reply) -> Outcome:
 def full_gate(objects: Mapping[str, Tree], hard: Mapping[str, int]) -> Deciding:
     """A gate that knows these objects, under one quota of everything."""
     deciding = Deciding(Policy(on_unknown_footprint="allow"))
-    quota = WorkspaceQuota("all", namespace_selector=LabelSelector(), hard=dict(hard))
+    quota = WorkspaceQuota("all", namespace_selector=LabelSelector(), hard=dict(hard), mode=Mode.ENFORCE)
     deciding.load_quotas(QuotaTree.build([quota]), 0.0)
     namespaces: dict[str, Mapping[str, str]] = {tree["metadata"]["namespace"]: {} for tree in objects.values()}
     state = snapshot(*(one for one in objects.values() if one["kind"] in BUILT_IN), namespaces=namespaces)
@@ -175,7 +175,11 @@ def entrances(plane: Plane, objects: Mapping[str, Tree]) -> Iterator[Entrances]:
             "apiVersion": "extauthz.dev/v1alpha1",
             "kind": "WorkspaceQuota",
             "metadata": {"name": "all"},
-            "spec": {"namespaceSelector": {}, "hard": {key: _quantity(amount) for key, amount in hard.items()}},
+            "spec": {
+                "namespaceSelector": {},
+                "hard": {key: _quantity(amount) for key, amount in hard.items()},
+                "mode": "Enforce",
+            },
         }
     )
     (port,) = free_ports(1)

@@ -75,7 +75,7 @@ class Hour:
     def begin(self) -> None:
         """Quotas, namespaces, workloads."""
         for name, (parent, hard) in QUOTAS.items():
-            spec: Tree = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": hard}
+            spec: Tree = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": hard, "mode": "Enforce"}
             spec |= {"parent": parent} if parent else {}
             quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}}
             self._api.create(quota | {"spec": spec})

@@ -13,9 +13,9 @@ import aiohttp
 from aiohttp import web
 
 from extauthz.demo.envoy import Envoy
-from extauthz.demo.processes import Background
 from extauthz.tools.render.options import Endpoint
 from tests.controlplane.plane import Plane
+from tests.support.background import Background
 
 Tree = Any
 

@@ -18,7 +18,6 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import SERVE, Gate
-from extauthz.demo.processes import Background
 from extauthz.serve.ledger_store.kubernetes import NAME
 from extauthz.serve.ledger_store.payload import Payload, decode
 from extauthz.tools.render.options import Endpoint, Profile, SidecarOptions
@@ -27,6 +26,7 @@ from tests.controlplane.access import service_account
 from tests.controlplane.api import Api
 from tests.controlplane.plane import Plane, free_ports, write_kubeconfig
 from tests.controlplane.world import DEPLOY, GATES_OWN
+from tests.support.background import Background
 from tests.waiting import eventually
 
 Tree = Any

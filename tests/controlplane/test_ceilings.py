@@ -32,7 +32,7 @@ QUOTA = {
     "apiVersion": "extauthz.dev/v1alpha1",
     "kind": "WorkspaceQuota",
     "metadata": {"name": NAME},
-    "spec": {"namespaceSelector": {"matchLabels": {"workspace": NAME}}, "hard": {"pods": "12"}},
+    "spec": {"namespaceSelector": {"matchLabels": {"workspace": NAME}}, "hard": {"pods": "12"}, "mode": "Enforce"},
 }
 SHARE = "12 of the 24 replicas that it may ask for would fit"
 

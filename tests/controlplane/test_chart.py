@@ -83,7 +83,7 @@ def test_it_is_installed_upgraded_rolled_back_and_taken_away_and_the_quotas_stay
     cluster("uninstall", "mine")
     left = json.loads(cluster.plane.kubectl("get", "clusterroles,deployments", "--all-namespaces", "--output=json"))
     assert [each["metadata"]["name"] for each in left["items"] if "extauthz" in each["metadata"]["name"]] == []
-    assert cluster.plane.api.get("WorkspaceQuota", "acme", "")["spec"] == QUOTA["spec"] | {"mode": "Enforce"}
+    assert cluster.plane.api.get("WorkspaceQuota", "acme", "")["spec"] == QUOTA["spec"] | {"mode": "Clamp"}
 
     cluster("install", "another", "charts/extauthz", "--take-ownership")
     assert cluster.plane.api.get("WorkspaceQuota", "acme", "")["spec"]["hard"] == {"pods": "10"}

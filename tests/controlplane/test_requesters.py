@@ -30,6 +30,7 @@ QUOTA = {
     "spec": {
         "namespaceSelector": {},
         "hard": {"pods": "4"},
+        "mode": "Enforce",
         "requesters": {"include": {"serviceAccounts": [f"kube-system/{HPA}"]}},
     },
 }

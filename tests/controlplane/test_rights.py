@@ -92,7 +92,7 @@ NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 SIGNER = issuing.authority(NOW, DAY)
 HELD = issuing.Held(SIGNER, (), issuing.serving(SIGNER, ["gate"], NOW, DAY))
-SECRET = keeper.Place("default", "extauthz-webhook")
+SECRET = keeper.SecretPlace("default", "extauthz-webhook")
 SUBJECT = Subject("apps/v1", "Deployment", "default", "web", "u1")
 
 

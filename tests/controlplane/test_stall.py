@@ -14,6 +14,7 @@ from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.demo.gate import Gate
 from tests.controlplane.living import deployment, namespace
+from tests.support import numbered
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
@@ -42,7 +43,7 @@ async def gates(plane, relayed_kubeconfig, tmp_path) -> AsyncIterator[Mapping[st
                 "kubernetes",
                 tmp_path / growth,
                 [*flags, *(["--allow-unknown=stale"] if growth == "allow" else [])],
-                stale_after_s=STALE_AFTER_S,
+                serve=numbered.command(["serve"], stale_after_s=STALE_AFTER_S),
             )
             for growth in ("deny", "allow")
         }
@@ -53,7 +54,7 @@ async def gates(plane, relayed_kubeconfig, tmp_path) -> AsyncIterator[Mapping[st
 
 
 def quota() -> dict[str, object]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": SHOP}}, "hard": {"pods": "6"}}
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": SHOP}}, "hard": {"pods": "6"}, "mode": "Enforce"}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": SHOP}, "spec": spec}
 
 

@@ -85,7 +85,11 @@ class Scene:
 
     def populate(self) -> None:
         """A quota and what is under it; then the HPAs, once it counts."""
-        spec = {"namespaceSelector": {"matchLabels": {"workspace": "rolling"}}, "hard": {"pods": str(HARD)}}
+        spec = {
+            "namespaceSelector": {"matchLabels": {"workspace": "rolling"}},
+            "hard": {"pods": str(HARD)},
+            "mode": "Enforce",
+        }
         quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "rolling"}}
         self.plane.api.create(quota | {"spec": spec})
         metadata = {"name": "rolling", "labels": {"workspace": "rolling"}}

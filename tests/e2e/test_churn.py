@@ -42,6 +42,7 @@ def test_what_a_quota_uses_is_what_kubectl_shows_to_be_there(world, workspace):
             "namespaceSelector": {"matchLabels": {"workspace": acme.name}},
             "workloadSelector": {"matchLabels": {"tier": "paid"}},
             "hard": HARD,
+            "mode": "Enforce",
             "onUnknown": {"unspecified": "Allow"},
         },
     }

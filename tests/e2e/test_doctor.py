@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
-from tests.controlplane import netns
-from tests.controlplane.access import service_account
 from tests.controlplane.plane import write_kubeconfig
-from tests.controlplane.test_istio import WITHIN_S, alone
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
 from tests.waiting import eventually
@@ -104,26 +98,6 @@ def test_straight_at_the_api_server_the_canary_is_not_gated(world: World, doctor
     assert doctored.replicas("web") == 2
 
 
-def test_a_token_that_the_api_server_does_not_take_is_told(doctor: Doctor, tmp_path: Path):
-    wrong = tmp_path / "wrong"
-    wrong.write_text("not-a-token")
-    assert having(doctor(token_file=wrong), "fail") == ["token"]
-
-
-def without_tokens(tree: Tree) -> None:
-    (listener,) = tree["static_resources"]["listeners"]
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
-    manager["route_config"]["request_headers_to_remove"] = ["authorization"]
-
-
-def test_a_proxy_that_drops_tokens_is_told(world: World, doctor: Doctor, tmp_path: Path):
-    with Envoy(options(world), tmp_path / "envoy", without_tokens) as envoy:
-        admin = "http://" + (envoy.access_log.parent / "admin").read_text()
-        rows = doctor(url=f"https://127.0.0.1:{envoy.port}", admin=admin)
-    assert having(rows, "fail") == ["token"]
-    assert "system:anonymous" in rows["token"]["found"]
-
-
 def test_a_deployment_in_a_namespace_that_never_asks_is_no_canary(
     world: World, doctored: Workspace, doctor: Doctor, tmp_path
 ):
@@ -134,23 +108,10 @@ def test_a_deployment_in_a_namespace_that_never_asks_is_no_canary(
         assert doctor(**way)["canary"]["verdict"] == "fail", "named all the same, it is not gated there"
 
 
-def test_an_authority_that_is_not_trusted_is_told(doctor: Doctor, tmp_path: Path):
-    assert having(doctor(ca=Authority(tmp_path, "another CA").ca), "fail") == ["trust", "canary"]
-
-
 def test_an_account_without_the_gates_rights_is_told_by_name(doctor: Doctor):
     rows = doctor(gate_account="default/nobody")
     assert having(rows, "fail") == ["rights"]
     assert "default/nobody may not list namespaces" in rows["rights"]["found"]
-
-
-def test_one_who_may_not_ask_about_others_is_answered_about_itself(world: World, doctor: Doctor, tmp_path: Path):
-    own = service_account(world.plane, "extauthz-system", "extauthz")
-    kubeconfig = tmp_path / "gate.kubeconfig"
-    write_kubeconfig(kubeconfig, world.plane.url, world.plane.ca, {"token": own})
-    row = doctor(kubeconfig=kubeconfig)["rights"]
-    assert row["verdict"] == "warn"
-    assert row["found"].startswith("the user of --kubeconfig may do all")
 
 
 def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World, doctor: Doctor, tmp_path: Path):
@@ -159,35 +120,6 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     rows = doctor(kubeconfig=kubeconfig)
     assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "way around", "backstop"]
     assert rows["canary"]["verdict"] == "ok"
-
-
-POLICY = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingAdmissionPolicy",
-    "metadata": {"name": "extauthz-backstop"},
-    "spec": {
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": ["x.example"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["*"]}
-            ]
-        },
-        "validations": [{"expression": "true"}],
-    },
-}
-POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-
-
-def test_a_policy_without_a_binding_is_no_backstop_and_with_one_it_is(world: World, doctor: Doctor):
-    world.api.call("POST", POLICIES, POLICY)
-    try:
-        assert doctor()["backstop"]["found"] == "none"
-        spec = {"policyName": "extauthz-backstop", "validationActions": ["Deny"]}
-        world.api.call("POST", BINDINGS, {"metadata": {"name": "extauthz-backstop"}, "spec": spec})
-        assert doctor()["backstop"]["found"] == "ValidatingAdmissionPolicy extauthz-backstop"
-    finally:
-        for path in (BINDINGS, POLICIES):
-            world.api.call("DELETE", f"{path}?fieldSelector=metadata.name%3Dextauthz-backstop")
 
 
 def test_the_topology_of_the_gates_own_service_is_read_from_the_cluster(world: World, doctor: Doctor):
@@ -218,14 +150,6 @@ def test_the_topology_of_the_gates_own_service_is_read_from_the_cluster(world: W
         world.api.call("DELETE", f"{slices}/extauthz-1")
 
 
-def test_a_service_that_asks_for_no_topology_is_told(world: World, doctor: Doctor):
-    world.api.patch("Service", "extauthz", "extauthz-system", {"spec": {"trafficDistribution": None}})
-    try:
-        assert doctor(service="extauthz-system/extauthz")["topology: asked for"]["verdict"] == "warn"
-    finally:
-        world.api.patch("Service", "extauthz", "extauthz-system", {"spec": {"trafficDistribution": "PreferClose"}})
-
-
 def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
     world.gate.kill()
     try:
@@ -235,20 +159,3 @@ def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
     finally:
         world.gate.start()
         eventually(lambda: not world.gate.holding)
-
-
-__all__ = ["alone"]
-
-
-INSIDE = Path(__file__).parent / "inside_around.py"
-
-
-def test_each_published_address_is_tried_and_told_for_what_it_is(alone, tmp_path):
-    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inside'}"]
-    command = [*alone, sys.executable, "-m", "pytest", *options, str(INSIDE)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=netns.environment()
-    )
-    assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
-    assert " passed" in done.stdout
-    assert "skipped" not in done.stdout

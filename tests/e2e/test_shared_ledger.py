@@ -37,7 +37,7 @@ ROOTS = {
 
 def quota(name: str, pods: str) -> dict:
     selector = {"matchLabels": {"workspace": name}}
-    spec = {"namespaceSelector": selector, "hard": {"pods": pods}}
+    spec = {"namespaceSelector": selector, "hard": {"pods": pods}, "mode": "Enforce"}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
 
 

@@ -57,7 +57,7 @@ class House:
 
     def _quota(self, name: str, spec: dict[str, Any]) -> None:
         quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}}
-        self.api.create(quota | {"spec": {"hard": {GPU: str(FULL)}} | spec})
+        self.api.create(quota | {"spec": {"hard": {GPU: str(FULL)}, "mode": "Enforce"} | spec})
 
     def slow(self, *, busy: bool = False, least: int = 1) -> None:
         """The load of the HPA's workload: it wants three replicas, or as few as it may have."""

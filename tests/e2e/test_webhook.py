@@ -510,7 +510,11 @@ def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_co
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",
         "metadata": {"name": acme.name},
-        "spec": {"namespaceSelector": {"matchLabels": {"workspace": acme.name}}, "hard": {"pods": "2"}},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"workspace": acme.name}},
+            "hard": {"pods": "2"},
+            "mode": "Enforce",
+        },
     }
     eventually(lambda: world.api.create(quota))
     more = itertools.count(4)

@@ -24,6 +24,7 @@ from tests.controlplane.workspace import workload
 from tests.e2e.balancing import Balancer
 from tests.e2e.doctoring import examined
 from tests.rendering import helm
+from tests.support import numbered
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
@@ -73,7 +74,7 @@ class Gates:
                     folder / f"gate-{number}.log",
                     own,
                     grpc="off",
-                    certificate_lifetime_s=LIFETIME_S,
+                    serve=numbered.command(["serve"], certificate_lifetime_s=LIFETIME_S),
                 )
             )
         for gate in self.gates:
@@ -116,7 +117,11 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
 
 @pytest.fixture(scope="module")
 def shop(gates: Gates) -> str:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "shop"}}, "hard": {"requests.cpu": "4"}}
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": "shop"}},
+        "hard": {"requests.cpu": "4"},
+        "mode": "Enforce",
+    }
     quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "shop"}}
     gates.api.create(quota | {"spec": spec})
     metadata = {"name": "shop", "labels": {"workspace": "shop"}}

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.demo.apiserver import ApiServer
 from extauthz.demo.certs import Authority
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.support import authz
+from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
 
 with warnings.catch_warnings():

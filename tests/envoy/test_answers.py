@@ -10,10 +10,10 @@ import pytest
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 
 from extauthz.core.ledger.entry import Event
-from extauthz.demo.apiserver import Break
 from extauthz.tools.render.options import Endpoint, Outage
 from tests.servers.listening import Heard
 from tests.support import authz
+from tests.support.apiserver import Break
 from tests.support.stack import PATCH, SCALE, Stack, scale_body
 from tests.waiting import eventually
 

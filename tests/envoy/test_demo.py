@@ -15,11 +15,11 @@ from subprocess import PIPE
 
 import pytest
 
-from extauthz.demo.cluster import Answer, find
+from extauthz.demo.cluster import Response, find
 from extauthz.demo.scenes import Outcome, complaints, scenes
 
 ROOT = Path(__file__).parents[2]
-ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})
+ALLOWED = Response(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})
 
 
 def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority):
@@ -94,17 +94,17 @@ def test_a_recording_that_is_not_there_is_an_error():
     [
         (ALLOWED, 3, None),
         (ALLOWED, 4, "holds 4"),
-        (Answer(403, "HTTP/2", {"kind": "Status"}, {"verdict": "deny"}), 3, "expected: allowed, came: denied"),
-        (Answer(403, "HTTP/2", {}, {"verdict": "deny"}), 3, "no metav1.Status"),
-        (Answer(200, "HTTP/2", {}, {}), 3, "came: not asked"),
+        (Response(403, "HTTP/2", {"kind": "Status"}, {"verdict": "deny"}), 3, "expected: allowed, came: denied"),
+        (Response(403, "HTTP/2", {}, {"verdict": "deny"}), 3, "no metav1.Status"),
+        (Response(200, "HTTP/2", {}, {}), 3, "came: not asked"),
     ],
 )
-def test_a_scene_that_goes_otherwise_is_noticed(answer: Answer, held: int, complaint: str | None):
+def test_a_scene_that_goes_otherwise_is_noticed(answer: Response, held: int, complaint: str | None):
     found = complaints(scenes()[0], answer, held)
     assert found == [] if complaint is None else any(complaint in one for one in found)
 
 
 def test_an_outage_worded_as_a_denial_is_noticed():
     scene = next(scene for scene in scenes() if scene.outcome is Outcome.OUTAGE)
-    answer = Answer(503, "HTTP/2", {"kind": "Status", "message": "exceeded workspace quota"}, {})
+    answer = Response(503, "HTTP/2", {"kind": "Status", "message": "exceeded workspace quota"}, {})
     assert "an outage is worded as a denial" in complaints(replace(scene, says=""), answer, scene.holds)

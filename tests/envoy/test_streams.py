@@ -11,7 +11,7 @@ import pytest
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.ledger.entry import Event
 from extauthz.core.quota.selectors import CONTEXT_EXTENSION
-from extauthz.demo.reading import Key
+from extauthz.demo.apiserver import Key
 from extauthz.inputs.settlement import answers
 from extauthz.serve.servers import access_log
 from extauthz.tools.render.options import Endpoint

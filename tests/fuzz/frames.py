@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from hpack import Encoder
 
-from extauthz.serve.rpc.connection import Asked, Connection, Ended, Gone, Message, Opened
+from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import FRAME_BYTES, PREFACE, Bounds
 from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, Streaming, Unary
+from extauthz.serve.rpc.streams import Asked, Ended, Gone, Message, Opened
 
 
 async def _unused(_: Call) -> None:

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.why import Why
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import quota, scale, workload
 from tests.page.browsing import browser
 from tests.servers.listing import EVENTS, HPAS, Listing, event
@@ -222,7 +222,7 @@ async def test_axe_finds_nothing_and_nothing_runs_off_the_side(
     for replicas in (5, 30, 4):
         world.ask("web", replicas)
         world.now_s += 60
-    world.recent.decided(Told(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE))
+    world.recent.decided(Report(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE))
     window = await opened(world, chromium, color_scheme=scheme, viewport=viewport)
     for path in PLACES:
         await window.go(path)
@@ -236,14 +236,14 @@ async def test_axe_finds_nothing_and_nothing_runs_off_the_side(
 
 async def test_a_hostile_name_is_shown_and_does_nothing(window: Window):
     window.world.recent.decided(
-        Told(window.world.gate.decide(window.world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE)
+        Report(window.world.gate.decide(window.world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE)
     )
     for path in PLACES:
         await window.go(path)
         assert await window.page.locator("img").count() == 0
     await expect(window.page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     window.world.recent.decided(
-        Told(window.world.gate.decide(window.world.reading(HOSTILE, 41), "i", 0.0), HOSTILE, HOSTILE)
+        Report(window.world.gate.decide(window.world.reading(HOSTILE, 41), "i", 0.0), HOSTILE, HOSTILE)
     )
     await expect(window.page.get_by_role("group", name="Decisions")).to_contain_text("41")  # by the stream, too
     assert await window.page.locator("img").count() == 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import tools.release.__main__ as release
+from tests.servers.running import QUOTAS, STATE
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +26,20 @@ def test_the_wheel_has_what_it_reads_at_run_time(wheel: Path):
 
 def test_the_wheel_is_of_the_version_that_the_project_says(wheel: Path):
     assert wheel.name == f"extauthz-{release.version()}-py3-none-any.whl"
+
+
+def test_the_command_is_one_file_that_needs_no_package(wheel: Path, tmp_path: Path):
+    made = release.command(wheel, tmp_path)
+    plugin = tmp_path / "kubectl-wsq"
+    plugin.symlink_to(made)
+    bare = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    (tmp_path / "quotas.yaml").write_text(QUOTAS % 4)
+    (tmp_path / "state.json").write_text(json.dumps(STATE))
+    words = ["top", f"--quotas={tmp_path}/quotas.yaml", f"--state={tmp_path}/state.json"]
+    run = subprocess.run(
+        [sys.executable, "-I", plugin, *words], env=bare, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "acme" in run.stdout, run.stderr
 
 
 @pytest.mark.envoy

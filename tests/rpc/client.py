@@ -24,9 +24,10 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from extauthz.serve.rpc.connection import Asked, Connection, Event, Message, Opened
+from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.heads import Call, Methods, Sink, Streaming, Unary
+from extauthz.serve.rpc.streams import Asked, Event, Message, Opened
 
 UNARY, SINK, BIDI = "/a.Test/Unary", "/a.Test/Sink", "/a.Test/Bidi"
 

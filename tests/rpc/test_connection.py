@@ -22,9 +22,10 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from extauthz.serve.rpc.connection import Asked, Connection, Drained, Ended, Gone, Message
+from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import PREFACE, BadConnectionError, Bounds, Error
 from extauthz.serve.rpc.heads import EMPTY_TABLE, Code, Decoder
+from extauthz.serve.rpc.streams import Asked, Drained, Ended, Gone, Message
 from tests.rpc.client import BIDI, FLOODS, SINK, UNARY, Peer, block, head, headers, parsed, prefixed, spelled
 
 SMALL = Bounds(message_bytes=100_000, streams=4, unread_bytes=250_000)

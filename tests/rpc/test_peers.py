@@ -11,9 +11,9 @@ from hpack import Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.serve.rpc.connection import Asked, Opened
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.heads import Decoder, read
+from extauthz.serve.rpc.streams import Asked, Opened
 from tests.rpc.client import BIDI, UNARY, Peer, head, prefixed
 
 

@@ -19,7 +19,7 @@ from extauthz.serve.servers.page.rendering import HEADERS
 from extauthz.serve.servers.page.routes import Page
 from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.episodes import Recent
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -93,7 +93,7 @@ class World:
         self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s, why)
 
     def ask(self, name: str, replicas: int, **more: Any) -> None:
-        self.recent.decided(Told(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1"))
+        self.recent.decided(Report(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1"))
 
     def reading(self, name: str, replicas: int) -> Reading:
         return scaled(WorkloadRef("apps", "deployments", "team-a", name), replicas)

@@ -23,7 +23,6 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.payload import decode
-from extauthz.serve.ledger_store.store import MemoryStore
 from extauthz.serve.servers.ext_authz import SERVICE, Checks
 from extauthz.serve.service.deciding import Deciding
 from extauthz.tell.observe.observers import Observers
@@ -32,6 +31,7 @@ from extauthz.testing import put_scale, quota, scale, workload
 from tests.servers.listening import listening
 from tests.servers.resetting import Resetting
 from tests.servers.slow_store import Store
+from tests.support.memory_store import MemoryStore
 
 WINDOW_S = 90.0
 SETTLED_WITHIN_S = 2.0

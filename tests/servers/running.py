@@ -22,8 +22,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from h2.connection import H2Connection
 from hyperframe.frame import DataFrame, Frame, PingFrame
 
-from extauthz.demo.numbered import command
 from extauthz.demo.processes import Child
+from tests.support.numbered import command
 from tests.waiting import eventually
 
 WITHIN_S = 1.0
@@ -36,6 +36,7 @@ metadata: {name: acme}
 spec:
   namespaceSelector: {matchLabels: {workspace: acme}}
   hard: {pods: "%d"}
+  mode: Enforce
 """
 
 STATE: dict[str, Any] = {

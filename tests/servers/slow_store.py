@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from extauthz.serve.ledger_store.store import Conflict, MemoryStore, Unclear
+from extauthz.serve.ledger_store.store import Conflict, Unclear
+from tests.support.memory_store import MemoryStore
 
 
 class Store:

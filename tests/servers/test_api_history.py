@@ -20,7 +20,7 @@ from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import CONTENT_TYPE
 from extauthz.serve.servers.api.routes import routes
 from extauthz.tell.observe.episodes import Recent
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.support.kubecalls import Reviewer
 
@@ -51,7 +51,7 @@ class World:
 
     def write(self, name: str, replicas: int, namespace: str = "team-a", user: str = "") -> Verdict:
         decision = self._ask(scale(name, replicas, namespace=namespace))
-        self.recent.decided(Told(decision, user, "kubectl/v1"))
+        self.recent.decided(Report(decision, user, "kubectl/v1"))
         return decision.verdict
 
     async def get(self, target: str, token: str = ADMIN) -> tuple[int, Any]:

@@ -9,8 +9,8 @@ import pytest
 
 from extauthz.serve.service.listening import ListenError, grpc_server
 from extauthz.serve.service.settings import Settings
+from tests.servers.honest import EXPECTED, HONEST, honest
 from tests.servers.running import Running, metadata, within
-from tests.servers.test_hostile_frames import EXPECTED, HONEST, honest
 
 GRPCIO = ("--grpc-server", "grpcio")
 

@@ -30,9 +30,9 @@ from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.settings import Settings
 from extauthz.testing import admission, workload
 from tests.rpc.client import block, head, headers, prefixed, raw, setting, spelled
-from tests.servers.running import QUOTAS, STATE, Running
+from tests.servers.honest import CHECK, EXPECTED, HONEST, asking, honest, message
+from tests.servers.running import QUOTAS, STATE, Running, metadata
 from tests.servers.test_hostile_connections import STRANGERS, anybody
-from tests.servers.test_hostile_frames import CHECK, EXPECTED, HONEST, asking, honest, message, metadata
 from tests.servers.test_serve_webhook import connected, flags, post
 from tests.support.kubecalls import Reviewer
 

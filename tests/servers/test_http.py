@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from extauthz.demo.processes import Background
 from extauthz.serve.servers.http import Copies, Readiness, application
 from tests.servers.running import Running, ask, metadata, scale, within
+from tests.support.background import Background
 from tests.support.platform import Platform
 
 READY = Readiness([])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.demo.apiserver import ApiServer
+from tests.support.apiserver import ApiServer
 from tools.release import slim
 
 from .test_serve_live import Live, api

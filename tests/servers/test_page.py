@@ -26,7 +26,7 @@ from extauthz.serve.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.serve.servers.page.live import LASTS_S, MOST, MOST_EACH, SILENT_S, Client, Shown, Streams, digest, event
 from extauthz.serve.servers.page.rendering import HEADERS, Decided, Templates, files
 from extauthz.serve.servers.page.workload import _room
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import quota, scale, workload
 from tests.servers.paging import HOSTILE, WEB, World, small
 from tests.servers.running import QUOTAS, Running
@@ -146,9 +146,9 @@ async def test_a_name_is_text_wherever_it_stands(world: World):
     """A tenant chooses the names of workloads, and what a sentence quotes."""
     path = f"/namespaces/team-a/workloads/deployments.apps/{HOSTILE}"
     world.recent.decided(
-        Told(world.write(scale("web", 30))._replace(sentence=f"no {HOSTILE} {{{{7*7}}}}"), "", HOSTILE)
+        Report(world.write(scale("web", 30))._replace(sentence=f"no {HOSTILE} {{{{7*7}}}}"), "", HOSTILE)
     )
-    world.recent.decided(Told(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE))
+    world.recent.decided(Report(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE))
     for place in (*PAGES, "/?q=" + HOSTILE.replace("&", "%26"), path.replace("&", "%26")):
         page = await world.get(place)
         assert not list(page.all("img")), place
@@ -393,6 +393,7 @@ def test_what_is_vendored_names_its_version_and_licence():
 def test_what_its_autoscaler_may_ask_for_is_told_where_not_all_of_it_fits(most: Any, asks: Any, says: str):
     room = {
         "replicas": most,
+        "counts": "replicas",
         "observedReplicas": 3,
         "mayAskFor": asks,
         "auditReplicas": None,

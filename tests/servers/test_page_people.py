@@ -18,7 +18,7 @@ from extauthz.serve.servers.page.live import EVENT, Knowledge
 from extauthz.serve.servers.page.routes import Page
 from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.episodes import Recent
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.servers.listing import EVENTS, Listing, event
 from tests.support.kubecalls import Reviewer
@@ -53,7 +53,7 @@ class World:
         known = gate(quotas, workload("web", 3), *others, namespaces=namespaces)
         recent, write = Recent(lambda: self.now_s), Asker(known)
         for request in (scale("web", 30), scale("rival", 40, namespace="team-b"), scale("c", 50, namespace="team-c")):
-            recent.decided(Told(write(request)))
+            recent.decided(Report(write(request)))
         write(scale("rival", 3, namespace="team-b"))
         decide = lambda reading: known.decide(reading, "q", 0.0, charge=False)  # noqa: E731
         answers = Answers(Queries(known.ledger), decide, lambda: 0.0, recent)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.demo.reading import Key
+from extauthz.demo.apiserver import Key
 from extauthz.serve.ledger_store.payload import FORMAT
 from tests.unit.ledger_store.test_payload import text
 

@@ -15,12 +15,13 @@ from typing import Any, Self
 
 import pytest
 
-from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.apiserver import Key
 from extauthz.demo.certs import Authority
 from extauthz.demo.processes import Child
-from extauthz.demo.reading import Fault, Key
 from extauthz.serve.ledger_store import payload
 from tests.controlplane.plane import free_ports, write_kubeconfig
+from tests.support.apireading import Fault
+from tests.support.apiserver import ApiServer
 from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, Running, ask, scale, within
@@ -34,7 +35,11 @@ WORKLOAD = ["apps", "deployments", "shop", "web"]
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": str(pods)}} | spec
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
+        "hard": {"pods": str(pods)},
+        "mode": "Enforce",
+    } | spec
     return {
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",

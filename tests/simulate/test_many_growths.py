@@ -1,14 +1,21 @@
-"""Two tenants that grow fast: each write ends before there are too many of them."""
+"""Two tenants that grow fast, and somebody who floods: each write ends before there are too many of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from random import Random
+from typing import Any
 
+import pytest
+
+from extauthz.core.decision import gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Verdict
 from extauthz.inputs.settlement.answers import Fate
+from tests.simulate.planted.planting import replaced
 from tests.worlds import objects, wire
 from tests.worlds.judge import Promise
 from tests.worlds.member import Member
@@ -69,12 +76,50 @@ async def growths(world: World, found: Counter[str]) -> None:
     found.update(await asyncio.gather(*growing))
 
 
-def test_200_growths_a_second_of_two_quotas_end_in_time_though_watches_and_answers_are_late():
-    """The ledger takes some 1,200 open writes of two quotas. Where each waited for a read of its own, there
-    were so many after six seconds, and then one growth of two was refused."""
+def answers(live: Callable[[World, Counter[str]], Coroutine[Any, Any, None]]) -> Counter[str]:
+    """The reasons of all answers in a world without drawn workloads, whose gate has the bounds of everyday."""
     world = World(replace(draw(1, 0, frozenset(), "store", 1), quotas=(), workloads=()))
     numbers = replace(world._wiring.settings.numbers, pending_writes_per_tree=Policy().max_intents_per_tree)
     world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, numbers=numbers))
     found = Counter[str]()
-    world.loop.run(growths(world, found))
-    assert found == {"fits": A_SECOND * SECONDS}
+    world.loop.run(live(world, found))
+    return found
+
+
+def test_200_growths_a_second_of_two_quotas_end_in_time_though_watches_and_answers_are_late():
+    """The ledger takes some 1,200 open writes of two quotas. Where each waited for a read of its own, there
+    were so many after six seconds, and then one growth of two was refused."""
+    assert answers(growths) == {"fits": A_SECOND * SECONDS}
+
+
+FLOOD = 4_000
+"""Counts for names that need not exist, in a namespace without a quota. No answer to them is ever heard."""
+COVERED = 50
+"""Growths of a covered tenant meanwhile, and as many shrinks."""
+
+
+async def flood(world: World, found: Counter[str]) -> None:
+    keys = furnish(world)[:COVERED]
+    wild = objects.namespace("wild")
+    wild["metadata"]["labels"] = {}
+    world.server.request("POST", NAMESPACES, {}, wild)
+    member = world.start(0)
+    assert await world.until(lambda: member.serves, 60.0)
+    await asyncio.sleep(40.0)  # the ledger was new
+    for number in range(FLOOD):
+        key = "wild", f"web-deploy-{number}-{Random(number).randbytes(96).hex()}"
+        raw = check(objects.scale(key, 2, "kpa", "").request)
+        await member.begin(member.answer(Question(raw, Promise(key, 0, None), 0, False)))
+    for count in (2, 1):
+        found.update(await asyncio.gather(*(grow(world, member, key, count) for key in keys)))
+
+
+@pytest.mark.parametrize(
+    ("bound", "fits"),
+    [pytest.param(gate.MAX_BYTES_UNCOVERED, True, id="as-it-is"), pytest.param(2**30, False, id="no-bound")],
+)
+def test_a_flood_that_no_quota_covers_leaves_room_for_growth_and_for_less(bound: int, fits: bool):
+    """Planted beside it: without a bound of its own, such a flood fills the ledger for all."""
+    with replaced(gate, MAX_BYTES_UNCOVERED=bound):
+        found = answers(flood)
+    assert (found.keys() <= {"fits", "no-growth"}) is fits, found

@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ import pytest
 from extauthz.core import footprint
 from extauthz.core.decision import known
 from extauthz.core.kinds import DEPLOYMENTS, PODS
-from extauthz.core.ledger import accounts, envelope, ownership, pod_costs
+from extauthz.core.ledger import accounts, envelope, observations, ownership, pod_costs
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.ledger.observations import Pods
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
+from extauthz.core.ledger.usage import Usage
 from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
 from extauthz.inputs.cluster.live import Revisions
@@ -51,6 +53,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "runtime-classes-that-come-late": {"words": ("kata", "kata", "deploy", "sts"), "often": {"class": 4.0}},
     "members-of-custom-resources": {"words": ("team", "deploy"), "often": {"forge": 8.0, "scale": 20.0}},
     "ephemeral-volumes": {"words": ("spill",), "often": {"delete": 6.0, "finish": 15.0, "evict": 3.0}},
+    "ephemeral-volumes-of-stateful-sets": {"words": ("cache",), "often": {"scale": 15.0, "apply": 2.0}},
+    "jobs-with-policies": {
+        "words": ("elastic", "index", "success", "strict", "foreign", "deploy"),
+        "often": {"finish": 8.0, "evict": 2.0, "suspend": 0.7, "delete": 2.0},
+    },
+    "limit-ranges-that-come-late": {"words": ("bare", "bare", "deploy")},
+    "odd-surges-that-are-charged": {
+        "words": ("surge", "surge", "deploy"),
+        "charges_surge": True,
+        "often": {"apply": 8.0, "delete": 2.0},
+    },
     "pods-gated-at-creation": {"words": ("pod", "pod", "team", "job")},
     "quotas-by-labels": {"words": ("deploy", "deploy", "sts", "crew", "team", "job"), "tiers": True},
 }
@@ -189,7 +202,7 @@ def _held_for_ever(self: PendingWrite, started_s: float) -> bool:
     return not self.labels and _on_read(self, started_s)
 
 
-_on_read = PendingWrite.on_read
+_on_read, _done = PendingWrite.on_read, jobs._done
 _charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
@@ -277,6 +290,41 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "never over",
         lambda: replaced(pod_costs, UNSEEN_CLASS="nobody names it"),
         KINDS["runtime-classes-that-come-late"],
+    ),
+    "claims-of-volumes-are-counted-twice": (
+        "at rest it counts what there is",
+        lambda: replaced(observations, ephemeral=lambda pod, observed: {}),
+        KINDS["ephemeral-volumes-of-stateful-sets"],
+    ),
+    "indexes-count-though-they-are-done": (
+        "at rest it counts what there is",
+        lambda: replaced(jobs, _done=lambda spec, status, completions: 0),
+        {"words": ("elastic",), "often": {"finish": 6.0}},
+    ),
+    "failed-indexes-are-forgotten": (
+        "at rest it counts what there is",
+        lambda: replaced(jobs, _done=lambda spec, status, most: _done({}, status, most)),
+        {"words": ("index",), "often": {"evict": 8.0}},
+    ),
+    "jobs-that-fail-go-on": (
+        "at rest it counts what there is",
+        lambda: replaced(jobs, _ENDING=frozenset({"Complete"}), _FINISHED=frozenset({"Complete"})),
+        {"words": ("strict",), "often": {"evict": 8.0}},
+    ),
+    "jobs-of-others-count": (
+        "at rest it counts what there is",
+        lambda: replaced(jobs, CONTROLLER=objects.MANAGER),
+        {"words": ("foreign",)},
+    ),
+    "limit-ranges-are-not-seen": (
+        "at rest it counts what there is",
+        lambda: replaced(Usage, observe_limit_ranges=lambda *_: None),
+        KINDS["limit-ranges-that-come-late"],
+    ),
+    "every-surge-is-a-quarter": (
+        "at rest it counts what there is",
+        lambda: replaced(pod_costs, _max_surge=lambda template: Fraction(1, 4)),
+        KINDS["odd-surges-that-are-charged"],
     ),
     "dearer-pods-are-free": (
         "at rest it counts what there is",

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from extauthz.demo.certs import LOOPBACK_NAMES, Authority
-from extauthz.demo.processes import Background
+from tests.support.background import Background
 
 Tree = Any
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from extauthz.demo.processes import Background
+from tests.support.background import Background
 
 Tree = Any
 

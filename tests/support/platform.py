@@ -1,7 +1,4 @@
-"""A sample of a platform's own service, as docs/openapi.yaml has it. For tests, and to begin one's own from.
-
-``python -m tests.support.platform quotas.yaml`` serves the quotas of a file, and no bounds of replicas.
-"""
+"""A platform's own service, as docs/openapi.yaml has it, that may say and do anything a test wants."""
 
 from __future__ import annotations
 
@@ -9,14 +6,11 @@ import asyncio
 import hashlib
 import json
 import ssl
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import yaml
 from aiohttp import web
 
 Tree = Any
@@ -83,15 +77,3 @@ class Platform:
     def _max_scale(self, query: Mapping[str, str]) -> Tree:
         workload = (query["group"], query["resource"], query["namespace"], query["name"])
         return {"maxAvailableScale": self.bounds.get(workload)}
-
-
-async def _serve(text: str) -> None:
-    items = [one for one in yaml.safe_load_all(text) if one]
-    whole = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuotaList", "items": items}
-    async with Platform(whole) as platform:
-        print(f"{platform.url}/quotas {platform.url}/max-scale", flush=True)
-        await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]).read_text()))

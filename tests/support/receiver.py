@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from extauthz.demo.processes import Background
+from tests.support.background import Background
 
 
 class Got(NamedTuple):

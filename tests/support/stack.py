@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
-from extauthz.demo.apiserver import ApiServer
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from tests.support import authz
+from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
 
 DEADLINE_S = 30.0

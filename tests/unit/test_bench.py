@@ -14,7 +14,7 @@ import grpc
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from bench import cluster, events, inputs, pythons, report, requests, sharing
+from bench import cluster, events, inputs, report, requests, sharing
 from bench.check import METHOD, message
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
@@ -23,7 +23,7 @@ from bench.peers.authorizers import answer_itself, spelled, started
 from bench.population import Population
 from extauthz.core.model import Decision, Verdict
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tools.render import envoy
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane import parts
@@ -166,14 +166,6 @@ def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(
     assert said[1].startswith(f"NOT MEASURED, a ledger that gates share: {cure}")
 
 
-def test_of_each_python_it_is_told_what_a_check_costs_there(capsys: pytest.CaptureFixture[str]):
-    pythons.main([f"{name}={sys.executable}" for name in ("one", "other")] + ["--quick"])
-    one, other = capsys.readouterr().out.splitlines()
-    assert one.startswith("one: ")
-    assert one.endswith(" µs a check, 1.00 of the first")
-    assert other.startswith("other: ")
-
-
 PEERS = "peers"
 """In ``EXTAUTHZ_REQUIRE``: what is in Go is built, and the whole benchmark is tried."""
 
@@ -259,7 +251,7 @@ def test_each_decision_s_time_is_kept_and_read_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Metrics, "decided", lambda self, one: told.append(one.seconds))
     took: list[tuple[float, float]] = []
     timed.keep(took)
-    Metrics.decided(None, Told(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
+    Metrics.decided(None, Report(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
     assert told == [0.25]
     (found,) = tail.decisions("".join(f"{when} {seconds}\n" for when, seconds in took))
     assert found == took[0]

@@ -12,7 +12,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.counts import Reader, read
-from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
+from extauthz.core.model import Decision, Fetch, NeedsFetch, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -51,8 +51,8 @@ class World:
         )
         self.lower = Clamping(self.gate, deciding, is_terse=terse)
 
-    async def look(self, ref: WorkloadRef) -> None:
-        self.looked.append(ref)
+    async def look(self, needs: NeedsFetch) -> None:
+        self.looked.append(needs.ref)
         self.gate.observe(*observe(workload("web", 2, version="6")))
 
     def _levels(self) -> Levels:

@@ -298,7 +298,7 @@ items:
 
 @pytest.mark.parametrize(("replicas", "code"), [("4", 0), ("5", 1)])
 def test_devices_are_counted_by_the_claims_of_pods(replicas: str, code: int, check: Check) -> None:
-    hard = f'spec:\n  namespaceSelector: {{matchLabels: {{workspace: acme}}}}\n  hard: {{{DEVICES}: "4"}}\n'
+    hard = f'spec:\n  hard: {{{DEVICES}: "4"}}\n  mode: Enforce\n'
     (check.directory / "q.yaml").write_text(
         f"apiVersion: extauthz.dev/v1alpha1\nkind: WorkspaceQuota\nmetadata: {{name: acme}}\n{hard}"
     )

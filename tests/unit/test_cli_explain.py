@@ -24,7 +24,7 @@ QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: acme}
-spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "7"}}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "7"}, mode: Enforce}
 """
 
 Ask = Callable[..., tuple[int, str, str]]
@@ -124,7 +124,7 @@ def test_the_quota_has_the_last_word(ask):
 
 
 def test_where_the_quota_lowers_a_count_explain_and_check_say_so(ask, tmp_path, capsys):
-    (tmp_path / "clamp.yaml").write_text(QUOTA.replace("hard:", "mode: Clamp, hard:"))
+    (tmp_path / "clamp.yaml").write_text(QUOTA.replace("Enforce", "Clamp"))
     _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", "--quotas", "clamp.yaml", "--at", "cpu=90")
     found = json.loads(out)
     assert found["sentence"].endswith(" The quota grants 14 of the 15 (mode Clamp).")

@@ -23,7 +23,7 @@ QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: acme}
-spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "3500m"}}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "3500m"}, mode: Enforce}
 """
 
 Ask = Callable[..., tuple[int, str, str]]

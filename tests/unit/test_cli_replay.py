@@ -29,7 +29,7 @@ QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
 kind: WorkspaceQuota
 metadata: {name: acme}
-spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {pods: "4"}}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {pods: "4"}, mode: Enforce}
 """
 
 

@@ -11,7 +11,7 @@ import pytest
 from extauthz.cli import demo, exits, main
 from extauthz.core.model import Decision
 from extauthz.tell.observe.log import Log
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.support.recording import Recorded
 
@@ -30,7 +30,7 @@ class Logged:
         with self.file.open("a") as stream:
             log = Log(stream, clock=lambda: self.at_s)
             for one in decisions:
-                log.decided(Told(one, "", "hpa"))
+                log.decided(Report(one, "", "hpa"))
             log.close()
         return str(self.file)
 

@@ -44,7 +44,7 @@ from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.loading import load
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.observers import Observer, Observers, Told
+from extauthz.tell.observe.observers import Observer, Observers, Report
 from extauthz.testing import quota
 from tests.servers.listening import listening
 
@@ -153,7 +153,7 @@ class Holds:
 
 
 async def test_what_is_held_is_not_in_what_observers_keep() -> None:
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, _ = deciding(Holds(), told.append)
     answer = asked(REQUEST)
     log.close()
@@ -179,8 +179,8 @@ class Knowing:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
         return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=self._needs)
 
-    async def look(self, ref: WorkloadRef) -> None:
-        assert ref == WEB
+    async def look(self, needs: NeedsFetch) -> None:
+        assert needs.ref == WEB
         await asyncio.sleep(0)
         self.seen = True
 
@@ -229,10 +229,10 @@ async def test_an_answer_is_written_before_observers_are_told_in_their_order(mon
 
 
 async def test_an_observer_that_fails_is_logged_and_the_others_are_told() -> None:
-    def fails(told: Told) -> None:
+    def fails(told: Report) -> None:
         raise RuntimeError("oh")
 
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, stream = deciding(AllowAll(), fails, told.append)
     decision = asked(REQUEST)
     log.close()
@@ -250,7 +250,7 @@ async def test_an_observer_that_fails_is_logged_and_the_others_are_told() -> Non
 
 async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
     gate = Knowing()
-    told: list[Told] = []
+    told: list[Report] = []
     asked, log, stream = deciding(gate, told.append, fetch={Fetch.WORKLOAD: gate.look})
     decision = await asked(REQUEST)
     log.close()
@@ -263,7 +263,7 @@ async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
 async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> None:
     monkeypatch.setattr("extauthz.serve.service.deciding.LOOK_WITHIN_S", 0.01)
 
-    async def look(ref: WorkloadRef) -> None:
+    async def look(needs: NeedsFetch) -> None:
         await asyncio.Event().wait()
 
     asked, log, stream = deciding(Knowing(), fetch={Fetch.WORKLOAD: briefly(look)})
@@ -306,11 +306,11 @@ class Asking:
             todo=COMMIT,
         )
 
-    async def look(self, ref: WorkloadRef) -> None:
+    async def look(self, needs: NeedsFetch) -> None:
         self.seen = True
 
-    async def ask(self, ref: WorkloadRef) -> None:
-        assert ref == WEB
+    async def ask(self, needs: NeedsFetch) -> None:
+        assert needs.ref == WEB
         self.learnt = True
 
 
@@ -352,10 +352,10 @@ async def test_other_gates_are_waited_for_as_long_as_the_asker_waits(question) -
     gate = Asking(seen=False)
     gate.learnt = True
 
-    async def look(ref: WorkloadRef) -> None:
+    async def look(needs: NeedsFetch) -> None:
         nonlocal now_s
         now_s += 0.75
-        await gate.look(ref)
+        await gate.look(needs)
 
     asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: look}, commit=commit, clock=lambda: now_s)
     await asked(question)

@@ -14,7 +14,7 @@ import pytest
 from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.tell.observe import log as module
 from extauthz.tell.observe.log import Bridge, Log
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, patch, path, quota, workload
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
@@ -47,7 +47,7 @@ def written(level: str, style: str, *decisions: tuple[Decision, str]) -> list[st
     stream = io.StringIO()
     log = Log(stream, level, style, clock=lambda: 1_800_000_000.5)
     for decision, user_agent in decisions:
-        log.decided(Told(decision, "", user_agent))
+        log.decided(Report(decision, "", user_agent))
     log.close()
     return lines_of(stream)
 

@@ -13,7 +13,7 @@ from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.observe import table
 from extauthz.tell.observe.metrics import BUCKETS_S, Levels, Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Waiting
 from extauthz.testing import quota
 
@@ -79,7 +79,7 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
             evidence=Evidence(unspecified=(Unspecified("q", ("q",), "limits.cpu", ("c",)),)),
         ),
     ):
-        metrics.decided(Told(decision, seconds=0.00003))
+        metrics.decided(Report(decision, seconds=0.00003))
     numbers = await scraped(metrics)
     assert numbers["extauthz_decisions_total", "exceeded-quota", "deny"] == 2
     assert numbers["extauthz_decisions_total", "fits", "allow"] == 2
@@ -89,7 +89,7 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
 
 async def test_check_seconds_is_a_cumulative_histogram(metrics: Metrics) -> None:
     for seconds in (0.00001, BUCKETS_S[0], 0.0003, 60.0):
-        metrics.decided(Told(Decision("1", Verdict.ALLOW, "fits", ""), seconds=seconds))
+        metrics.decided(Report(Decision("1", Verdict.ALLOW, "fits", ""), seconds=seconds))
     numbers = await scraped(metrics)
     name = "extauthz_check_seconds"
     assert numbers[f"{name}_bucket", str(BUCKETS_S[0])] == 2
@@ -122,13 +122,13 @@ async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Me
 
 
 async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
-    metrics.decided(Told(Decision("1", Verdict.ALLOW, "fits", ""), seconds=0.1))
-    metrics.decided(Told(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), seconds=0.1))
-    metrics.decided(Told(DENIED, seconds=0.1))
-    metrics.decided(Told(Decision("4", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=(SHORT,))), seconds=0.1))
+    metrics.decided(Report(Decision("1", Verdict.ALLOW, "fits", ""), seconds=0.1))
+    metrics.decided(Report(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), seconds=0.1))
+    metrics.decided(Report(DENIED, seconds=0.1))
+    metrics.decided(Report(Decision("4", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=(SHORT,))), seconds=0.1))
     metrics.reload("state", "ok", 1.0)
     short = Shortage("acme", (), "requests.cpu", 1, 1, 0, 1)
-    metrics.decided(Told(Decision("3", Verdict.DENY, "", "", evidence=Evidence((short,)), todo=Lower(1, ""))))
+    metrics.decided(Report(Decision("3", Verdict.DENY, "", "", evidence=Evidence((short,)), todo=Lower(1, ""))))
     metrics.policy_failed("p", "reserve")
     metrics.answer("refused")
     metrics.skipped("no-decision")
@@ -192,7 +192,7 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
     )
     metrics.decided(
-        Told(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
+        Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
     )
     metrics.policy_failed("calm", "reserve")
     body, _ = await metrics.scrape("")
@@ -209,7 +209,7 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
 async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
     rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
     metrics.decided(
-        Told(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
+        Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
     )
     numbers = await scraped(metrics)
     assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

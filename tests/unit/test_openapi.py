@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.core.model import Unknown, WorkloadRef
+from extauthz.core.decision.bounds import Bounds
+from extauthz.core.model import NeedsFetch, Requester, Unknown, WorkloadRef
 from extauthz.core.quota import spec
 from extauthz.core.quota.spec import LABEL, Mode, parse
 from extauthz.inputs.sources.http import listed
 from extauthz.inputs.sources.max_scale import bound
+from extauthz.testing import Asker, gate, owned_by, quota, scale, workload
 from tests.unit.sources.test_http_quotas import ACME
 from tests.unit.sources.test_http_quotas import listed as list_of
 
@@ -137,4 +139,9 @@ def test_a_bound_is_taken_exactly_where_the_contract_allows_it(value: Tree):
 
 def test_a_bound_is_asked_by_the_parameters_of_the_contract():
     parameters = API["paths"]["/max-scale"]["get"]["parameters"]
-    assert tuple(one["name"] for one in parameters) == WorkloadRef._fields
+    asked = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 1, ownerReferences=owned_by("llm")))
+    asked.bounds = Bounds(10.0, 60.0)
+    todo = Asker(asked)(scale("web", 2), by=Requester("jane")).todo
+    assert isinstance(todo, NeedsFetch)
+    told = {"pod.*" if name.startswith("pod.") else name for name, _ in todo.about}
+    assert {one["name"] for one in parameters} == {*WorkloadRef._fields, *told}

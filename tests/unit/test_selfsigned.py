@@ -16,7 +16,7 @@ from cryptography import x509
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.serve.selfsigned import issuing
 from extauthz.serve.selfsigned.issuing import BrokenError, Held
-from extauthz.serve.selfsigned.keeper import Keeper, Place
+from extauthz.serve.selfsigned.keeper import Keeper, SecretPlace
 from extauthz.serve.selfsigned.renewal import NoNamesError, Terms, renewed
 
 Tree = Any
@@ -105,7 +105,7 @@ class Gate:
     def __init__(self, api: Api, clock: Clock) -> None:
         self.told: list[tuple[str, dict[str, object]]] = []
         self.shows: x509.Certificate | None = None
-        place = Place("quotas", "extauthz-webhook")
+        place = SecretPlace("quotas", "extauthz-webhook")
         self.keeper = Keeper(api, place, "extauthz", TERMS, clock, self._show, self._tell)
 
     async def look(self) -> None:

@@ -23,7 +23,7 @@ from extauthz.serve.service.numbers import Numbers
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.record.files import Files
 from tests.worlds import wire
 from tests.worlds.connection import Link, SimulatedConnection
@@ -113,7 +113,7 @@ class TraceLog(Log):
         self.decisions: dict[str, Decision] = {}
         """Decisions by id, until somebody takes them."""
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Keep the decision: the answer has only its sentence. That of a clamp says all."""
         reviewed = _reviewed.get(None)
         if isinstance(told.decision.todo, Lower):

@@ -11,9 +11,9 @@ from itertools import count
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.demo import patches
 from extauthz.demo.patches import PATCHES, apply
 from extauthz.inputs.kube.connection import ApiError
+from tests.worlds import applying
 from tests.worlds.judge import Key
 from tests.worlds.objects import APPLY
 
@@ -106,14 +106,14 @@ class ApiServer:
                 raise ApiError(409, "AlreadyExists", f"{key[1]} exists")
             return self._made(place.collection, key, body)
         if content_type == APPLY and (place.namespace, place.name) not in self.objects(place.collection):
-            return self._made(place.collection, (place.namespace, place.name), patches.created(body))
+            return self._made(place.collection, (place.namespace, place.name), applying.created(body))
         held = self._held(place)
         if content_type == APPLY:
-            changed = patches.applied(held, body)
+            changed = applying.applied(held, body)
         elif place.sub == "scale":
-            changed = patches.kept(held, _scaled(held, method, body))
+            changed = applying.kept(held, _scaled(held, method, body))
         else:
-            changed = patches.kept(held, _changed(held, method, body, content_type))
+            changed = applying.kept(held, _changed(held, method, body, content_type))
         return Prepared(place.collection, (place.namespace, place.name), place.sub, held, changed)
 
     def _made(self, collection: str, key: Key, body: Tree) -> Prepared:

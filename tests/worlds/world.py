@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
-from extauthz.serve.ledger_store.store import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.worlds import objects
 from tests.worlds.admission import Admission, Around
 from tests.worlds.asking import Asking

@@ -1,8 +1,8 @@
 """``make release``: what a release consists of, in ``dist/``, of the sources as they are here.
 
-sdist and wheel, the chart with Artifact Hub's annotations, kubectl's plugin and krew's manifest of it, a list of the
-packages that the gate is made of (CycloneDX), the image where a container engine is, a statement of how all this was
-built (SLSA), and the checksums of all. The version is the one of pyproject.toml.
+sdist and wheel, the chart with Artifact Hub's annotations, kubectl's plugin and krew's manifest of it, the command as
+one file, a list of the packages that the gate is made of (CycloneDX), the image where a container engine is, a
+statement of how all this was built (SLSA), and the checksums of all. The version is the one of pyproject.toml.
 
 The variable RELEASE_URL says where the files will be, for krew's manifest; REGISTRY where the image will be, for
 Artifact Hub, and ARTIFACTHUB_ID which repository it is there.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -49,9 +50,11 @@ def main() -> int:
     wheel = packages(DIST)
     chart(DIST)
     plugin(wheel, DIST)
+    command(wheel, DIST)
     bill_of_materials(wheel, DIST / f"extauthz-{version()}.cdx.json")
     if arguments.image:
         image(DIST)
+        offline(DIST)
     provenance(DIST, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
     checksums(DIST)
     print((DIST / "SHA256SUMS").read_text(), end="")
@@ -86,6 +89,17 @@ def plugin(wheel: Path, folder: Path) -> None:
     metadata.plugin_archive(wheel, archive)
     url = f"{os.environ.get('RELEASE_URL') or f'{NOWHERE}/v{version()}'}/{archive.name}"
     (folder / f"{metadata.PLUGIN}.yaml").write_text(metadata.krew_manifest(version(), url, sha256(archive)))
+
+
+def command(wheel: Path, folder: Path) -> Path:
+    """The command with all its packages in one file, for Pythons and systems such as this one's; its path."""
+    system = f"{sys.platform}-{platform.machine()}-{sys.implementation.cache_tag}"
+    target = folder / f"extauthz-{version()}-{system}.pyz"
+    words = ["--console-script=extauthz", "--compressed", "--reproducible", f"--output-file={target}"]
+    # From there: shiv takes what lies in its own folder, or on PYTHONPATH, for installed.
+    pinned = f"--constraint={ROOT / 'constraints.txt'}"
+    _run(sys.executable, "-m", "shiv", *words, f"{wheel}[cel]", "--quiet", pinned, folder=folder)
+    return target
 
 
 def provenance(folder: Path, built: Built) -> None:
@@ -130,6 +144,12 @@ def image(folder: Path) -> None:
         target = folder / f"extauthz-{version()}-{engine.found().run(*inspect).stdout.strip()}.image.tar.gz"
         with saved.open("rb") as source, gzip.open(target, "wb", 6) as packed:
             shutil.copyfileobj(source, packed)
+
+
+def offline(folder: Path) -> None:
+    """What installs from these files alone: the script, and the list of images that it pushes."""
+    shutil.copy(ROOT / "tools/release/install-offline.sh", folder)
+    (folder / "images.txt").write_text(f"{engine.official(f'extauthz:{version()}')}\n")
 
 
 def checksums(folder: Path) -> None:

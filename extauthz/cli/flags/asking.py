@@ -98,7 +98,6 @@ def _add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def _word(name: str) -> str:
-    """As it is spelled after its dashes."""
     return name.replace("_", "-")
 
 
@@ -132,7 +131,6 @@ exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it doe
 
 
 def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``top``."""
     parser = commands.add_parser("top", description=TOP, epilog=TOP_EPILOG)
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
@@ -173,7 +171,6 @@ Without --replicas: 0 at least one replica more fits, 1 none does"""
 
 
 def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``check``."""
     parser = commands.add_parser("check", description=CHECK, epilog=CHECK_EPILOG)
     parser.add_argument("workload", nargs="?", type=workload, metavar="KIND/NAME", help="Such as deploy/web.")
     parser.add_argument("-n", "--namespace", help="Namespace of the workload.")

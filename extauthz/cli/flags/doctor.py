@@ -30,7 +30,6 @@ exit codes: 0 no check fails, 1 one does (with --strict: or warns), 64 wrong usa
 
 
 def add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
     parser = commands.add_parser("doctor", description=DESCRIPTION, epilog=EPILOG)
     _proxy(parser.add_argument_group("the proxy"))
     _client_path(parser.add_argument_group("the client path: how the autoscaler reaches the API server"))

@@ -40,7 +40,6 @@ depends on is not among the objects, 64 wrong usage, 65 a file is wrong, 69 no c
 
 
 def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
     parser = commands.add_parser("explain", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument(
         "what",

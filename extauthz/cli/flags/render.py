@@ -6,7 +6,6 @@ import argparse
 import ipaddress
 import re
 from functools import partial
-from pathlib import Path
 
 from extauthz.cli.flags import sidecar
 from extauthz.core.errors import ObjectError
@@ -119,7 +118,6 @@ The Secrets are those that the chart names (charts/extauthz). See docs/render.md
 
 
 def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
     text = "the certificates that Envoy and gate show"
     parser = what.add_parser("tls", help=text, description=f"Prints {text}.", epilog=TLS_EPILOG)
     add = parser.add_argument
@@ -207,7 +205,6 @@ The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
 
 
 def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
     text = "the webhook configurations for `extauthz serve --webhook`"
     parser = what.add_parser("webhook", help=text, description=f"Prints {text}.", epilog=WEBHOOK_EPILOG)
     add = parser.add_argument
@@ -378,7 +375,6 @@ Check the result with `envoy --mode validate -c sidecar.yaml`; the files it name
 
 
 def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
     commands_parser = commands.add_parser("render", description=DESCRIPTION)
     what = commands_parser.add_subparsers(metavar="WHAT", required=True, dest="what")
     envoy = what.add_parser(
@@ -406,16 +402,3 @@ def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_parsers(what)
     add_tls(what)
     add_webhook(what)
-    parsers = dict(what.choices)
-    for parser in parsers.values():
-        _add_values(parser)
-    schema = what.add_parser("schema", help="JSON Schema of the file that --values names")
-    schema.set_defaults(values=None, output="json")
-    commands_parser.set_defaults(sections=parsers)
-
-
-def _add_values(parser: argparse.ArgumentParser) -> None:
-    """Add ``--values``."""
-    what = "Options in YAML, as `extauthz render schema` describes it; flags win over it. Default: none."
-    parser.add_argument("--values", type=Path, metavar="FILE", help=what)
-    parser.set_defaults(parser=parser)

@@ -100,7 +100,6 @@ exit codes: 0 stopped as told, 64 wrong usage, 65 a file is wrong, 69 cannot lis
 
 
 def add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``serve``."""
     parser = commands.add_parser("serve", description=SERVE, epilog=SERVE_EPILOG)
     parser.add_argument("--print-settings", action="store_true", help="Print the effective settings and exit.")
     add(parser)

@@ -148,7 +148,6 @@ def adder_of_places(parser: argparse._ArgumentGroup) -> partial[argparse.Action]
 
 
 def shown(place: Endpoint | None) -> str:
-    """An address as it is written on the command line."""
     return "none" if place is None else str(setting_types.Address(*place))
 
 

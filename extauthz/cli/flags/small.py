@@ -15,7 +15,6 @@ It needs two packages more: pip install 'extauthz[demo]'."""
 
 
 def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``demo``."""
     parser = commands.add_parser("demo", description=DEMO, epilog="exit codes: 0 all went as it must, 1 not so")
     parser.add_argument(
         "--keep",
@@ -53,7 +52,6 @@ quotas or a log cannot be read, or a log holds no decision, 70 a bug: a grant ha
 
 
 def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``replay``."""
     parser = commands.add_parser("replay", description=REPLAY, epilog=REPLAY_EPILOG)
     parser.add_argument("--record", type=Path, metavar="DIR", help="Files of all gates together.")
     parser.add_argument(

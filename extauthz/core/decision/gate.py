@@ -176,22 +176,31 @@ class Gate(ClusterState):
             return refused
         if not _is_refused_for_its_count_alone(asked, refused, observed):
             return None
-        count, version = refused.evidence.fits, reading.precondition.resource_version
-        if count is None or count <= observed.replicas:
-            return None  # nothing fits, or it would be a hidden scale-down
+        version = reading.precondition.resource_version
         if not observed.resource_version or version not in (None, observed.resource_version):
             # Bound to a version that was not seen yet it must be read first. Bound to an older one, it cannot land.
             is_behind = version is not None and is_newer(version, observed.resource_version)
             return refused._replace(todo=NeedsFetch(Fetch.WORKLOAD, reading.ref)) if is_behind else None
         bound = reading.precondition._replace(resource_version=observed.resource_version)
-        granted = decided(known.of_write(self, reading._replace(replicas=count, precondition=bound), question))
-        if isinstance(granted.todo, NeedsFetch):
-            return granted
-        if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
-            return None
-        assert refused.replicas is not None
-        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence)
-        return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
+        return self._lowered(reading._replace(precondition=bound), question, refused, observed)
+
+    def _lowered(self, write: Write, question: Asking, refused: Decision, observed: Observed) -> Decision | None:
+        """With a count that quotas have room for, and the platform's own service allows."""
+        why = refused
+        while (count := why.evidence.fits) is not None and count > observed.replicas:
+            asked = known.of_write(self, write._replace(replicas=count), question)
+            granted = decided(asked)
+            if isinstance(granted.todo, NeedsFetch):
+                return granted
+            if granted.verdict is Verdict.ALLOW and granted.replicas == count:
+                assert refused.replicas is not None
+                sentence = sentences.clamped(write.ref, refused.replicas, count, why.evidence)
+                lower = Lower(count, observed.resource_version)
+                return why._replace(replicas=refused.replicas, todo=lower, sentence=sentence)
+            if not _is_refused_for_its_count_alone(asked, granted, observed):
+                return None
+            why = granted
+        return None  # nothing fits, or it would be a hidden scale-down
 
 
 CLAMPED = "clamped"
@@ -202,15 +211,21 @@ def _rank(asked: Case, proposal: Proposal) -> int:
     return asked.state.policies.rank(policing.growth(asked, proposal))
 
 
+_FOR_ITS_COUNT = (weighing.EXCEEDED, weighing.MAX_SCALE_EXCEEDED, NOT_ITS_TURN)
+
+
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
-    """By quotas in mode Clamp and nothing else, for want of room or because others come first; it differs from what is
-    observed only by the count; and nothing else is charged for it."""
-    if refused.verdict is not Verdict.DENY or refused.reason not in (weighing.EXCEEDED, NOT_ITS_TURN):
+    """By quotas in mode Clamp and nothing else, for want of room, because others come first, or for what the platform's
+    service allows; it differs from what is observed only by the count; and nothing else is charged for it."""
+    if refused.verdict is not Verdict.DENY or refused.reason not in _FOR_ITS_COUNT:
         return False
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
+    refusing = {short.quota for short in refused.evidence.shortages}
+    if refused.reason == weighing.MAX_SCALE_EXCEEDED:
+        refusing = {node.quota.name for node in weighing.bound_by_service(asked, proposal)}
     return (
-        all(short.quota in clamping for short in refused.evidence.shortages)
+        refusing <= clamping
         and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal, _rank(asked, proposal)))
         and asked.pending_write.replicas is not None
         and not asked.pending_write.changes(observed)

@@ -55,8 +55,11 @@ def clamped(ref: WorkloadRef, asked: int, granted: int, refused: Evidence) -> st
     used: pods=3, limited: pods=4
     >>> print(clamped(web, 9, 4, Evidence(turn=Turn("acme", 2, 15.0))))
     deployments.apps "web" asked for 9 replicas and may have 4: 2nd in line for workspace quota acme
+    >>> print(clamped(web, 9, 4, Evidence(max_scale=4)))
+    deployments.apps "web" asked for 9 replicas and may have 4: exceeded max available scale: limited: replicas=4
     """
     why = in_line(refused.turn) if refused.turn is not None else _quotas(refused.shortages)
+    why = why or f"exceeded max available scale: limited: replicas={refused.max_scale}"
     return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {why}"
 
 

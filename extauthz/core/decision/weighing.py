@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from extauthz.core import texts
+from extauthz.core import quantities, texts
 from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
-from extauthz.core.footprint import FootprintError
+from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.ledger.pod_costs import NamespaceCosts
 from extauthz.core.model import (
     Amounts,
     Decision,
@@ -163,9 +164,13 @@ def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Dec
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
     if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
         return grounds  # its count is not above all that the workload may have already
+    binding = bound_by_service(asked, proposal)
+    if not binding:
+        return grounds  # it binds whom the quotas bind that cover the workload
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:
-        return _max_scale_unknown(asked, UNASKED, NeedsFetch(Fetch.MAX_SCALE, asked.write.ref))
+        needs = NeedsFetch(Fetch.MAX_SCALE, asked.write.ref, _about(asked, proposal, binding))
+        return _max_scale_unknown(asked, UNASKED, needs)
     if bound.freshness is Freshness.UNKNOWN and asked.state.policy.on_max_scale_unknown == "deny":
         return _max_scale_unknown(asked, MAX_SCALE_UNKNOWN)
     if bound.most is not None and replicas > bound.most:
@@ -178,6 +183,33 @@ def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Dec
         remark = "; the platform's service was not heard, and that lets it pass"
         return grounds._replace(reason=MAX_SCALE_UNKNOWN, remark=remark)
     return grounds
+
+
+def bound_by_service(asked: Case, proposal: Proposal) -> Nodes:
+    """Quotas that cover the workload, bind who asks, and do not only audit. Without one the service is not asked."""
+    return tuple(node for node in proposal.step.after.envelope_in if node.binds(asked.question.requester))
+
+
+MOST_LABELS = 2048
+"""Characters. Of more labels the service is told nothing: a URL has no room for them."""
+
+
+def _about(asked: Case, proposal: Proposal, binding: Nodes) -> tuple[tuple[str, str], ...]:
+    """What the service is told of a write. What is not known is left out."""
+    made = asked.write.object or asked.base
+    workspace = max(binding, key=lambda node: len(node.path)).quota.name
+    told = [("workspace", workspace), ("desired", str(asked.pending_write.replicas))]
+    told.append(("current", str(asked.observed.replicas if asked.observed is not None else 0)))
+    if asked.question.requester is not None:
+        told.append(("requester", asked.question.requester.user))
+    if made is not None and made.labels and len(made.labels) <= MOST_LABELS:
+        told.append(("labels", made.labels))
+    if made is not None and made.owner is not None:
+        told.append(("owner", f"{made.owner.kind}/{made.owner.name}"))
+    cost = NamespaceCosts(asked.ref.namespace, asked.state.ledger.pod_costs).highest(templates(asked, proposal))
+    named = (key for key in sorted(cost) if key != UNSEEN_CLASS and not key.startswith("count/"))
+    told.extend((f"pod.{key}", quantities.format(cost[key], key)) for key in named)
+    return tuple(told)
 
 
 def _max_scale_unknown(asked: Case, reason: str, needs: NeedsFetch | None = None) -> Decision:

@@ -354,7 +354,7 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
 
 def _of_child(entry: Entry, child: Entry, seen: Observed) -> Template | None:
     own = entry.observed.template if entry.observed is not None else None
-    if child.ref[:2] != REVISIONS or own is None or seen.template is None:
+    if entry.ref[:2] not in SHARE_TEMPLATES or own is None or seen.template is None:
         return seen.template
     return of_revision(own, seen.template)
 

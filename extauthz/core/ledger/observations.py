@@ -24,6 +24,7 @@ from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import claimed_by, ephemeral, first_ordinal, split
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
+from extauthz.core.objects.workloads import has_finished
 
 T = TypeVar("T")
 
@@ -388,7 +389,7 @@ class Pods:
         """By namespace."""
         self._changed: dict[WorkloadRef, _Group] = {}
         self._ordinals: dict[tuple[str, OwnerRef], list[int]] = {}
-        """Of the pods of each StatefulSet, by namespace and owner."""
+        """Of the pods of each StatefulSet that have not finished, by namespace and owner."""
         self._renumbered: set[WorkloadRef] = set()
         self._made = 0
 
@@ -431,7 +432,7 @@ class Pods:
             self._number(ref, after, insort)
 
     def outside(self, ref: WorkloadRef, stateful_set: Observed | None) -> int:
-        """How many pods of a StatefulSet have ordinals beside its range: its controller deletes them in the end."""
+        """How many pods of a StatefulSet run outside its range of ordinals: its controller deletes them in the end."""
         if stateful_set is None or stateful_set.template is None:
             return 0
         owner = OwnerRef(STATEFUL_SETS[0], "StatefulSet", ref.name, stateful_set.uid)
@@ -439,7 +440,9 @@ class Pods:
         return len(found) - bisect_left(found, start + stateful_set.replicas) + bisect_left(found, start)
 
     def _number(self, ref: WorkloadRef, group: _Group, put: Callable[[list[int], int], None]) -> None:
-        owner = group.each.owner
+        owner, template = group.each.owner, group.each.template
+        if template is not None and has_finished(template):
+            return
         if owner is not None and owner[:2] == (STATEFUL_SETS[0], "StatefulSet"):
             found = self._ordinals.setdefault((ref.namespace, owner), [])
             put(found, split(ref.name)[1])

@@ -350,8 +350,8 @@ def spans(count: int, templates: Iterable[Template | None]) -> list[tuple[int, i
 
 @lru_cache(maxsize=4096)
 def of_revision(own: Template, revision: Template) -> Template:
-    """The template of pods of a revision. It holds their part alone: the StatefulSet says which claims they have, and
-    where its ordinals begin."""
+    """The template of pods of a ReplicaSet or of a revision. It holds their part alone: the Deployment says its surge,
+    the StatefulSet which claims they have, and where its ordinals begin."""
     return intern(json.loads(own.text) | json.loads(revision.text))
 
 

@@ -79,7 +79,7 @@ class WorkspaceQuota:
     asks first gets it."""
     weight: int = 1
     """What its share of the tree is divided by, where that has turns."""
-    mode: Mode = Mode.ENFORCE
+    mode: Mode = Mode.CLAMP
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
     requesters: Requesters | None = None
@@ -244,12 +244,11 @@ def _unless_all(selector: LabelSelector | None) -> LabelSelector | None:
 
 
 def _mode(value: Tree, problems: Problems) -> Mode:
-    if value is None:
-        return Mode.ENFORCE
     if isinstance(value, str) and value in {mode.value for mode in Mode}:
         return Mode(value)
-    problems.add(("spec", "mode"), f"{shown(value)} is not a mode", f"use one of {', '.join(Mode)}")
-    return Mode.ENFORCE
+    if value is not None:
+        problems.add(("spec", "mode"), f"{shown(value)} is not a mode", f"use one of {', '.join(Mode)}")
+    return Mode.CLAMP
 
 
 def _sharing(spec: Mapping[str, Tree], problems: Problems) -> tuple[int | None, int]:

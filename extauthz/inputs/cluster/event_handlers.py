@@ -207,6 +207,7 @@ class Notes(Generic[Value]):
     def convert(self, tree: Tree) -> Noted[Value]:
         place, version = named(tree)
         try:
+            place_of(tree)
             value = self._read(tree)
         except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
@@ -247,7 +248,7 @@ class Notes(Generic[Value]):
 
 
 class Context:
-    """Objects that change the cost of workloads, as they are reported to the gate."""
+    """Objects that change the cost of workloads, as they are reported to the gate: all of a namespace together."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -255,43 +256,28 @@ class Context:
         self._claim_templates: dict[str, dict[str, Template]] = {}
         self._classes: dict[Place, object_readers.ClaimClass] = {}
 
-    def namespace(self, place: Place, value: object_readers.NamespaceLabels | None) -> None:
-        """A Namespace and its labels."""
-        self._gate.observe_namespace(place[1], value.labels if value is not None else None)
+    def limit_range(self, place: Place, value: LimitRangeDefaults | None) -> None:
+        ranges = _kept(self._limit_ranges, place, value)
+        self._gate.observe_limit_ranges(place[0], [ranges[name] for name in sorted(ranges)])
 
-    def limit_range(self, place: Place, value: object_readers.ContainerDefaults | None) -> None:
-        """A LimitRange. All of its namespace are passed on together."""
-        namespace, name = place
-        ranges = self._limit_ranges.setdefault(namespace, {})
-        ranges.pop(name, None)
-        if value is not None:
-            ranges[name] = value.defaults
-        if not ranges:
-            del self._limit_ranges[namespace]
-        self._gate.observe_limit_ranges(namespace, [ranges[name] for name in sorted(ranges)])
-
-    def claim_template(self, place: Place, value: object_readers.ClaimTemplate | None) -> None:
-        """A ResourceClaimTemplate. All of its namespace are passed on together."""
-        namespace, name = place
-        templates = self._claim_templates.setdefault(namespace, {})
-        templates.pop(name, None)
-        if value is not None:
-            templates[name] = value.takes
-        if not templates:
-            del self._claim_templates[namespace]
-        self._gate.observe_claim_templates(namespace, templates)
-
-    def device_class(self, place: Place, value: object_readers.DeviceClass | None) -> None:
-        """A DeviceClass and the extended resource that it stands for."""
-        self._gate.observe_device_class(place[1], value.extended if value is not None else None)
-
-    def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
-        """A RuntimeClass and its overhead."""
-        self._gate.observe_runtime_class(place[1], value.overhead if value is not None else None)
+    def claim_template(self, place: Place, value: Template | None) -> None:
+        self._gate.observe_claim_templates(place[0], _kept(self._claim_templates, place, value))
 
     def storage_class(self, place: Place, value: object_readers.ClaimClass | None) -> None:
-        """A StorageClass: it may be the default one."""
+        """It may be the default one."""
         self._classes.pop(place, None)
         if value is not None:
             self._classes[place] = value
         self._gate.observe_default_storage_class(object_readers.default_class(self._classes.values()))
+
+
+def _kept(all_kept: dict[str, dict[str, Value]], place: Place, value: Value | None) -> dict[str, Value]:
+    """All of the namespace of ``place``, with its new value; ``None``: it is gone."""
+    namespace, name = place
+    there = all_kept.setdefault(namespace, {})
+    there.pop(name, None)
+    if value is not None:
+        there[name] = value
+    if not there:
+        del all_kept[namespace]
+    return there

@@ -22,8 +22,6 @@ _ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
 
 
 class StateFile(NamedTuple):
-    """A state file, read."""
-
     state: Snapshot
     warnings: tuple[FileProblem, ...]
     """Problems that leave something unknown, but not the file useless."""

@@ -103,8 +103,6 @@ class _Condition(TypedDict, total=False):
 
 
 class _Held(TypedDict, total=False):
-    """What a container has."""
-
     allocatedResources: _Texts
     name: str
     resources: _Resources | None

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
+from extauthz.core.footprint import parse_limit_range, parse_runtime_class
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
+from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
@@ -232,11 +234,26 @@ def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, 
     context = Context(gate)
     revisions = Revisions(REVISIONS, gate, invalid)
     made: dict[Resource, AnyFeed] = {
-        NAMESPACES: Notes(NAMESPACES, object_readers.namespace_labels, context.namespace, invalid),
-        LIMIT_RANGES: Notes(LIMIT_RANGES, object_readers.container_defaults, context.limit_range, invalid),
-        RUNTIME_CLASSES: Notes(RUNTIME_CLASSES, object_readers.pod_overhead, context.runtime_class, invalid),
-        DEVICE_CLASSES: Notes(DEVICE_CLASSES, object_readers.device_class, context.device_class, invalid),
-        CLAIM_TEMPLATES: Notes(CLAIM_TEMPLATES, object_readers.claim_template, context.claim_template, invalid),
+        NAMESPACES: Notes(
+            NAMESPACES,
+            object_readers.namespace_labels,
+            lambda place, labels: gate.observe_namespace(place[1], labels),
+            invalid,
+        ),
+        LIMIT_RANGES: Notes(LIMIT_RANGES, parse_limit_range, context.limit_range, invalid),
+        RUNTIME_CLASSES: Notes(
+            RUNTIME_CLASSES,
+            parse_runtime_class,
+            lambda place, overhead: gate.observe_runtime_class(place[1], overhead),
+            invalid,
+        ),
+        DEVICE_CLASSES: Notes(
+            DEVICE_CLASSES,
+            devices.extended_name,
+            lambda place, extended: gate.observe_device_class(place[1], extended),
+            invalid,
+        ),
+        CLAIM_TEMPLATES: Notes(CLAIM_TEMPLATES, devices.claim_template, context.claim_template, invalid),
         STORAGE_CLASSES: Notes(STORAGE_CLASSES, object_readers.claim_class, context.storage_class, invalid),
         REVISIONS: revisions,
         STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, invalid, revisions),
@@ -320,7 +337,6 @@ class LiveCluster:
         """All first lists have come."""
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         self._gate.load()
         async with self._group:
             self._follow(DEFINITIONS, self._definitions)
@@ -439,7 +455,6 @@ class LiveCluster:
         feed.changed(READ, feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
-        """Every watch as it is now."""
         now_s = self._clock()
         for resource, reflector in self._reflectors.items():
             if not reflector.absent:

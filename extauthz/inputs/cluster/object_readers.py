@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
-from extauthz.core.model import ANY_LABELS, Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, devices, jobs, workloads
 from extauthz.core.objects.custom import Shape, Where
 from extauthz.core.objects.fields import (
@@ -38,53 +37,11 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
-class NamespaceLabels(NamedTuple):
-    """A Namespace."""
-
-    name: str
-    labels: Mapping[str, str]
-
-
-class ContainerDefaults(NamedTuple):
-    """A LimitRange."""
-
-    namespace: str
-    name: str
-    defaults: LimitRangeDefaults
-
-
-class PodOverhead(NamedTuple):
-    """A RuntimeClass."""
-
-    name: str
-    overhead: Amounts
-    """What it adds to each of its pods, nano-units."""
-
-
 class ClaimClass(NamedTuple):
-    """A StorageClass."""
-
     name: str
     created: str
     """RFC 3339: later ones sort behind."""
     is_default: bool
-
-
-class ClaimTemplate(NamedTuple):
-    """A ResourceClaimTemplate."""
-
-    namespace: str
-    name: str
-    takes: Template
-    """The devices that each of its claims may take."""
-
-
-class DeviceClass(NamedTuple):
-    """A DeviceClass."""
-
-    name: str
-    extended: str
-    """The extended resource that its devices are too; empty: none."""
 
 
 def unreadable(root: Tree, version: str) -> Observed:
@@ -99,46 +56,19 @@ def unreadable(root: Tree, version: str) -> Observed:
     return observed
 
 
-# What bears on the count of other objects. All raise ObjectError, or FootprintError for an amount.
+# What bears on the count of other objects. All raise ObjectError.
 
 
-def namespace_labels(root: Tree) -> NamespaceLabels:
-    """Reads a Namespace."""
-    metadata = mapping(root.get("metadata"), "metadata")
-    labels = mapping(metadata.get("labels"), "metadata.labels")
-    return NamespaceLabels(
-        required(metadata, "name"), {key: text(labels[key], f"metadata.labels[{key}]") for key in labels}
-    )
-
-
-def container_defaults(root: Tree) -> ContainerDefaults:
-    """Reads a LimitRange."""
-    metadata = mapping(root.get("metadata"), "metadata")
-    return ContainerDefaults(required(metadata, "namespace"), required(metadata, "name"), parse_limit_range(root))
-
-
-def pod_overhead(root: Tree) -> PodOverhead:
-    """Reads a RuntimeClass."""
-    return PodOverhead(required(mapping(root.get("metadata"), "metadata"), "name"), parse_runtime_class(root))
+def namespace_labels(root: Tree) -> dict[str, str]:
+    labels = mapping(mapping(root.get("metadata"), "metadata").get("labels"), "metadata.labels")
+    return {key: text(labels[key], f"metadata.labels[{key}]") for key in labels}
 
 
 def claim_class(root: Tree) -> ClaimClass:
-    """Reads a StorageClass."""
     metadata = mapping(root.get("metadata"), "metadata")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     created = text(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
     return ClaimClass(required(metadata, "name"), created, any(annotations.get(key) == "true" for key in _IS_DEFAULT))
-
-
-def claim_template(root: Tree) -> ClaimTemplate:
-    """Reads a ResourceClaimTemplate."""
-    metadata = mapping(root.get("metadata"), "metadata")
-    return ClaimTemplate(required(metadata, "namespace"), required(metadata, "name"), devices.claim_template(root))
-
-
-def device_class(root: Tree) -> DeviceClass:
-    """Reads a DeviceClass."""
-    return DeviceClass(required(mapping(root.get("metadata"), "metadata"), "name"), devices.extended_name(root))
 
 
 def default_class(classes: Iterable[ClaimClass]) -> str:

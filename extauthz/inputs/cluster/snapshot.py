@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extauthz.core.errors import ObjectError
-from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Shape, Where
-from extauthz.core.objects.fields import kind_of, mapping
+from extauthz.core.objects.fields import kind_of, mapping, required
 from extauthz.core.objects.groups import Groups
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.object_readers import ClaimClass, Workload
@@ -88,7 +89,6 @@ class SnapshotBuilder:
         return take(self, root)
 
     def state(self) -> Snapshot:
-        """The snapshot of all objects so far."""
         old = [one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions]
         return Snapshot(
             namespaces=self._namespaces,
@@ -135,25 +135,22 @@ class SnapshotBuilder:
             self._customs[kind.resource.group, kind.resource.kind] = kind, template
 
     def _take_namespace(self, root: Tree) -> None:
-        name, labels = object_readers.namespace_labels(root)
+        name = _metadata(root, "name")
         _once(name not in self._namespaces, f"namespace {name}")
-        self._namespaces[name] = labels
+        self._namespaces[name] = object_readers.namespace_labels(root)
 
     def _take_limit_range(self, root: Tree) -> None:
-        namespace, _, defaults = object_readers.container_defaults(root)
-        self._limit_ranges.setdefault(namespace, []).append(defaults)
+        self._limit_ranges.setdefault(_metadata(root, "namespace"), []).append(parse_limit_range(root))
 
     def _take_runtime_class(self, root: Tree) -> None:
-        name, overhead = object_readers.pod_overhead(root)
-        self._overheads[name] = overhead
+        self._overheads[_metadata(root, "name")] = parse_runtime_class(root)
 
     def _take_claim_template(self, root: Tree) -> None:
-        namespace, name, takes = object_readers.claim_template(root)
-        self._claim_templates.setdefault(namespace, {})[name] = takes
+        there = self._claim_templates.setdefault(_metadata(root, "namespace"), {})
+        there[_metadata(root, "name")] = devices.claim_template(root)
 
     def _take_device_class(self, root: Tree) -> None:
-        name, extended = object_readers.device_class(root)
-        self._device_classes[name] = extended
+        self._device_classes[_metadata(root, "name")] = devices.extended_name(root)
 
     def _take_storage_class(self, root: Tree) -> None:
         self._classes.append(object_readers.claim_class(root))
@@ -172,6 +169,11 @@ _TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]]
     ("storage.k8s.io", "StorageClass"): SnapshotBuilder._take_storage_class,
 }
 """(API group, kind) to the handler of objects that do not count by themselves."""
+
+
+def _metadata(root: Tree, key: str) -> str:
+    """Raises ObjectError: it is missing."""
+    return required(mapping(root.get("metadata"), "metadata"), key)
 
 
 def _once(is_new: bool, what: str) -> None:

@@ -27,8 +27,6 @@ _ANOTHER_CURE: Final = "repair it and save the file again"
 
 
 class Placed(NamedTuple):
-    """One object of a file."""
-
     tree: Tree
     name: str
     """Of the file."""
@@ -44,8 +42,6 @@ class Placed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What some files hold."""
-
     objects: list[Placed]
     problems: list[FileProblem]
     """What cannot be read. The objects that stand before it in its file were read."""

@@ -61,7 +61,6 @@ class Connection:
 
     @property
     def server(self) -> str:
-        """Its URL."""
         return self._session.server
 
     async def trust(self) -> Trust:

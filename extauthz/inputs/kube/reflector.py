@@ -168,7 +168,6 @@ class Reflector(Generic[Item]):
         """The last error and what would help; ``""`` again once something is received."""
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         while True:
             self.refusal = 0
             try:

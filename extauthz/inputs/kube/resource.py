@@ -65,7 +65,15 @@ class Calls(Protocol):
 class Lists(Calls, Protocol):
     """The same, and it reads long lists."""
 
-    async def items(self, path: str, take: Callable[[Tree], object], *, query: Sequence[tuple[str, str]] = ()) -> Tree:
+    async def items(
+        self,
+        path: str,
+        take: Callable[[Tree], object],
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        timeout_s: float = 60.0,
+        most_bytes: int | None = None,
+    ) -> Tree:
         """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""
 
 

@@ -44,8 +44,6 @@ TICK_S = 0.1
 
 
 class Result(StrEnum):
-    """What came of a read."""
-
     OK = "ok"
     UNREACHABLE = "unreachable"
     FORBIDDEN = "forbidden"
@@ -68,8 +66,6 @@ class _Wait:
 
 
 class Brought(NamedTuple):
-    """What came of reading one workload."""
-
     result: Result
     is_shown: bool
     """All that there is of it has been observed, or that there is nothing."""

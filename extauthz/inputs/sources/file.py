@@ -18,8 +18,6 @@ from extauthz.inputs.policies import cel
 
 
 class Quotas(NamedTuple):
-    """The quotas of a file or directory."""
-
     tree: QuotaTree
     warnings: tuple[FileProblem, ...]
     """What is allowed and probably a mistake (``QuotaTree.warnings``)."""

@@ -31,8 +31,6 @@ class Quotas(NamedTuple):
 
 
 class Read(NamedTuple):
-    """One object, read."""
-
     standing: Standing
     quota: WorkspaceQuota
     """If its spec is invalid: what ``spec.salvage`` makes of it."""
@@ -88,7 +86,6 @@ class Gathered:
         self._in_force.pop(name, None)
 
     def quotas(self) -> Quotas:
-        """All of them as they are now."""
         return finished(self.gathering())
 
     def gathering(self) -> Steps[Quotas]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -26,6 +24,7 @@ from extauthz.core.quota import selectors, spec
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import VALUE, Work
 from extauthz.inputs.sources.gathering import Gathered, Quotas, read
+from extauthz.inputs.sources.trusting import Trusting
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """About 20,000 quotas. The API server's own limit of a request body is 3 MiB (``k8s.io/apiserver``)."""
@@ -68,8 +67,6 @@ class SourceError(Exception):
 
 
 class Reply(NamedTuple):
-    """A good answer."""
-
     tree: Tree
     """The decoded body; ``None``: nothing has changed (304)."""
     etag: str
@@ -81,17 +78,14 @@ class Client:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | bool = True
-        self._stamp: tuple[float, ...] | None = None
+        self._trusting = Trusting(endpoint.ca, endpoint.cert, endpoint.key)
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self.endpoint.timeout_s)
         self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 
@@ -103,7 +97,7 @@ class Client:
         """
         assert self._session is not None, "the client is entered"
         try:
-            headers, tls = self._headers(etag), self._context()
+            headers, tls = self._headers(etag), self._trusting.context()
         except (OSError, ValueError) as error:
             raise SourceError("credentials", f"cannot read its credentials: {error}") from None
         try:
@@ -139,19 +133,6 @@ class Client:
                 raise ValueError(f"{self.endpoint.token_file} holds no token")
             headers["authorization"] = f"Bearer {token}"
         return headers
-
-    def _context(self) -> ssl.SSLContext | bool:
-        """Made again when one of its files has changed: certificates are renewed in place."""
-        one = self.endpoint
-        files = [path for path in (one.ca, one.cert, one.key) if path is not None]
-        stamp = tuple(path.stat().st_mtime for path in files)
-        if files and stamp != self._stamp:
-            context = ssl.create_default_context(cafile=one.ca)
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than Go and many an authority
-            if one.cert is not None:
-                context.load_cert_chain(one.cert, one.key)
-            self._tls, self._stamp = context, stamp
-        return self._tls
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
@@ -211,7 +192,6 @@ class HttpQuotas:
         """The last error; empty once it has answered again."""
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         async with self.client:
             while True:
                 await self.ask()
@@ -223,7 +203,6 @@ class HttpQuotas:
         return self._every_s * times * (0.9 + 0.2 * self._jitter())
 
     async def ask(self) -> None:
-        """Once."""
         started_s = self._clock()
         try:
             reply = await self.client.get(etag=self._etag)

@@ -52,7 +52,6 @@ class LiveQuotas:
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
 
     async def run(self) -> None:
-        """Follow for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.reflector.run())
             while True:
@@ -115,5 +114,4 @@ class LiveQuotas:
         """Bookmarks change no quota."""
 
     def quotas(self) -> Quotas:
-        """All of them as they are now."""
         return self._gathered.quotas()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import Tree, WorkloadRef
@@ -74,21 +74,23 @@ class MaxScale:
         self._clock = clock
         self._flights: dict[WorkloadRef, asyncio.Task[None]] = {}
 
-    async def ask(self, ref: WorkloadRef) -> None:
+    async def ask(self, ref: WorkloadRef, about: Iterable[tuple[str, str]] = ()) -> None:
         """Get an answer for a workload into ``bounds``, or the knowledge that there is none, within the client's
-        timeout."""
+        timeout. ``about``: what else the service is told."""
         flight = self._flights.get(ref)
         if flight is None:
-            flight = self._flights[ref] = asyncio.create_task(self._ask(ref, busy=len(self._flights) >= MAX_FLIGHTS))
+            flight = self._flights[ref] = asyncio.create_task(
+                self._ask(ref, dict(about), busy=len(self._flights) >= MAX_FLIGHTS)
+            )
             flight.add_done_callback(lambda _: self._flights.pop(ref))
         await asyncio.shield(flight)  # others may wait for it too
 
-    async def _ask(self, ref: WorkloadRef, *, busy: bool) -> None:
+    async def _ask(self, ref: WorkloadRef, about: Mapping[str, str], *, busy: bool) -> None:
         started_s = self._clock()
         try:
             if busy:
                 raise SourceError("busy", f"{MAX_FLIGHTS} requests are under way already")
-            most = await self._answer(ref, started_s)
+            most = await self._answer({**ref._asdict(), **about}, started_s)
         except SourceError as error:
             self.bounds.failed(ref, self._clock())
             self._tell(error.code, str(error))
@@ -96,11 +98,11 @@ class MaxScale:
             self.bounds.answered(ref, most, started_s)
             self._tell("ok", "")
 
-    async def _answer(self, ref: WorkloadRef, now_s: float) -> int | None:
+    async def _answer(self, query: Mapping[str, str], now_s: float) -> int | None:
         if not self.breaker.admits(now_s):
             raise SourceError("circuit-open", "it has not answered lately, and is not asked for a while")
         try:
-            reply = await self.client.get(ref._asdict())
+            reply = await self.client.get(query)
             most = bound(reply.tree)
         except SourceError:
             self.breaker.failed(self._clock())

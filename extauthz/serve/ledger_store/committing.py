@@ -20,7 +20,7 @@ from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict
 from extauthz.serve.ledger_store import payload
 from extauthz.serve.ledger_store.payload import TooLargeError, decode
 from extauthz.serve.ledger_store.replica import Progress, Replica
-from extauthz.serve.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, LedgerStore, Stored, Unclear, WriteRefusedError
 
 WITHIN_S = 1.5
 """Time from the first decision to the answer, for an asker who does not say how long he waits."""
@@ -234,7 +234,6 @@ class Committer:
                 self.replica.released = is_the_same and self.replica.hold_is_over
 
     def notes(self) -> list[str]:
-        """A note for ``/readyz`` while growth is held."""
         if self.replica.unreadable:
             return [f"grants no growth: the ledger cannot be read ({self.replica.unreadable})"]
         return ["grants no growth: the ledger is new"] if self.replica.holds else []
@@ -364,7 +363,7 @@ class Committer:
         except Unclear as error:
             self._wrote("unclear", 0)
             return await self._look_again(base, batch, str(error))
-        except Refused as error:
+        except WriteRefusedError as error:
             self._wrote("refused", 0)
             return self._failed(batch, str(error))
         if times_gone != self.replica.times_gone:  # maybe it is that write which has gone
@@ -395,7 +394,7 @@ class Committer:
         """Somebody else wrote, or this gate may have: read the newest state. Until it is known, the batch counts."""
         try:
             stored = await self._store.get()
-        except Refused as error:
+        except WriteRefusedError as error:
             return self._failed(batch, f"{trouble}; {error}")
         if stored is not None and self._holds(stored, batch):
             self._written(stored, batch)
@@ -435,7 +434,6 @@ def _within(timeout_s: float | None) -> float:
 
 
 def _refused(decision: Decision, reason: str, why: str) -> Decision:
-    """The same write, not granted."""
     sentence = sentences.unavailable(decision.ref, why)
     return decision._replace(
         verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, todo=None

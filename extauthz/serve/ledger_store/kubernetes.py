@@ -11,7 +11,7 @@ from extauthz.core.quota.spec import GROUP
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
 from extauthz.inputs.kube.reflector import CURES, Reflector
 from extauthz.inputs.kube.resource import Resource
-from extauthz.serve.ledger_store.store import Conflict, Follower, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, Follower, Stored, Unclear, WriteRefusedError
 
 WORKSPACE_LEDGERS = Resource(GROUP, "v1alpha1", "workspaceledgers", "WorkspaceLedger", namespaced=False)
 
@@ -38,9 +38,9 @@ class KubernetesStore:
         except ApiError as error:
             if error.status == 404:
                 return None
-            raise Refused(_told(error)) from error
+            raise WriteRefusedError(_told(error)) from error
         except Unreachable as error:
-            raise Refused(str(error)) from error
+            raise WriteRefusedError(str(error)) from error
 
     async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
         method, path = ("PUT", _PATH) if before is not None else ("POST", WORKSPACE_LEDGERS.collection())
@@ -51,7 +51,7 @@ class KubernetesStore:
             if error.status == 409 or (error.status == 404 and before is not None):
                 raise Conflict from error
             if error.status in NOT_WRITTEN:  # 404 of a POST: there is no such definition
-                raise Refused(_told(error)) from error
+                raise WriteRefusedError(_told(error)) from error
             raise Unclear(_told(error)) from error
         except Unreachable as error:
             raise Unclear(str(error)) from error

@@ -20,8 +20,6 @@ from typing import Any, Final, NamedTuple
 from extauthz.core.ledger.entry import PendingWrite
 
 FORMAT = 3
-BEFORE = 2
-"""The format of the release before, whose lines have labels themselves. It is read."""
 
 MAX_TEXT_BYTES = 512 * 1024
 """etcd takes 1.5 MiB. Every write of the object sends all of it."""
@@ -115,14 +113,12 @@ def decode(text: str) -> Payload:
 
 def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
     found = header["format"]
-    if found not in (BEFORE, FORMAT):
+    if found != FORMAT:
         raise OtherFormatError(f"its format is {found!r}; this gate writes {FORMAT}: run one release of it")
-    count, watermark = header["texts" if found == FORMAT else "templates"], header["watermark"]
+    count, watermark = header["texts"], header["watermark"]
     if not isinstance(count, int) or not isinstance(watermark, dict) or not 0 <= count <= len(lines):
         raise PayloadError("its header is not as gates write it")
     texts, pending_writes = dict(map(_pair, lines[:count])), dict(map(_pair, lines[count:]))
-    if found == BEFORE:
-        texts, pending_writes = _of_format_before(texts, pending_writes)
     return Payload(
         texts=texts,
         pending_writes=pending_writes,
@@ -136,20 +132,6 @@ def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
 
 def _line(found: object) -> dict[str, str] | None:
     return {str(key): str(text) for key, text in found.items()} if isinstance(found, dict) else None
-
-
-def _of_format_before(
-    templates: Mapping[str, str], pending_writes: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    texts: dict[str, str] = {}
-    packed: dict[str, str] = {}
-    for pending_id, text in pending_writes.items():
-        tree = json.loads(text)
-        if "templates" in tree:
-            tree["templates"] = [templates[one] for one in tree["templates"]]
-        packed[pending_id], named = pack(tree)
-        texts |= named
-    return texts, packed
 
 
 def _pair(line: str) -> tuple[str, str]:

@@ -84,7 +84,6 @@ class Listener:
         self._opening: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Accept from now on."""
         for one in self.sockets:
             one.setblocking(False)
             one.listen(BACKLOG)
@@ -158,7 +157,6 @@ class Accepted(asyncio.Protocol, Place):
 
     @property
     def is_opening(self) -> bool:
-        """It is in its handshake."""
         return self._transport is None
 
     async def open(self) -> None:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 from extauthz.serve.rpc import frames
 from extauthz.serve.rpc.frames import (
@@ -36,7 +35,7 @@ from extauthz.serve.rpc.frames import (
     BadStreamError,
     Bounds,
     Error,
-    Kind,
+    FrameType,
     Patience,
     Setting,
     frame,
@@ -47,7 +46,6 @@ from extauthz.serve.rpc.heads import (
     Code,
     Decoder,
     Head,
-    Method,
     Methods,
     Refusal,
     StatusError,
@@ -57,59 +55,20 @@ from extauthz.serve.rpc.heads import (
     trailers_only,
     well_formed_trailers,
 )
-from extauthz.serve.rpc.streams import CODES, REACTIONS, Reaction, State, Stream
-
-
-@dataclass(slots=True)
-class Asked:
-    """The one message of a unary call, and so the whole call."""
-
-    stream: int
-    method: Unary
-    message: bytes
-    timeout_s: float | None
-    """How long its client waits."""
-
-
-@dataclass(slots=True)
-class Opened:
-    """A call of any other method begins."""
-
-    stream: int
-    method: Method
-    head: Head
-
-
-@dataclass(slots=True)
-class Message:
-    """One more of an opened call. Whoever has read it says so by ``taken``, so that more may come."""
-
-    stream: int
-    message: bytes
-
-
-@dataclass(slots=True)
-class Ended:
-    """The client of an opened call has sent everything."""
-
-    stream: int
-
-
-@dataclass(slots=True)
-class Drained:
-    """The client has room again: nothing of this call is unsent."""
-
-    stream: int
-
-
-@dataclass(slots=True)
-class Gone:
-    """A call is over without its handler: given up by its client, ended for a fault, or at its deadline."""
-
-    stream: int
-
-
-Event: TypeAlias = Asked | Opened | Message | Ended | Drained | Gone
+from extauthz.serve.rpc.streams import (
+    CODES,
+    REACTIONS,
+    Asked,
+    Drained,
+    Ended,
+    Event,
+    Gone,
+    Message,
+    Opened,
+    Reaction,
+    State,
+    Stream,
+)
 
 _HEAD_BLOCK: Final = block(((":status", "200"), ("content-type", CONTENT_TYPE)))
 _OK_BLOCK: Final = block(trailers(Code.OK))
@@ -117,10 +76,10 @@ _NO_METHOD: Final = trailers_only(Code.UNIMPLEMENTED, "there is no such method h
 
 _ANSWER: Final = struct.Struct(f">5sI{len(_HEAD_BLOCK)}sHBBBIBI")
 """The head of an answer as one frame, and the frame that its message goes into, with the message's own prefix."""
-_ANSWER_HEAD: Final = frame(Kind.HEADERS, END_HEADERS, 0, _HEAD_BLOCK)[:5]
+_ANSWER_HEAD: Final = frame(FrameType.HEADERS, END_HEADERS, 0, _HEAD_BLOCK)[:5]
 _OK: Final = struct.Struct(f">5sI{len(_OK_BLOCK)}s")
 """The trailers of an answer as one frame."""
-_OK_HEAD: Final = frame(Kind.HEADERS, END_HEADERS | END_STREAM, 0, _OK_BLOCK)[:5]
+_OK_HEAD: Final = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 0, _OK_BLOCK)[:5]
 _PREFIX: Final = struct.Struct(">BI")
 
 WINDOW: Final = 4 << 20
@@ -161,7 +120,7 @@ class Connection:
         """What has come and is not read: the beginning of a frame, or of the preface, or all that was too much."""
         self.has_more = False
         """Frames have come that were not read, as it was enough."""
-        self._only: Kind | None = Kind.SETTINGS
+        self._only: FrameType | None = FrameType.SETTINGS
         """What the next frame must be (RFC 9113 §3.4, §6.10): at first SETTINGS, within a header block CONTINUATION."""
         self._head: tuple[int, int, bytearray] = 0, 0, bytearray()
         """Stream, flags, and the block so far, of a head that goes on in CONTINUATION."""
@@ -223,7 +182,6 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept for the client, whatever it is."""
         return (
             self._unread + self._heads + self._unsent + self._decoder.known_bytes + len(self._rest) + len(self._head[2])
         )
@@ -242,7 +200,6 @@ class Connection:
         return self._due_s if self._streams else None
 
     def pending_bytes(self) -> bytes:
-        """What is to be written now."""
         out = b"".join(self._out)
         self._out.clear()
         return out
@@ -274,7 +231,7 @@ class Connection:
         self._answered(one)
         self._out += (
             _ANSWER.pack(
-                _ANSWER_HEAD, stream, _HEAD_BLOCK, size >> 8, size & 0xFF, Kind.DATA, 0, stream, 0, len(message)
+                _ANSWER_HEAD, stream, _HEAD_BLOCK, size >> 8, size & 0xFF, FrameType.DATA, 0, stream, 0, len(message)
             ),
             message,
             _OK.pack(_OK_HEAD, stream, _OK_BLOCK),
@@ -318,7 +275,7 @@ class Connection:
         """Begin a graceful end (RFC 9113 §6.8): ask the client for no new calls. Those on their way are answered."""
         if not self._leaving:
             self._leaving = True
-            self._out += frames.goaway(LARGEST_WINDOW, Error.NO_ERROR), frame(Kind.PING, 0, 0, LEAVING)
+            self._out += frames.goaway(LARGEST_WINDOW, Error.NO_ERROR), frame(FrameType.PING, 0, 0, LEAVING)
 
     def settle(self) -> None:
         """The client has heard of that, or has had time to: later calls are dropped."""
@@ -401,14 +358,14 @@ class Connection:
             return State.IDLE
         return State.CUT if stream in self._cut else State.CLOSED
 
-    def _is_taken(self, kind: Kind, flags: int, stream: int) -> bool:
+    def _is_taken(self, kind: FrameType, flags: int, stream: int) -> bool:
         """Whether a frame that is not the usual one is taken or dropped; raises where it is neither."""
         reaction = REACTIONS[kind][self._state(stream)]
         if reaction is Reaction.TAKE:
             return True
         self._idle()
         if reaction is Reaction.IGNORE:
-            if flags & END_STREAM or kind is Kind.RST_STREAM:
+            if flags & END_STREAM or kind is FrameType.RST_STREAM:
                 self._cut.pop(stream, None)
             return False
         if reaction is Reaction.END_STREAM:
@@ -430,7 +387,7 @@ class Connection:
         if flags & END_HEADERS:
             self._block(flags, stream, payload)
         else:
-            self._only = Kind.CONTINUATION
+            self._only = FrameType.CONTINUATION
             self._head = stream, flags, bytearray(payload)
 
     def _continuation(self, flags: int, stream: int, payload: bytes) -> None:
@@ -453,7 +410,7 @@ class Connection:
             self._open(flags, stream, self._decoder.head(encoded))
             return
         fields = self._decoder.fields(encoded)  # whatever becomes of them: the table must stay the same at both ends
-        if self._is_taken(Kind.HEADERS, flags, stream):
+        if self._is_taken(FrameType.HEADERS, flags, stream):
             if not flags & END_STREAM or not well_formed_trailers(fields):
                 raise BadStreamError(stream, Error.PROTOCOL_ERROR)
             self._end(self._streams[stream])
@@ -498,7 +455,7 @@ class Connection:
         length = len(payload)
         self._receive(length)
         one = self._streams.get(stream)
-        if (one is None or one.has_ended) and not self._is_taken(Kind.DATA, flags, stream):
+        if (one is None or one.has_ended) and not self._is_taken(FrameType.DATA, flags, stream):
             return
         assert one is not None, "a stream that DATA is taken of is there"
         data = frames.unpadded(flags, payload) if flags & PADDED else payload
@@ -568,7 +525,6 @@ class Connection:
         one.kept = kept
 
     def _end(self, one: Stream) -> None:
-        """The client has sent everything."""
         one.has_ended = True
         if one.is_short:
             raise BadStreamError(one.number, Error.PROTOCOL_ERROR)
@@ -602,7 +558,7 @@ class Connection:
     def _rst_stream(self, flags: int, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise BadConnectionError(Error.FRAME_SIZE_ERROR, f"RST_STREAM of {len(payload)} bytes")
-        if self._is_taken(Kind.RST_STREAM, 0, stream):
+        if self._is_taken(FrameType.RST_STREAM, 0, stream):
             self._idle()
             self._drop(self._streams[stream])
             self._events.append(Gone(stream))
@@ -620,7 +576,7 @@ class Connection:
             # Each changes every stream, and one frame may name one 2,730 times: the last counts (RFC 9113 §6.5.3).
             for name, value in dict(struct.iter_unpack(">HI", payload)).items():
                 self._set(name, value)
-            self._out.append(frame(Kind.SETTINGS, ACK, 0))
+            self._out.append(frame(FrameType.SETTINGS, ACK, 0))
             self._push_all()
 
     def _set(self, name: int, value: int) -> None:
@@ -650,7 +606,7 @@ class Connection:
             raise BadConnectionError(Error.FRAME_SIZE_ERROR, f"PING of {len(payload)} bytes")
         self._idle()
         if not flags & ACK:
-            self._out.append(frame(Kind.PING, ACK, 0, payload))
+            self._out.append(frame(FrameType.PING, ACK, 0, payload))
         elif payload == LEAVING:
             self.settle()
 
@@ -666,7 +622,7 @@ class Connection:
         if len(payload) != 4:
             raise BadConnectionError(Error.FRAME_SIZE_ERROR, f"WINDOW_UPDATE of {len(payload)} bytes")
         increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
-        if stream and not self._is_taken(Kind.WINDOW_UPDATE, 0, stream):
+        if stream and not self._is_taken(FrameType.WINDOW_UPDATE, 0, stream):
             return
         self._idle()
         if not stream:
@@ -691,7 +647,7 @@ class Connection:
         """Send the head of an answer, unless it was sent."""
         if not one.started:
             one.started = True
-            self._out.append(frame(Kind.HEADERS, END_HEADERS | flags, one.number, self._table_note + encoded))
+            self._out.append(frame(FrameType.HEADERS, END_HEADERS | flags, one.number, self._table_note + encoded))
             self._table_note = b""
 
     def _push(self, one: Stream) -> None:
@@ -703,7 +659,7 @@ class Connection:
                 self._count_unsent(one)
                 return
             is_end = one.end == b"" and size == len(one.unsent)
-            self._out.append(frame(Kind.DATA, END_STREAM if is_end else 0, one.number, bytes(one.unsent[:size])))
+            self._out.append(frame(FrameType.DATA, END_STREAM if is_end else 0, one.number, bytes(one.unsent[:size])))
             del one.unsent[:size]
             one.window -= size
             self._window -= size
@@ -712,7 +668,7 @@ class Connection:
         if one.end is None:
             return
         if one.end:
-            self._out.append(frame(Kind.HEADERS, END_HEADERS | END_STREAM, one.number, one.end))
+            self._out.append(frame(FrameType.HEADERS, END_HEADERS | END_STREAM, one.number, one.end))
         self._close(one)
 
     def _count_unsent(self, one: Stream) -> None:

@@ -28,7 +28,7 @@ FRAME_BYTES: Final = 16_384
 """The longest payload unless SETTINGS say otherwise (RFC 9113 §4.2). This server never does."""
 
 
-class Kind(IntEnum):
+class FrameType(IntEnum):
     """§6."""
 
     DATA = 0
@@ -98,7 +98,7 @@ class BadStreamError(Exception):
         self.code = code
 
 
-def frame(kind: Kind, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: FrameType, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """One frame. ``payload`` of at most ``FRAME_BYTES`` unless the peer allows more."""
     length = len(payload)
     return HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream) + payload
@@ -106,22 +106,22 @@ def frame(kind: Kind, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 def settings(values: Mapping[Setting, int]) -> bytes:
     """What this end tells of itself."""
-    return frame(Kind.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in values.items()))
+    return frame(FrameType.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in values.items()))
 
 
 def window_update(stream: int, increment: int) -> bytes:
     """So many bytes more may come: of a stream, or with 0 of the connection (RFC 9113 §6.9)."""
-    return frame(Kind.WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
+    return frame(FrameType.WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
 
 
 def rst_stream(stream: int, code: Error) -> bytes:
     """The end of a stream (RFC 9113 §6.4)."""
-    return frame(Kind.RST_STREAM, 0, stream, int(code).to_bytes(4, "big"))
+    return frame(FrameType.RST_STREAM, 0, stream, int(code).to_bytes(4, "big"))
 
 
 def goaway(last: int, code: Error, why: str = "") -> bytes:
     """No stream above ``last`` is answered (RFC 9113 §6.8)."""
-    return frame(Kind.GOAWAY, 0, 0, struct.pack(">II", last, code) + why.encode()[:128])
+    return frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", last, code) + why.encode()[:128])
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:

@@ -101,7 +101,6 @@ _PLAIN: Final = "".join(chr(one) for one in range(0x20, 0x7F) if chr(one) != "%"
 
 
 def trailers(code: Code, text: str = "") -> tuple[tuple[str, str], ...]:
-    """The fields that end a call."""
     fields = (("grpc-status", str(int(code))),)
     return (*fields, ("grpc-message", quote(text[:LONGEST], safe=_PLAIN, errors="replace"))) if text else fields
 

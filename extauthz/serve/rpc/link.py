@@ -15,14 +15,15 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
 from time import monotonic
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from extauthz.serve.rpc import accepting
 from extauthz.serve.rpc.accepting import Accepted, Listener
-from extauthz.serve.rpc.connection import Asked, Connection, Drained, Ended, Event, Gone, Message, Opened
+from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.heads import Code, Head, Methods, Sink, StatusError, Streaming
 from extauthz.serve.rpc.places import Line, Place, Places
+from extauthz.serve.rpc.streams import Asked, Drained, Ended, Event, Gone, Message, Opened
 
 ALPN: Final = "h2"
 """RFC 9113 §3.2."""
@@ -42,26 +43,10 @@ SETTLED_S: Final = 1.0
 """A client that does not answer the PING of a graceful end has heard of it after so long."""
 
 
-class Owner(Protocol):
-    """Who listens: it knows all links."""
-
-    def enter(self, link: Link) -> bool:
-        """Whether it may serve one more."""
-
-    def comes(self, link: Link) -> None:
-        """Something has come, and stands in line."""
-
-    def holds(self, link: Link, size: int) -> None:
-        """So many bytes are kept for it."""
-
-    def quit(self, link: Link) -> None:
-        """It is closed."""
-
-
 class Link(asyncio.Protocol, Place):
     """The calls of one client. As a ``Place`` it holds bytes."""
 
-    def __init__(self, methods: Methods, bounds: Bounds, owner: Owner, accepted: Accepted) -> None:
+    def __init__(self, methods: Methods, bounds: Bounds, owner: Server, accepted: Accepted) -> None:
         Place.__init__(self, accepted.peer, 0)
         self._owner = owner
         self._accepted = accepted
@@ -348,8 +333,6 @@ class Link(asyncio.Protocol, Place):
 
 
 class _Call:
-    """See ``methods.Call``."""
-
     def __init__(self, link: Link, stream: int, head: Head) -> None:
         self.stream = stream
         self._link = link
@@ -383,17 +366,14 @@ class _Call:
             yield message
 
     def come(self, message: bytes) -> None:
-        """The client has sent one more."""
         self._come.append(message)
         _wake(self._reading)
 
     def end(self) -> None:
-        """The client has sent everything."""
         self._is_ended = True
         _wake(self._reading)
 
     def drained(self) -> None:
-        """The client has room again."""
         _wake(self._writing)
 
 
@@ -438,7 +418,6 @@ class Server:
         self._empty = asyncio.Event()
 
     async def start(self) -> None:
-        """Take connections."""
         self._listener.start()
 
     async def stop(self, grace_s: float) -> None:
@@ -459,7 +438,7 @@ class Server:
         return Link(self._methods, self._bounds, self, accepted)
 
     def enter(self, link: Link) -> bool:
-        """See ``link.Owner``."""
+        """Whether it may serve one more."""
         if self._is_leaving:
             return False
         self._links.add(link)
@@ -467,7 +446,7 @@ class Server:
         return True
 
     def comes(self, link: Link) -> None:
-        """See ``link.Owner``."""
+        """Something has come, and stands in line."""
         self._line.put(link.peer, link)
         if not self._working:
             self._working = True
@@ -491,12 +470,12 @@ class Server:
                 asyncio.get_running_loop().call_soon(self._work)
 
     def holds(self, link: Link, size: int) -> None:
-        """See ``link.Owner``."""
+        """So many bytes are kept for it."""
         if link in self._links and not self._budget.resize(link, size):
             link.abort()
 
     def quit(self, link: Link) -> None:
-        """See ``link.Owner``."""
+        """It is closed."""
         self._links.discard(link)
         self._budget.leave(link)
         if self._is_leaving and not self._links:

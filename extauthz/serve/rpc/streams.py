@@ -1,4 +1,4 @@
-"""One stream: what may come in which state, how much, and the messages in it.
+"""One stream: what may come in which state, how much, and the messages in it; and the events of calls.
 
 The states are those of RFC 9113 §5.1 as a server has them that never pushes. What a frame means in each is a table,
 ``REACTIONS``. Messages: PROTOCOL-HTTP2.md, "Length-Prefixed-Message": a byte that tells whether it is compressed, four
@@ -8,11 +8,12 @@ with its length, and the message.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
-from extauthz.serve.rpc.frames import Error, Kind
-from extauthz.serve.rpc.heads import Code, Head, Method, StatusError
+from extauthz.serve.rpc.frames import Error, FrameType
+from extauthz.serve.rpc.heads import Code, Head, Method, StatusError, Unary
 
 
 class State(Enum):
@@ -26,8 +27,6 @@ class State(Enum):
 
 
 class Reaction(Enum):
-    """What a frame gets."""
-
     TAKE = "it is taken"
     IGNORE = "it is read and dropped"
     END_STREAM = "the stream ends with STREAM_CLOSED"
@@ -37,14 +36,14 @@ class Reaction(Enum):
 
 _TAKE, _IGNORE, _STREAM, _CONNECTION, _NONSENSE = Reaction
 
-REACTIONS: Final[Mapping[Kind, Mapping[State, Reaction]]] = {
+REACTIONS: Final[Mapping[FrameType, Mapping[State, Reaction]]] = {
     kind: dict(zip(State, row, strict=True))
     for kind, row in {
         # idle, open, ended, cut, closed
-        Kind.DATA: (_NONSENSE, _TAKE, _STREAM, _IGNORE, _STREAM),
-        Kind.HEADERS: (_TAKE, _TAKE, _STREAM, _IGNORE, _CONNECTION),
-        Kind.RST_STREAM: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
-        Kind.WINDOW_UPDATE: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
+        FrameType.DATA: (_NONSENSE, _TAKE, _STREAM, _IGNORE, _STREAM),
+        FrameType.HEADERS: (_TAKE, _TAKE, _STREAM, _IGNORE, _CONNECTION),
+        FrameType.RST_STREAM: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
+        FrameType.WINDOW_UPDATE: (_NONSENSE, _TAKE, _TAKE, _IGNORE, _IGNORE),
     }.items()
 }
 
@@ -167,3 +166,58 @@ CODES: Final[Mapping[Reaction, Error]] = {
     Reaction.END_CONNECTION: Error.STREAM_CLOSED,
     Reaction.NONSENSE: Error.PROTOCOL_ERROR,
 }
+
+
+# What a connection tells of its calls.
+
+
+@dataclass(slots=True)
+class Asked:
+    """The one message of a unary call, and so the whole call."""
+
+    stream: int
+    method: Unary
+    message: bytes
+    timeout_s: float | None
+    """How long its client waits."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A call of any other method begins."""
+
+    stream: int
+    method: Method
+    head: Head
+
+
+@dataclass(slots=True)
+class Message:
+    """One more of an opened call. Whoever has read it says so by ``taken``, so that more may come."""
+
+    stream: int
+    message: bytes
+
+
+@dataclass(slots=True)
+class Ended:
+    """The client of an opened call has sent everything."""
+
+    stream: int
+
+
+@dataclass(slots=True)
+class Drained:
+    """The client has room again: nothing of this call is unsent."""
+
+    stream: int
+
+
+@dataclass(slots=True)
+class Gone:
+    """A call is over without its handler: given up by its client, ended for a fault, or at its deadline."""
+
+    stream: int
+
+
+Event: TypeAlias = Asked | Opened | Message | Ended | Drained | Gone

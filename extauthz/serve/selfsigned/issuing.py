@@ -28,8 +28,6 @@ BACKDATED = timedelta(minutes=5)
 
 
 class Pair(NamedTuple):
-    """A certificate and its key."""
-
     certificate: Certificate
     key: Key
 
@@ -64,7 +62,6 @@ class BrokenError(ValueError):
 
 
 def authority(now: datetime, lifetime: timedelta) -> Pair:
-    """A new authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     # No two have the same name: a verifier looks for an issuer by it first.
     name = f"{AUTHORITY} {x509.random_serial_number():040x}"
@@ -150,7 +147,6 @@ def names_of(certificate: Certificate) -> frozenset[str]:
 
 
 def made(certificate: Certificate) -> datetime:
-    """When it was made."""
     return certificate.not_valid_before_utc + BACKDATED
 
 

@@ -31,7 +31,7 @@ class MissingError(Exception):
     """There is no such Secret."""
 
 
-class Place(NamedTuple):
+class SecretPlace(NamedTuple):
     """Where the Secret is."""
 
     namespace: str
@@ -45,7 +45,7 @@ class Place(NamedTuple):
         return SECRETS.object(self.namespace, self.name)
 
 
-async def get(api: Calls, place: Place) -> Tree:
+async def get(api: Calls, place: SecretPlace) -> Tree:
     """The object.
 
     Raises:
@@ -60,7 +60,7 @@ async def get(api: Calls, place: Place) -> Tree:
         raise
 
 
-async def put(api: Calls, place: Place, held: Held, before: Tree) -> None:
+async def put(api: Calls, place: SecretPlace, held: Held, before: Tree) -> None:
     """Store it in place of ``before``.
 
     Raises:
@@ -100,7 +100,7 @@ class Keeper:
     def __init__(
         self,
         api: Calls,
-        place: Place,
+        place: SecretPlace,
         configuration: str,
         terms: Terms,
         now: Callable[[], datetime],

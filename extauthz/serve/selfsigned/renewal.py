@@ -110,8 +110,6 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Hook(NamedTuple):
-    """One webhook of a configuration."""
-
     name: str
     called: str
     """The DNS name or address that the certificate must have; empty if it names none."""
@@ -119,8 +117,6 @@ class Hook(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """One configuration, as it was read."""
-
     path: str
     version: str
     hooks: tuple[Hook, ...]

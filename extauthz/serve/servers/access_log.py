@@ -65,7 +65,6 @@ class AccessLogs:
         self._skipped = skipped
 
     def methods(self) -> Methods:
-        """For a gRPC server."""
         return {f"/{SERVICE}/StreamAccessLogs": Sink(self.take, StreamAccessLogsResponse().SerializeToString())}
 
     def take(self, raw: bytes) -> None:

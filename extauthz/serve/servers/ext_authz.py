@@ -92,7 +92,6 @@ class Checks:
         self._decide = decide
 
     def methods(self) -> Methods:
-        """For a gRPC server."""
         return {f"/{SERVICE}/Check": Unary(self.answer)}
 
     def answer(self, raw: bytes, timeout_s: float | None = None) -> bytes | Awaitable[bytes]:

@@ -42,7 +42,6 @@ class Processor:
         self._lower = lower
 
     def methods(self) -> Methods:
-        """For a gRPC server."""
         return {f"/{SERVICE}/Process": Streaming(self._process)}
 
     async def _process(self, call: Call) -> None:

@@ -40,11 +40,9 @@ class GrpcioServer(grpc.GenericRpcHandler):  # type: ignore[misc] # it has no ty
             self.port = self._server.add_secure_port(address, shown)
 
     async def start(self) -> None:
-        """Take connections."""
         await self._server.start()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls, and end when all are answered; at the latest after ``grace_s``."""
         for until in self._sinks:
             until.reschedule(0.0)
         await self._server.stop(grace_s)
@@ -83,8 +81,6 @@ class GrpcioServer(grpc.GenericRpcHandler):  # type: ignore[misc] # it has no ty
 
 
 class _Call:
-    """See ``heads.Call``."""
-
     def __init__(self, context: Any) -> None:  # noqa: ANN401
         self.write, self._read = context.write, context.read
         given = context.invocation_metadata() or ()

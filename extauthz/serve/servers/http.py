@@ -139,7 +139,6 @@ class Health:
         self._left.set()
 
     def methods(self) -> Methods:
-        """For a gRPC server."""
         return {f"/{SERVICE}/Check": Unary(self._check), f"/{SERVICE}/Watch": Streaming(self._watch)}
 
     def _check(self, raw: bytes, _: float | None) -> bytes:

@@ -89,7 +89,6 @@ class Site(web.BaseSite):
         return str(self._listener.sockets)
 
     async def start(self) -> None:
-        """Accept from now on."""
         await super().start()
         self._server = cast(asyncio.AbstractServer, self._listener)  # of which aiohttp uses what is there
         self._listener.start()

@@ -40,11 +40,11 @@ from extauthz.serve.service.sources import notes as notes_of_policies
 from extauthz.serve.service.sources import policies
 from extauthz.serve.service.sources import running as running_policies
 from extauthz.tell.observe import observers
-from extauthz.tell.observe.episodes import Recent, outlook
+from extauthz.tell.observe.episodes import Recent, would_get_now
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
-from extauthz.tell.record.scribe import Sink
+from extauthz.tell.record.files import Files
 
 CLOCK_TOLD_S = 2.0
 """By more than that off the API server's clock, it is told."""
@@ -78,7 +78,7 @@ class Surroundings:
     """Policies beside those of the settings."""
     wall: Clock = time.time
     """Seconds since 1970."""
-    record: Sink | None = None
+    record: Files | None = None
     """Where the lines of its record go; ``None``: nothing is recorded."""
     name: str = ""
     """Its own, in the record."""
@@ -101,7 +101,7 @@ class Assembly:
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
         is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
-        self.recent = Recent(outlook=outlook(self.queries, is_known, self.ask))
+        self.recent = Recent(would_get_now=would_get_now(self.queries, is_known, self.ask))
         self.observers = Observers((), around.log.event)
         """Who is told of decisions. Nobody, before it runs."""
         heard = around.metrics.answer
@@ -191,10 +191,10 @@ class Assembly:
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         fetch: dict[Fetch, Look] = {}
-        if inputs.state.reads is not None:
-            fetch[Fetch.WORKLOAD] = briefly(inputs.state.reads.look)
+        if (reads := inputs.state.reads) is not None:
+            fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
         if asked is not None:
-            fetch[Fetch.MAX_SCALE] = asked.ask
+            fetch[Fetch.MAX_SCALE] = lambda needs: asked.ask(needs.ref, needs.about)
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
         self.observers = Observers(self._observers(inputs), log.event)
         deciding = Deciding(
@@ -299,7 +299,6 @@ class Assembly:
         return self.inputs.state.may_ask_for(ref) if self.inputs is not None else None
 
     def missing(self) -> list[str]:
-        """What is not known yet."""
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:

@@ -7,10 +7,9 @@ import asyncio
 import os
 import ssl
 import time
-from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from cryptography import x509
 
@@ -18,7 +17,7 @@ from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.kube.session import own_namespace
 from extauthz.serve.rpc.link import ALPN
-from extauthz.serve.selfsigned.keeper import Keeper, Place
+from extauthz.serve.selfsigned.keeper import Keeper, SecretPlace
 from extauthz.serve.selfsigned.renewal import Terms
 from extauthz.serve.service.listening import ListenError
 from extauthz.serve.service.setting_types import key_of
@@ -42,17 +41,20 @@ class CertificateError(ListenError):
     """The files cannot be used. The text names the flags and what is wrong."""
 
 
-class _Files(ABC):
-    """Certificate, key and the clients' authorities, from the files that the settings name.
+class WebhookCertificates:
+    """Those of the admission webhook: certificate, key and the clients' authorities, from the files that the settings
+    name.
 
     Raises:
         CertificateError: they cannot be used from the start.
     """
 
-    flags: ClassVar[tuple[str, str]]
+    flags = ("--webhook-cert", "--webhook-client-ca")
     """The settings of certificate and authorities, for whoever must put them right."""
-    use: ClassVar[str]
+    use = "webhook"
     """For metrics."""
+    clients = ssl.CERT_REQUIRED
+    """What a client must show where the authorities of clients are known."""
 
     @classmethod
     def of(cls, settings: Settings, tell: Tell) -> Self | None:
@@ -69,6 +71,10 @@ class _Files(ABC):
         self._tell = tell
         self._seen = self._read()
         self._refused = ""
+        self._current = self._context()
+        self.context = self._context()
+        """For the listener. Each handshake goes on with the newest certificate."""
+        self.context.sni_callback = self._choose
 
     async def watch(self) -> None:
         """Look from time to time, for ever. Connections live long, and a person should learn of a mistake soon."""
@@ -81,7 +87,7 @@ class _Files(ABC):
         try:
             content = self._read()
             if content != self._seen:
-                self._use(content)
+                self._current = self._context()
         except CertificateError as error:
             self._refuse(str(error))
             return
@@ -98,10 +104,6 @@ class _Files(ABC):
         """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
         ends_s = _ends_s(self._seen.cert)
         return {} if ends_s is None else {self.use: ends_s}
-
-    @abstractmethod
-    def _use(self, content: _Content) -> None:
-        """Take new content for new connections. Raises CertificateError."""
 
     def _refuse(self, problem: str) -> None:
         if problem != self._refused:
@@ -123,25 +125,6 @@ class _Files(ABC):
         if before is None or problem:
             raise CertificateError(problem)
         return before
-
-
-class WebhookCertificates(_Files):
-    """Those of the admission webhook."""
-
-    flags = ("--webhook-cert", "--webhook-client-ca")
-    use = "webhook"
-    clients = ssl.CERT_REQUIRED
-    """What a client must show where the authorities of clients are known."""
-
-    def __init__(self, cert: Path, tell: Tell, authorities: Path | None = None) -> None:
-        super().__init__(cert, tell, authorities)
-        self._current = self._context()
-        self.context = self._context()
-        """For the listener. Each handshake goes on with the newest certificate."""
-        self.context.sni_callback = self._choose
-
-    def _use(self, content: _Content) -> None:
-        self._current = self._context()
 
     def _context(self) -> ssl.SSLContext:
         """A whole one: what is loaded into one in use may fail halfway.
@@ -170,7 +153,6 @@ class Certificates(WebhookCertificates):
 
     flags = ("--tls-cert", "--tls-client-ca")
     use = "grpc"
-    clients = ssl.CERT_REQUIRED
 
     def _context(self) -> ssl.SSLContext:
         context = super()._context()
@@ -354,7 +336,7 @@ class SelfSigned:
         return {use: one.not_valid_after_utc.timestamp() for use, one in shown.items()}
 
 
-def place(settings: Settings) -> Place:
+def place(settings: Settings) -> SecretPlace:
     """Where the Secret is."""
     in_pod = own_namespace() if settings.kubeconfig is None else None
-    return Place(in_pod or NAMESPACE, KEPT_IN)
+    return SecretPlace(in_pod or NAMESPACE, KEPT_IN)

@@ -22,7 +22,6 @@ class Counting:
         self._usage.on_count = self._begun.set
 
     async def run(self) -> None:
-        """For ever. Ends by cancellation."""
         while True:
             await self._begun.wait()
             self._begun.clear()
@@ -30,6 +29,5 @@ class Counting:
                 await asyncio.sleep(0)
 
     async def whole(self, _: object = None) -> None:
-        """Wait until all is counted."""
         while self._usage.is_counting:  # noqa: ASYNC110 (not for long)
             await asyncio.sleep(LOOK_S)

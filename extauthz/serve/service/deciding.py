@@ -30,13 +30,12 @@ from extauthz.core.model import (
     Request,
     Requester,
     Verdict,
-    WorkloadRef,
 )
 from extauthz.core.quota.selectors import by_name
 from extauthz.serve.servers.ext_proc import Lowered
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.inputs import Look
-from extauthz.tell.observe.observers import Observers, Told
+from extauthz.tell.observe.observers import Observers, Report
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None, float | None], Awaitable[Decision]]
 """Takes a write, its source, a decision that would grant it, who asks, and how long he still waits, in seconds, if that
@@ -54,8 +53,6 @@ NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Underway:
-    """One request on its way."""
-
     request: Request | None
     """``None``: its server has read it."""
     id: str
@@ -167,7 +164,7 @@ class Deciding:
         """The answer, given ``again`` whenever something was fetched that it needed."""
         for what, fetch in self._fetch.items():
             if answer is not None and isinstance(answer.todo, NeedsFetch) and answer.todo.what is what:
-                await fetch(answer.todo.ref)
+                await fetch(answer.todo)
                 answer = again()
         return answer
 
@@ -205,7 +202,7 @@ class Deciding:
             held, decision = decision.todo.growth, decision._replace(todo=None)
         if self._note is not None:
             self._note(decision, asked.reading, asked.user, asked.user_agent)
-        self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
+        self._observers.put(Report(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 
     def _failed(self, decision_id: str) -> Decision:
@@ -220,10 +217,10 @@ class Deciding:
 def briefly(look: Look) -> Look:
     """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
-    async def look_briefly(ref: WorkloadRef) -> None:
+    async def look_briefly(needs: NeedsFetch) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_WITHIN_S):
-                await look(ref)
+                await look(needs)
 
     return look_briefly
 
@@ -279,6 +276,8 @@ class Clamping:
     def _warning(self, found: Decision, count: int) -> str:
         what = f"replicas lowered from {found.replicas} to {count}: "
         turn = found.evidence.turn
+        if not found.evidence.shortages and turn is None:
+            return f"{what}max available scale is {found.evidence.max_scale}"
         if self._is_terse:
             why = "others come first in a workspace quota" if turn is not None else "a workspace quota has no more room"
             return f"{what}{why} (decision {found.id})"

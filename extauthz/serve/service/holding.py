@@ -17,8 +17,6 @@ WHY = "a ledger in memory does not know which writes an earlier run allowed"
 
 
 class Holding:
-    """The hold of one start."""
-
     def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock) -> None:
         self._settings = settings
         self._gate = gate
@@ -52,7 +50,6 @@ class Holding:
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:
-        """A note for ``/readyz`` while growth is held."""
         if self._until_s is None:
             return []
         left_s = max(self._until_s - self._clock(), 0.0)

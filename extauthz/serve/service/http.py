@@ -8,13 +8,12 @@ import time
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.inputs.sources.gathering import Quotas
-from extauthz.inputs.sources.http import Client, Endpoint
+from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.max_scale import MaxScale
-from extauthz.inputs.sources.services import SERVICES
 from extauthz.serve.service import notifying
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.inputs import Clock, QuotaInput, Stale
-from extauthz.serve.service.setting_types import key_of, scheme
+from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
@@ -27,7 +26,7 @@ def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
     return Endpoint(url, timeout_s, one.source_token_file, one.ca, one.source_cert, key)
 
 
-class Told:
+class RequestResults:
     """Counts results of requests. Logs each new error once, and the end of errors."""
 
     def __init__(self, source: str, endpoint: Endpoint, log: Log, metrics: Metrics) -> None:
@@ -52,7 +51,7 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
         return None
     where = endpoint(settings.max_scale, settings.numbers.max_scale_timeout_s, settings)
     bounds = Bounds(settings.numbers.max_scale_ttl_s, settings.numbers.max_scale_keep_s)
-    return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
+    return MaxScale(Client(where), bounds, RequestResults("max-scale", where, log, metrics), clock)
 
 
 class ServiceQuotaInput(QuotaInput):
@@ -69,29 +68,24 @@ class ServiceQuotaInput(QuotaInput):
         self._metrics = metrics
         self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
-        told = Told(self.name, self._endpoint, log, metrics)
-        follow = SERVICES[scheme(settings.quotas)]
-        self._quotas = follow(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
+        told = RequestResults(self.name, self._endpoint, log, metrics)
+        self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
         self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}
 
     async def follow(self) -> None:
-        """Ask for ever."""
         await self._quotas.run()
 
     def missing(self) -> list[str]:
-        """What is missing: its first answer, if it has not come."""
         if self.known.is_set():
             return []
         why = f": {self._quotas.error}" if self._quotas.error else ""
         return [f"{self._endpoint.shown} has not said yet what quotas there are{why}"]
 
     def notes(self) -> list[str]:
-        """Which quotas are not in force as they are written."""
         return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def stale(self) -> Stale | None:
-        """Whether its last good answer is too old."""
         good_s = self._quotas.good_s
         if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
             return None

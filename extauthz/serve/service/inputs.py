@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from extauthz.core.model import WorkloadRef
+from extauthz.core.model import NeedsFetch, WorkloadRef
 from extauthz.inputs.cluster.live import Watch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 Clock: TypeAlias = Callable[[], float]
 """Seconds, monotonic. Whoever runs a gate gives it: the system's clock or that of a simulated world."""
 
-Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
-"""Reads a workload, within a bounded time, and gives the result to the gate."""
+Look: TypeAlias = Callable[[NeedsFetch], Awaitable[object]]
+"""Reads what a decision needs, within a bounded time, and gives the result to the gate."""
 
 
 class Stale(NamedTuple):
@@ -153,7 +153,6 @@ class FileInput(Input, Generic[Value]):
         return [] if self.known.is_set() else [f"{self.name} is being read"]
 
     def notes(self) -> list[str]:
-        """Whether a change was refused."""
         return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
 
     def _accept(self, value: Value) -> None:

@@ -14,11 +14,9 @@ from extauthz.serve.rpc.accepting import Bounds
 from extauthz.serve.rpc.frames import Bounds as RpcBounds
 from extauthz.serve.rpc.heads import Methods
 from extauthz.serve.rpc.link import ACCEPTED, Server
-from extauthz.serve.servers import access_log, ext_authz, ext_proc, http, listener, webhook
+from extauthz.serve.servers import ext_authz, listener, webhook
 from extauthz.serve.service.setting_types import Address, parse
 from extauthz.serve.service.settings import Settings
-
-SERVICES = (ext_authz.SERVICE, ext_proc.SERVICE, access_log.SERVICE, http.SERVICE)
 
 API_BOUNDS = Bounds()
 
@@ -37,8 +35,6 @@ class ListenError(Exception):
 
 
 class GrpcServer(Protocol):
-    """One of both."""
-
     async def start(self) -> None:
         """Take connections."""
 
@@ -47,8 +43,6 @@ class GrpcServer(Protocol):
 
 
 class Certificates(Protocol):
-    """What it shows."""
-
     context: ssl.SSLContext
 
     def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

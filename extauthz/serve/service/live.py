@@ -143,31 +143,25 @@ class LiveQuotaInput(QuotaInput):
         return self._quotas
 
     def status_writes(self) -> Mapping[str, int]:
-        """How many there were, by what became of them."""
         return self._status.results if self._status is not None else {}
 
     def failing(self) -> Mapping[str, int]:
-        """How many quotas have a condition that is False, by its type."""
         return self._status.failing() if self._status is not None else {}
 
     def _standings(self) -> Iterable[Standing]:
         return self._in_force.standings if self._in_force is not None else ()
 
     def watches(self) -> Iterator[Watch]:
-        """Its one watch."""
         reflector = self._quotas.reflector
         yield watch(reflector.resource, reflector, self._clock(), self._started_s)
 
     def missing(self) -> list[str]:
-        """Its list, if that is not in."""
         return [] if self.known.is_set() else waiting(self.watches()) or ["quotas are being put in force"]
 
     def notes(self) -> list[str]:
-        """Which quotas are not in force as they are written."""
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def stale(self) -> Stale | None:
-        """Whether its watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
 
@@ -251,11 +245,9 @@ class LiveStateInput(StateInput):
                 group.create_task(self.ceilings.run())
 
     def event_writes(self) -> Mapping[str, int]:
-        """How many there were, by what became of them."""
         return self._events.results if self._events is not None else {}
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        """As it was listed last."""
         return self.ceilings.most(ref) if self.ceilings is not None else None
 
     @property
@@ -268,15 +260,12 @@ class LiveStateInput(StateInput):
         await self._cluster.list_anew()
 
     def watches(self) -> Iterator[Watch]:
-        """All of them."""
         return self._cluster.watches()
 
     def missing(self) -> list[str]:
-        """Lists that are not in."""
         return [] if self.known.is_set() else waiting(self.watches()) or ["the cluster is being read"]
 
     def stale(self) -> Stale | None:
-        """Whether a watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
 
@@ -319,7 +308,6 @@ class Askers:
         self._unknown = ""
 
     def serving(self) -> Serving:
-        """As far as is known."""
         return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower())
 
     async def run(self, api: Calls) -> None:

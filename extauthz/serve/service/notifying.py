@@ -78,7 +78,6 @@ def notifying(settings: Settings, gate: Gate, log: Log, clock: Clock) -> Notifyi
 
 
 def names(settings: Settings) -> frozenset[str]:
-    """Of all receivers."""
     return frozenset(one.name for one in parse_all(settings.notify))
 
 

@@ -22,7 +22,7 @@ from extauthz.serve.service.setting_types import size_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.record.files import Files
 from extauthz.tell.record.recorder import Recorder, Seen
-from extauthz.tell.record.scribe import Scribe, Sink
+from extauthz.tell.record.scribe import Scribe
 
 STEP = 50
 """Workloads that are told at once: about a millisecond."""
@@ -41,7 +41,7 @@ def files(settings: Settings) -> Files | None:
     return Files(settings.record, socket.gethostname(), size_of(settings.record_max_bytes), most_s, time.time)
 
 
-def recorder(gate: Gate, sink: Sink, name: str, wall: Callable[[], float]) -> Recorder:
+def recorder(gate: Gate, sink: Files, name: str, wall: Callable[[], float]) -> Recorder:
     """What notes for the record of a gate. It is told of all changes from now on.
 
     Args:
@@ -90,12 +90,10 @@ class Recording:
         self.recorder = recorder
 
     async def begin(self) -> None:
-        """Before anything is answered."""
         while self.recorder.is_incomplete:
             await self._tell_all(0.0)
 
     async def run(self) -> None:
-        """Whenever it is needed. For ever. Ends by cancellation."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self.recorder.is_incomplete:

@@ -33,13 +33,11 @@ class Recounting:
         self._metrics = metrics
 
     async def run(self) -> None:
-        """For ever. Ends by cancellation."""
         while self._every_s:
             await asyncio.sleep(self._every_s)
             await self.count()
 
     async def count(self) -> None:
-        """Once, from end to end."""
         steps = self._gate.ledger.usage.repair(STEP)
         try:
             while True:

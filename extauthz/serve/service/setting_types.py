@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -22,7 +22,7 @@ SECONDS: Final = {"gt": 0, "le": 86400, "allow_inf_nan": False}
 """Bounds of most times."""
 
 HTTP = ("https", "http")
-"""Schemes of a service that is asked for bounds of replicas."""
+"""Schemes of a service that is asked."""
 
 OFF = "off"
 """In place of an address: nobody listens."""
@@ -151,9 +151,9 @@ def scheme(text: str) -> str:
     return found[1] if found else ""
 
 
-def checked_url(text: str, schemes: Collection[str]) -> str:
+def _checked_url(text: str) -> str:
     """Check a URL. It must hold no credentials: these have files of their own, and are sent over https only."""
-    if scheme(text) not in schemes:
+    if scheme(text) not in HTTP:
         raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
     parts = urlsplit(text)
     if not parts.hostname or parts.username is not None or parts.fragment:
@@ -169,18 +169,9 @@ def _is_url(text: str) -> str:
     return text
 
 
-def bounds_url(value: object) -> object:
+def service_url(value: object) -> object:
     """Whatever has a scheme is a URL or wrong: never a path."""
-    return checked_url(value, HTTP) if isinstance(value, str) and scheme(value) else value
-
-
-def quotas_url(value: object) -> object:
-    """The same of a service that quotas come from."""
-    if not (isinstance(value, str) and scheme(value)):
-        return value
-    from extauthz.inputs.sources.services import SERVICES  # it brings an HTTP client
-
-    return checked_url(value, SERVICES)
+    return _checked_url(value) if isinstance(value, str) and scheme(value) else value
 
 
 def _file(path: Path) -> Path:

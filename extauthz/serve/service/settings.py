@@ -29,8 +29,7 @@ from extauthz.serve.service.setting_types import (
     Size,
     Unknowns,
     Url,
-    bounds_url,
-    quotas_url,
+    service_url,
     setting,
 )
 
@@ -62,7 +61,7 @@ class Settings:
     It takes values as they are. ``loading`` makes them of texts, and holds each to its type and bounds.
     """
 
-    quotas: Annotated[Literal["kubernetes"] | Url | Path | None, Before(quotas_url)] = setting(
+    quotas: Annotated[Literal["kubernetes"] | Url | Path | None, Before(service_url)] = setting(
         None,
         description="Where quotas come from. `kubernetes`: the WorkspaceQuota objects of the cluster. A path: a file "
         "or directory of such objects in YAML or JSON, which is watched. `https://…`: your own service "
@@ -85,7 +84,7 @@ class Settings:
         "([internals/counting.md](internals/counting.md#objects-with-several-pod-templates)). A resource without "
         "template there is priced by the pods that its scale selects.",
     )
-    max_scale: Annotated[Url | None, Before(bounds_url)] = setting(
+    max_scale: Annotated[Url | None, Before(service_url)] = setting(
         None,
         description="`https://…`: your own service that says how many replicas a workload may have. It is asked "
         "before a workload grows ([http-source.md](http-source.md)).",

@@ -88,18 +88,15 @@ class LedgerInput(Input):
         self.commit = committer.commit
 
     async def follow(self) -> None:
-        """Follow for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._committer.run())
             await self.known.wait()
             self._metrics.reload(self.name, "ok", time.time())
 
     def missing(self) -> list[str]:
-        """What is missing: its list, if that is not here yet."""
         return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
 
     def notes(self) -> list[str]:
-        """Notes for ``/readyz`` if the ledger holds growth back."""
         return self._committer.notes()
 
 
@@ -107,8 +104,6 @@ class LedgerInput(Input):
 
 
 class Together:
-    """How far several sources have come."""
-
     def __init__(self, parts: tuple[Progress, ...]) -> None:
         self._parts = parts
 
@@ -134,8 +129,6 @@ class Into(NamedTuple):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the gate."""
-
     quotas: QuotaInput
     state: StateInput
     ledger: LedgerInput | None

@@ -153,7 +153,7 @@ CLOUDEVENT: Final = "application/cloudevents+json; charset=utf-8"
 JSON: Final = "application/json"
 
 
-class Kind(StrEnum):
+class NoticeKind(StrEnum):
     """What a notice is about; the last word of its CloudEvents type."""
 
     REFUSED = "refused"
@@ -176,11 +176,9 @@ TYPE_PREFIX: Final = "dev.extauthz.workspace."
 
 
 class Notice(NamedTuple):
-    """One message."""
-
     id: str
     """The same for each attempt. Equal ids are the same notice."""
-    kind: Kind
+    kind: NoticeKind
     subject: str
     """``deployments.apps/shop/web`` or ``workspacequotas.extauthz.dev/acme``."""
     time_s: float

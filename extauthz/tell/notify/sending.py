@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import hmac
 import random
-import ssl
 import time
 import traceback
 from collections import Counter, deque
@@ -17,11 +16,11 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self
 
 import aiohttp
 
+from extauthz.inputs.sources.trusting import Trusting
 from extauthz.tell.notify.receivers import CLOUDEVENT, JSON, Notice, Receiver, ReceiverError, cloudevent, slack
 
 # Signs a notice: HMAC-SHA256 over ``id.timestamp.body``, in the headers of Standard Webhooks 1.0.
@@ -87,22 +86,13 @@ _PASSING: Final = frozenset({408, 425, 429})
 """Answers of a receiver, besides 5xx, after which trying again may help."""
 
 
-class Answer(NamedTuple):
-    """What came of an attempt."""
-
+class Attempt(NamedTuple):
     well: bool
     again: bool = False
     """Trying again may help."""
     why: str = ""
     after_s: float | None = None
     """How long the receiver asked to wait (``Retry-After``)."""
-
-
-class Sends(Protocol):
-    """Sends a notice once."""
-
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """Try it. Does not raise."""
 
 
 class Sender:
@@ -127,13 +117,11 @@ class Sender:
     ) -> None:
         self._source = source
         self._keys = keys
-        self._ca = ca
+        self._trusting = Trusting(ca)
         self._user_agent = user_agent
         self._clock = clock
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | bool = True
-        self._tls_of: tuple[float, int] | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
@@ -142,9 +130,7 @@ class Sender:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 
@@ -153,55 +139,44 @@ class Sender:
         try:
             receiver.url()
             self._signing_keys(receiver)
-            self._context()
+            self._trusting.context()
         except (ReceiverError, OSError) as error:
             return _brief(error)
         return ""
 
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
-        """POST it once. URL, keys and authorities are read anew, as files may have changed. Redirects are not followed:
-        they would lead where the configuration does not."""
+    async def send(self, receiver: Receiver, notice: Notice) -> Attempt:
+        """POST it once; does not raise. URL, keys and authorities are read anew, as files may have changed. Redirects
+        are not followed: they would lead where the configuration does not."""
         assert self._session is not None, "the sender is entered"
         try:
-            url, tls = receiver.url(), self._context()
+            url, tls = receiver.url(), self._trusting.context()
             body = slack(notice) if receiver.slack else cloudevent(notice, self._source)
             said = headers(self._signing_keys(receiver), notice.id, self._clock(), body)
         except (ReceiverError, OSError) as error:
-            return Answer(False, again=True, why=_brief(error))
+            return Attempt(False, again=True, why=_brief(error))
         said["content-type"] = JSON if receiver.slack else CLOUDEVENT
         try:
             asked = self._session.post(url, data=body, headers=said, ssl=tls, allow_redirects=False)
             async with asked as response:
                 return self._judged(response)  # its body is not read
         except TimeoutError:
-            return Answer(False, again=True, why=f"no answer within {self._timeout_s:g} s")
+            return Attempt(False, again=True, why=f"no answer within {self._timeout_s:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Answer(False, again=True, why=_brief(error))
+            return Attempt(False, again=True, why=_brief(error))
 
-    def _judged(self, response: aiohttp.ClientResponse) -> Answer:
+    def _judged(self, response: aiohttp.ClientResponse) -> Attempt:
         status = response.status
         if 200 <= status < 300:
-            return Answer(True)
+            return Attempt(True)
         why = f"it answered {status}" + ("; redirects are not followed" if 300 <= status < 400 else "")
         after_s = retry_after(response.headers.get("retry-after", ""), self._clock())
-        return Answer(False, status >= 500 or status in _PASSING, why, after_s)
+        return Attempt(False, status >= 500 or status in _PASSING, why, after_s)
 
     def _signing_keys(self, receiver: Receiver) -> tuple[bytes, ...]:
         """Slack knows no signature."""
         if self._keys is None or receiver.slack:
             return ()
         return read_keys(self._keys / f"{receiver.name}.key")
-
-    def _context(self) -> ssl.SSLContext | bool:
-        """Made again when the file has changed."""
-        if self._ca is not None:
-            stat = self._ca.stat()
-            stamp = stat.st_mtime, stat.st_ino
-            if stamp != self._tls_of:
-                context = ssl.create_default_context(cafile=self._ca)
-                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than many an authority has
-                self._tls, self._tls_of = context, stamp
-        return self._tls
 
 
 def retry_after(text: str, now_s: float) -> float | None:
@@ -319,7 +294,7 @@ class Delivery:
     def __init__(
         self,
         receivers: Iterable[Receiver],
-        sender: Sends,
+        sender: Sender,
         tell: Callable[..., None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -340,7 +315,6 @@ class Delivery:
             self._lanes[name].put(notice, self._clock())
 
     async def run(self) -> None:
-        """Deliver for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             for lane in self._lanes.values():
                 group.create_task(lane.run())
@@ -380,7 +354,7 @@ class Delivery:
                 self._tell("warning", "notice-retried", receiver=receiver.name, why=answer.why, id=waiting.notice.id)
             await self._pause(pause_s(attempts, answer.after_s, self._chance()))
 
-    async def _try(self, receiver: Receiver, notice: Notice) -> Answer | None:
+    async def _try(self, receiver: Receiver, notice: Notice) -> Attempt | None:
         """``None``: a fault of ours, which must not end the gate."""
         try:
             return await self._sender.send(receiver, notice)
@@ -388,7 +362,7 @@ class Delivery:
             self._tell("error", "notice-failed", receiver=receiver.name, traceback=traceback.format_exc())
             return None
 
-    def _end(self, answer: Answer, waiting: _Waiting) -> Result | None:
+    def _end(self, answer: Attempt, waiting: _Waiting) -> Result | None:
         if not answer.again:
             return Result.REFUSED
         if self._leaving.is_set():

@@ -68,7 +68,6 @@ class Ceilings:
         return found.most if found is not None else None
 
     async def run(self) -> None:
-        """Look for ever. Ends by cancellation."""
         while True:
             await self.look()
             await asyncio.sleep(FIRST_S if self._by_quota is None else LOOK_S)

@@ -20,18 +20,18 @@ from extauthz.core.decision.weighing import EXCEEDED
 from extauthz.core.fitting import Decide, most_granted, scaled
 from extauthz.core.model import NOT_ITS_TURN, WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 
 # What a refused write would get now, without anybody asking again: for episodes, whose numbers are today's.
 
 
-Outlook: TypeAlias = Callable[[Decision], Decision | None]
+WouldGetNow: TypeAlias = Callable[[Decision], Decision | None]
 """``None``: its workload is gone. Else an allowance, or the refusal with today's numbers."""
 
 FITS: Final = "fits"
 
 
-def outlook(queries: Queries, is_known: Callable[[], bool], decide: Decide | None = None) -> Outlook:
+def would_get_now(queries: Queries, is_known: Callable[[], bool], decide: Decide | None = None) -> WouldGetNow:
     """By what is in memory.
 
     Args:
@@ -186,7 +186,7 @@ class Episodes(Generic[Note]):
         self._end(episode, news)
         return True
 
-    def look(self, outlook: Outlook) -> None:
+    def look(self, would_get_now: WouldGetNow) -> None:
         """Look at the next ones, whether anybody asks again or not: one whose workload is gone, or whose write would be
         granted, is over; of others the numbers are brought up to date.
 
@@ -195,7 +195,7 @@ class Episodes(Generic[Note]):
         for ref in list(islice(self._open, AT_ONCE)):
             episode = self._open.pop(ref)
             self._open[ref] = episode  # to the end of the line
-            now = outlook(episode.latest)
+            now = would_get_now(episode.latest)
             if now is None:
                 self._end(episode, "")
             elif now.verdict is Verdict.DENY:
@@ -251,8 +251,6 @@ MAX_USER_AGENT = 200
 
 
 class Noted(NamedTuple):
-    """One decision."""
-
     number: int
     """Counts up. A list goes on by it."""
     time_s: float
@@ -273,9 +271,9 @@ class Recent:
         clock: Callable[[], float] = time.time,
         most: int = MOST,
         most_bytes: int = MOST_BYTES,
-        outlook: Outlook = lambda refused: refused,
+        would_get_now: WouldGetNow = lambda refused: refused,
     ) -> None:
-        self._outlook = outlook
+        self._would_get_now = would_get_now
         self._clock = clock
         self._most = most
         self._most_bytes = most_bytes
@@ -284,7 +282,7 @@ class Recent:
         self._number = 0
         self._episodes: Episodes[None] = Episodes()
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Note a decision. What is about no workload is not kept, nor what was only asked (mode Clamp)."""
         decision, user, user_agent = told.decision, told.user, told.user_agent
         if decision.ref is None or isinstance(decision.todo, Lower):
@@ -310,7 +308,7 @@ class Recent:
 
     def tick(self) -> None:
         """End episodes that nobody asks about any more, whose workload is gone, or whose write would be granted."""
-        self._episodes.look(self._outlook)
+        self._episodes.look(self._would_get_now)
         self._end_silent()
 
     def _end_silent(self) -> None:

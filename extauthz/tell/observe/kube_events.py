@@ -32,8 +32,8 @@ from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.tell.observe.autoscalers import Autoscalers, NeverFits, Subject
-from extauthz.tell.observe.episodes import Ended, Episode, Episodes, outlook
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.episodes import Ended, Episode, Episodes, would_get_now
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import READY, Facts, cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -128,7 +128,7 @@ class KubeEvents:
     ) -> None:
         self._connection = connection
         self._queries = Queries(gate.ledger)
-        self._outlook = outlook(self._queries, lambda: gate.synced and not gate.is_stale)
+        self._would_get_now = would_get_now(self._queries, lambda: gate.synced and not gate.is_stale)
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -150,7 +150,7 @@ class KubeEvents:
         """Episodes that went untold, as there were too many at once."""
         return self._episodes.dropped + self._audits.dropped
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Take note of a decision. Does no I/O."""
         decision = told.decision
         now_s = self._clock()
@@ -209,7 +209,7 @@ class KubeEvents:
             if self._once.get(uid) is once:
                 del self._once[uid]
         self._audits.take_ended()  # nothing was held, and nothing goes on
-        self._episodes.look(self._outlook)
+        self._episodes.look(self._would_get_now)
         for ended in self._episodes.take_ended():
             await self._trying(self._tell_the_end(ended))
 
@@ -285,7 +285,6 @@ class KubeEvents:
     async def _post(
         self, about: Subject, name: str, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
     ) -> None:
-        """Create an event."""
         namespace = about.namespace or NO_NAMESPACE
         event = {
             "apiVersion": EVENTS.api_version,

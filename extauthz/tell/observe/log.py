@@ -24,7 +24,7 @@ import orjson
 
 from extauthz.core import quantities, texts
 from extauthz.core.model import WOULD_REFUSE, Decision, Lower, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 
 # A line of the log as a sentence, for people: ``--log-format text``.
 #
@@ -162,7 +162,7 @@ class Log:
             told = {name: _bounded(value) for name, value in fields.items()}
             self._put({"time": _stamp(self._clock()), "level": level, "event": event, **told})
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """One line about a decision, or about a write that is asked for with fewer replicas: the decision about what is
         sent follows.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from prometheus_client.registry import Collector
 from extauthz.core.model import Decision, Lower
 from extauthz.core.queries import QuotaUse
 from extauthz.tell.observe import quota_facts
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Level, Waiting, auditing, refusing
 from extauthz.tell.observe.table import TABLE, Family
 
@@ -151,56 +152,46 @@ class Metrics:
 
     def __init__(self, levels: Callable[[], Levels]) -> None:
         self._levels = levels
-        self._decisions: dict[tuple[str, ...], int] = {}
-        self._audited = 0
-        self._would: dict[tuple[str, ...], int] = {}
-        self._refusals: dict[tuple[str, ...], int] = {}
-        self._audits: dict[tuple[str, ...], int] = {}
-        self._clamps: dict[tuple[str, ...], int] = {}
-        self._policies: dict[tuple[str, ...], int] = {}
-        self._answers: dict[tuple[str, ...], int] = {}
-        self._skipped: dict[tuple[str, ...], int] = {}
-        self._reads: dict[tuple[str, ...], int] = {}
-        self._ended_by_reads = 0
-        self._ledger_writes: dict[tuple[str, ...], int] = {}
-        self._agreed = 0
-        self._asked: dict[tuple[str, ...], int] = {}
-        self._answered: dict[tuple[str, ...], float] = {}
-        self._recounts: dict[tuple[str, ...], int] = {}
-        self._drift = 0
-        self._repaired = 0
-        self._unreadable: dict[tuple[str, ...], int] = {}
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {
+            family.name: Counter() if family.labels else Counter({(): 0})
+            for family in TABLE
+            if family.kind == "counter"
+        }
+        """By the names of the table, then by labels."""
+        self._decisions = self._counts["extauthz_decisions_total"]
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
-        self._reloads: dict[tuple[str, ...], int] = {}
+        self._drift = 0
+        self._answered: dict[tuple[str, ...], float] = {}
         self._last_good: dict[tuple[str, ...], float] = {}
 
-    def decided(self, told: Told) -> None:
+    def _count(self, name: str, *labels: str, by: int = 1) -> None:
+        self._counts[name][labels] += by
+
+    def decided(self, told: Report) -> None:
         """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
         asked for with fewer replicas."""
         decision, evidence, seconds = told.decision, told.decision.evidence, told.seconds
         if isinstance(decision.todo, Lower):
             for short in evidence.shortages if not decision.dry_run else ():
-                self._clamps[short.quota, short.resource] = self._clamps.get((short.quota, short.resource), 0) + 1
+                self._count("extauthz_clamps_total", short.quota, short.resource)
             return
-        key = (decision.verdict, decision.reason)
-        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._decisions[decision.verdict, decision.reason] += 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self._seconds += seconds
         if evidence.audit or any(row.audits for row in evidence.unspecified):
-            self._audited += 1
+            self._count("extauthz_audit_refusals_total")
         if decision.would is not None:
-            would = (decision.would, decision.reason)
-            self._would[would] = self._would.get(would, 0) + 1
+            self._count("extauthz_would_refuse_total", decision.would, decision.reason)
         if decision.refusal is not None or evidence.audit or evidence.unspecified:
             self._by_quota(decision)
         for row in evidence.policies:
-            said = (row.policy, row.step, "audited" if row.audits else row.result)
-            self._policies[said] = self._policies.get(said, 0) + 1
+            result = "audited" if row.audits else row.result
+            self._count("extauthz_policy_answers_total", row.policy, row.step, result)
 
     def policy_failed(self, policy: str, step: str) -> None:
-        """Count a policy that failed when it was told what became of a grant."""
-        self._policies[policy, step, "failed"] = self._policies.get((policy, step, "failed"), 0) + 1
+        """A policy failed when it was told what became of a grant."""
+        self._count("extauthz_policy_answers_total", policy, step, "failed")
 
     def _by_quota(self, decision: Decision) -> None:
         """Count it once for each quota and resource that refuses, or would."""
@@ -209,49 +200,47 @@ class Metrics:
         if decision.would is not None:
             audits, refused = [*audits, *refused], []
         for key in dict.fromkeys(audits):
-            self._audits[key] = self._audits.get(key, 0) + 1
-        for quota, resource in refused:
-            word = (quota, resource, decision.refusal or "")
-            self._refusals[word] = self._refusals.get(word, 0) + 1
+            self._count("extauthz_quota_audit_refusals_total", *key)
+        for key in refused:
+            self._count("extauthz_quota_refusals_total", *key, decision.refusal or "")
 
     def answer(self, event: str) -> None:
-        """Count what became of a decided request."""
-        self._answers[event,] = self._answers.get((event,), 0) + 1
+        """What became of a decided request."""
+        self._count("extauthz_answers_total", event)
 
     def skipped(self, why: str) -> None:
-        """Count an entry of Envoy's access log that told nothing."""
-        self._skipped[why,] = self._skipped.get((why,), 0) + 1
+        """An entry of Envoy's access log told nothing."""
+        self._count("extauthz_access_log_skipped_total", why)
 
     def read(self, result: str, ended: int) -> None:
-        """Count a consistent read, and the pending writes that it ended."""
-        self._reads[result,] = self._reads.get((result,), 0) + 1
-        self._ended_by_reads += ended
+        """A consistent read ended so many pending writes."""
+        self._count("extauthz_reads_total", result)
+        self._count("extauthz_intents_ended_by_read_total", by=ended)
 
     def ledger_write(self, result: str, grants: int) -> None:
-        """A write of a ledger object that gates share, and how many grants went with it."""
-        self._ledger_writes[result,] = self._ledger_writes.get((result,), 0) + 1
-        self._agreed += grants
+        """A ledger object that gates share was written, with so many grants."""
+        self._count("extauthz_ledger_writes_total", result)
+        self._count("extauthz_ledger_grants_total", by=grants)
 
     def asked(self, source: str, result: str, at: float) -> None:
-        """Count a request to a service that is asked over HTTP. ``at``: seconds since the epoch."""
-        self._asked[source, result] = self._asked.get((source, result), 0) + 1
+        """A service was asked over HTTP. ``at``: seconds since the epoch."""
+        self._count("extauthz_source_requests_total", source, result)
         if result in ("ok", "not-modified"):
             self._answered[source,] = at
 
     def recount(self, result: str, differences: int) -> None:
-        """Count a recount of usage, and in how many numbers it differed from what was kept."""
-        self._recounts[result,] = self._recounts.get((result,), 0) + 1
+        """Usage was recounted, and so many numbers differed from what was kept."""
+        self._count("extauthz_recounts_total", result)
         self._drift = differences
-        self._repaired += differences
+        self._count("extauthz_drift_repaired_total", by=differences)
 
     def unreadable(self, resource: str) -> None:
-        """Count an object of the cluster that cannot be read."""
-        self._unreadable[resource,] = self._unreadable.get((resource,), 0) + 1
+        """An object of the cluster cannot be read."""
+        self._count("extauthz_unreadable_objects_total", resource)
 
     def reload(self, source: str, result: str, at: float) -> None:
-        """Count a change of a source. ``at``: seconds since the epoch."""
-        key = (source, result)
-        self._reloads[key] = self._reloads.get(key, 0) + 1
+        """A source has changed. ``at``: seconds since the epoch."""
+        self._count("extauthz_reload_total", source, result)
         if result == "ok":
             self._last_good[source,] = at
 
@@ -265,19 +254,11 @@ class Metrics:
     def _snapshot(self) -> Snapshot:
         now = self._levels()
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
-        self._refusals, self._audits, self._clamps = (
-            {key: count for key, count in counts.items() if key[:2] in shown}
-            for counts in (self._refusals, self._audits, self._clamps)
-        )
-        self._policies = {key: count for key, count in self._policies.items() if key[0] in now.policy_names}
+        for name in _OF_QUOTAS:
+            _keep(self._counts[name], lambda key: key[:2] in shown)
+        _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         levels: dict[str, Level] = {
-            "extauthz_decisions_total": dict(self._decisions),
-            "extauthz_audit_refusals_total": {(): self._audited},
-            "extauthz_would_refuse_total": dict(self._would),
-            "extauthz_quota_refusals_total": dict(self._refusals),
-            "extauthz_quota_audit_refusals_total": dict(self._audits),
-            "extauthz_clamps_total": dict(self._clamps),
-            "extauthz_policy_answers_total": dict(self._policies),
+            **{name: dict(counts) for name, counts in self._counts.items()},
             "extauthz_policy_level": dict(now.policies),
             "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
             "extauthz_quota_used_by_kind": {of: used for of, used in now.by_kind.items() if of[:2] in shown},
@@ -285,18 +266,8 @@ class Metrics:
             "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},
-            "extauthz_answers_total": dict(self._answers),
-            "extauthz_access_log_skipped_total": dict(self._skipped),
-            "extauthz_reads_total": dict(self._reads),
-            "extauthz_ledger_writes_total": dict(self._ledger_writes),
-            "extauthz_ledger_grants_total": {(): self._agreed},
-            "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
-            "extauthz_source_requests_total": dict(self._asked),
             "extauthz_source_answered_timestamp_seconds": dict(self._answered),
-            "extauthz_recounts_total": dict(self._recounts),
             "extauthz_drift": {(): self._drift},
-            "extauthz_drift_repaired_total": {(): self._repaired},
-            "extauthz_unreadable_objects_total": dict(self._unreadable),
             "extauthz_stale": {(): int(now.stale)},
             "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},
             "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
@@ -306,7 +277,6 @@ class Metrics:
             "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
             "extauthz_notices_total": dict(now.notices),
             "extauthz_workloads": {(): now.workloads},
-            "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
             "extauthz_ready": {(): int(now.ready)},
             "extauthz_log_dropped_total": {(): now.log_dropped},
@@ -314,3 +284,12 @@ class Metrics:
         }
         times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
         return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)
+
+
+_OF_QUOTAS = ("extauthz_quota_refusals_total", "extauthz_quota_audit_refusals_total", "extauthz_clamps_total")
+
+
+def _keep(counts: Counter[tuple[str, ...]], is_shown: Callable[[tuple[str, ...]], bool]) -> None:
+    """Forget the others: they have no series any more."""
+    for key in [key for key in counts if not is_shown(key)]:
+        del counts[key]

@@ -26,11 +26,11 @@ from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
 from extauthz.core.texts import Tell, stamp
-from extauthz.tell.notify.receivers import Kind, Notice, Receiver
+from extauthz.tell.notify.receivers import Notice, NoticeKind, Receiver
 from extauthz.tell.observe.autoscalers import NeverFits
-from extauthz.tell.observe.episodes import Ended, Episode, Episodes, outlook
+from extauthz.tell.observe.episodes import Ended, Episode, Episodes, would_get_now
 from extauthz.tell.observe.log import shortage
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import in_slices
 from extauthz.tell.observe.quota_status import (
     MOST_NEVER_FIT,
@@ -55,7 +55,13 @@ _HOUR_S: Final = 3600
 def begun(episode: Episode[None], observed: Observed | None, workspaces: Sequence[str]) -> Notice:
     """An episode that begins: a refusal, one that mode Audit only reports, or a count that was lowered."""
     latest = episode.latest
-    kind = Kind.CLAMPED if episode.lowered else Kind.REFUSED if latest.refusal is not None else Kind.WOULD_REFUSE
+    kind = (
+        NoticeKind.CLAMPED
+        if episode.lowered
+        else NoticeKind.REFUSED
+        if latest.refusal is not None
+        else NoticeKind.WOULD_REFUSE
+    )
     replicas = {"from": latest.replicas_before, "asked": latest.replicas}
     if episode.lowered:
         replicas["to"] = latest.todo.to if isinstance(latest.todo, Lower) else None
@@ -88,8 +94,8 @@ def ended(
         "times": episode.count,
     }
     subject = _subject(episode.ref)
-    which = _id(Kind.ROOM, subject, observed.uid if observed is not None else "", stamp(episode.began_s))
-    return Notice(which, Kind.ROOM, subject, now_s, data)
+    which = _id(NoticeKind.ROOM, subject, observed.uid if observed is not None else "", stamp(episode.began_s))
+    return Notice(which, NoticeKind.ROOM, subject, now_s, data)
 
 
 def granted(
@@ -110,8 +116,8 @@ def granted(
         "replicas": {"from": decision.replicas_before, "to": decision.replicas},
         "by": {key: value for key, value in who.items() if value},
     }
-    which = _id(Kind.GRANTED, *grant_key(decision, observed))
-    return Notice(which, Kind.GRANTED, _subject(ref), now_s, data)
+    which = _id(NoticeKind.GRANTED, *grant_key(decision, observed))
+    return Notice(which, NoticeKind.GRANTED, _subject(ref), now_s, data)
 
 
 def grant_key(decision: Decision, observed: Observed | None) -> tuple[str, ...]:
@@ -140,7 +146,7 @@ def over(name: str, path: str, rows: Iterable[UsageRow], anchor: str, now_s: flo
         "amounts": amounts,
     }
     subject = f"workspacequotas.{GROUP}/{name}"
-    return Notice(_id(Kind.OVER, subject, anchor), Kind.OVER, subject, now_s, data)
+    return Notice(_id(NoticeKind.OVER, subject, anchor), NoticeKind.OVER, subject, now_s, data)
 
 
 def never_fits(found: NeverFits, workspaces: Sequence[str], now_s: float) -> Notice:
@@ -153,8 +159,8 @@ def never_fits(found: NeverFits, workspaces: Sequence[str], now_s: float) -> Not
         "replicas": {"asked": found.asked, "fits": ceiling.fits},
         "shortages": [short | {"used": "0", "reserved": "0"}],
     }
-    which = _id(Kind.NEVER_FITS, scaler.uid, found.share, ceiling.quota, ceiling.resource)
-    return Notice(which, Kind.NEVER_FITS, _subject(found.ref), now_s, data)
+    which = _id(NoticeKind.NEVER_FITS, scaler.uid, found.share, ceiling.quota, ceiling.resource)
+    return Notice(which, NoticeKind.NEVER_FITS, _subject(found.ref), now_s, data)
 
 
 def _of_workload(ref: WorkloadRef, sentence: str, workspaces: Sequence[str]) -> Tree:
@@ -173,7 +179,7 @@ def _looked_at(observed: Observed | None, began_s: float) -> tuple[str, ...]:
     return observed.uid, observed.resource_version, str(int(began_s) // _HOUR_S)
 
 
-def _id(kind: Kind, *parts: str) -> str:
+def _id(kind: NoticeKind, *parts: str) -> str:
     return str(uuid5(_IDS, "\n".join((kind, *parts))))
 
 
@@ -236,7 +242,7 @@ class Notices:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queries = queries
-        self._outlook = outlook(queries, is_known)
+        self._would_get_now = would_get_now(queries, is_known)
         self._receivers = {one.name: one for one in receivers}
         self._by_default = frozenset(one.name for one in self._receivers.values() if not one.named)
         self._wants_grants = frozenset(one.name for one in self._receivers.values() if one.grants)
@@ -268,7 +274,7 @@ class Notices:
 
     # What happens. None of these waits for anything.
 
-    def decided(self, told: Told) -> None:
+    def decided(self, told: Report) -> None:
         """Take note of a decision. Does no I/O."""
         decision, now_s = told.decision, self._clock()
         is_due = self._episodes.decided(decision, now_s)
@@ -277,7 +283,7 @@ class Notices:
         if self._wants_grants and _grows(decision):
             self._grant(told, now_s)
 
-    def _grant(self, told: Told, now_s: float) -> None:
+    def _grant(self, told: Report, now_s: float) -> None:
         decision = told.decision
         assert decision.ref is not None, "it grows"
         observed = self._queries.observed(decision.ref)
@@ -308,7 +314,6 @@ class Notices:
     # What is told.
 
     async def run(self) -> None:
-        """Tell for ever. Ends by cancellation."""
         async with asyncio.TaskGroup() as group:
             if self._sweeps:
                 group.create_task(self._sweep())
@@ -344,7 +349,7 @@ class Notices:
                 if is_new:
                     yield partial(self._begun, episode)
         self._audits.take_ended()
-        self._episodes.look(self._outlook)
+        self._episodes.look(self._would_get_now)
         for end in self._episodes.take_ended():
             if end.good_news and end.episode.told:
                 yield partial(self._ended, end)
@@ -391,7 +396,7 @@ class Notices:
 
     def _send(self, notice: Notice, nodes: Iterable[QuotaNode]) -> None:
         names = self._whom(nodes)
-        self._put(notice, sorted(names & self._wants_grants if notice.kind is Kind.GRANTED else names))
+        self._put(notice, sorted(names & self._wants_grants if notice.kind is NoticeKind.GRANTED else names))
 
     def _whom(self, nodes: Iterable[QuotaNode]) -> set[str]:
         """Those that the workspaces name. A workspace that names none has those by default."""

@@ -86,7 +86,7 @@ def _clamping(queries: Queries) -> Iterator[QuotaUse]:
     return (use for use in queries.quotas() if use.node.quota.mode is Mode.CLAMP)
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """A decision, or the answer to whether a count is lowered (``Lower``), as observers are told of it."""
 
     decision: Decision
@@ -99,7 +99,7 @@ class Told(NamedTuple):
     """What a policy does not let go yet. It may be large: only policies look at it, and nobody keeps it."""
 
 
-Observer: TypeAlias = Callable[[Told], None]
+Observer: TypeAlias = Callable[[Report], None]
 """Must not block."""
 
 
@@ -114,9 +114,9 @@ class Observers:
     def __init__(self, observers: Sequence[Observer], tell: Callable[..., None]) -> None:
         self._observers = observers
         self._tell = tell
-        self._waiting: list[Told] = []
+        self._waiting: list[Report] = []
 
-    def put(self, told: Told) -> None:
+    def put(self, told: Report) -> None:
         """Tell them later. A server writes its answer in this turn of the loop, or in the next one."""
         if not self._waiting:
             loop = asyncio.get_running_loop()

@@ -130,12 +130,12 @@ async def survey(
     )
 
 
-async def in_slices(items: Iterable[Item]) -> list[Item]:
-    """The items as a list, with a chance for others to run after each ``SLICE`` of them."""
+async def in_slices(items: Iterable[Item], most: int = SLICE) -> list[Item]:
+    """The items as a list, with a chance for others to run after each slice of so many."""
     taken = []
     for number, item in enumerate(items, 1):
         taken.append(item)
-        if number % SLICE == 0:
+        if number % most == 0:
             await asyncio.sleep(0)
     return taken
 
@@ -268,7 +268,6 @@ class DeviceOwners:
         """By quota, resource and kind (``jobs.batch``): devices."""
 
     async def run(self) -> None:
-        """Look for ever. Ends by cancellation."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)

@@ -72,7 +72,7 @@ class Facts(NamedTuple):
     standing: Standing
     rows: Sequence[UsageRow] = ()
     """Of the spec in force."""
-    mode: Mode = Mode.ENFORCE
+    mode: Mode = Mode.CLAMP
     above_parent: tuple[str, ...] = ()
     """A sentence for each limit above the parent's."""
     selected: Selected = Selected.WORKLOADS

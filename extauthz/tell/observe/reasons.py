@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 
 class Reason(NamedTuple):
-    """One code."""
-
     code: str
     verdict: str
     """``allow``, ``deny`` or ``unavailable``."""

@@ -16,8 +16,6 @@ SUFFIX: Final = ".jsonl.gz"
 MEMBER: Final = 256 * 1024
 """Bytes of lines in one member, at most about. A crash loses the last one."""
 
-MEMBER_S: Final = 1.0
-
 FILE: Final = 64 * 1024 * 1024
 """Bytes of lines in one file, without the state that it begins with. Whoever reads holds one of each gate."""
 

@@ -170,7 +170,6 @@ class Record:
 
     @property
     def gates(self) -> list[str]:
-        """Their names."""
         return list(self._gates)
 
     def events(self) -> Iterator[Event]:
@@ -226,8 +225,6 @@ _NONE: Final[Amounts] = {}
 
 
 class _Reader:
-    """One file."""
-
     def __init__(self, path: Path, is_new: bool) -> None:
         self._path = path
         self._is_new = is_new

@@ -15,7 +15,18 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.scribe import Asked, Count, Counted, Labelled, Limited, Noted, Object, Scribe, Telling, Told
+from extauthz.tell.record.scribe import (
+    AllTold,
+    Asked,
+    Count,
+    Counted,
+    Labelled,
+    Limited,
+    Noted,
+    Object,
+    Scribe,
+    Telling,
+)
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -97,17 +108,14 @@ class Recorder:
         self._note(Counted(self._clock(), ref, after, *self._see(ref), ends))
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
-        """Note the labels of a namespace."""
         if self._began:
             self._note(Labelled(self._clock(), namespace, labels))
 
     def limited(self, tree: QuotaTree) -> None:
-        """Note the quotas."""
         if self._began:
             self._note(Limited(self._clock(), tree))
 
     def counted_anew(self) -> None:
-        """Have all workloads told anew."""
         self.is_incomplete = True
 
     # What else is noted.
@@ -126,7 +134,7 @@ class Recorder:
     def complete(self) -> None:
         """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append(Told(self._clock(), self._lost, self._lost_since_s))
+            self._notes.append(AllTold(self._clock(), self._lost, self._lost_since_s))
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
@@ -164,7 +172,6 @@ class Recorder:
         return bool(self._notes)
 
     def flush(self) -> None:
-        """Write what has come so far."""
         while self.take(AT_ONCE):
             pass
         self._scribe.flush()
@@ -195,7 +202,6 @@ class RecordThread:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
         self._ends.set()
         self._thread.join(timeout=10)
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -18,6 +18,7 @@ from extauthz.core.objects.fields import labels_dict
 from extauthz.core.quota.spec import amounts as written
 from extauthz.core.quota.spec import dumped
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.tell.record.files import Files
 
 SCHEMA: Final = 1
 
@@ -86,12 +87,12 @@ class Labelled(NamedTuple):
 
 
 class Telling(NamedTuple):
-    """All namespaces and workloads are told now: what is not is gone."""
+    """All namespaces and workloads are told now. One that is not told is gone."""
 
     at_s: float
 
 
-class Told(NamedTuple):
+class AllTold(NamedTuple):
     """All were told."""
 
     at_s: float
@@ -108,27 +109,7 @@ that can be made."""
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
 
-Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | Told
-
-
-class Sink(Protocol):
-    """Takes lines."""
-
-    def put(self, at_s: float, lines: bytes, count: int) -> None:
-        """Take so many lines."""
-
-    def begin(self, at_s: float, state: list[bytes]) -> None:
-        """Begin a file with these lines."""
-
-    def flush(self, at_s: float) -> None:
-        """Write what was taken."""
-
-    @property
-    def ends(self) -> bool:
-        """The file is full, or old; or there is none."""
-
-    def lost(self) -> tuple[int, float | None]:
-        """How many lines could not be written since this was asked last, and since when."""
+Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | AllTold
 
 
 @dataclass(slots=True)
@@ -154,7 +135,7 @@ class Scribe:
         head: what each file begins with, beside the time: gate, version, run, settings that decide.
     """
 
-    def __init__(self, files: Sink, head: Mapping[str, Any]) -> None:
+    def __init__(self, files: Files, head: Mapping[str, Any]) -> None:
         self._files = files
         self._head = head
         self._quotas: dict[str, bytes] = {}
@@ -438,7 +419,7 @@ class Scribe:
         for fold in list(self._folds.values()):
             self._end(fold)
 
-    def _all_told(self, noted: Told) -> None:
+    def _all_told(self, noted: AllTold) -> None:
         """Those that were not told are gone. After a loss the next file says what is there."""
         told, self._told = self._told or set(), None
         for name in self._namespaces.keys() - told:

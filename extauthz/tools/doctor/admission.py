@@ -16,10 +16,10 @@ from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
 
-from . import canary, client_path, cluster, webhook
-from .canary import Answer, Canary
+from . import canary, cluster, webhook
+from .canary import Canary, CanaryReply
 from .table import Row, Verdict
-from .trust import Handshake
+from .trust import Handshake, go_strict, shake
 
 Tree: TypeAlias = Any
 WITHIN_S = 5.0
@@ -58,10 +58,10 @@ async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
     return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
 
 
-async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[Answer]]:
+async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[CanaryReply]]:
     """Dry runs that ask for more than any quota has, up to the first that the webhook refused."""
     asked: list[str] = []
-    answers: list[Answer] = []
+    answers: list[CanaryReply] = []
     for namespace, name in deployments:
         asked.append(f"{namespace}/{name}")
         answers.append(await _sent(api, Canary(namespace, name, canary.BODIES[0])))
@@ -70,24 +70,24 @@ async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[l
     return asked, answers
 
 
-async def _sent(api: Calls, sent: Canary) -> Answer:
+async def _sent(api: Calls, sent: Canary) -> CanaryReply:
     path, body = sent.target.partition("?")[0], json.loads(sent.body)
     try:
         await api.call("PATCH", path, query=[("dryRun", "All")], body=body, content_type=canary.MEDIA)
     except ApiError as error:
-        return Answer(error.status, message=error.message)
+        return CanaryReply(error.status, message=error.message)
     except Unreachable as error:
-        return Answer(0, message=str(error))
-    return Answer(200)
+        return CanaryReply(0, message=str(error))
+    return CanaryReply(200)
 
 
 def _handshake(where: webhook.Called, hook: Tree) -> Handshake:
     """As the API server makes it: its trust is ``caBundle``, or the system's without one."""
     try:
-        tls = _trusting((hook.get("clientConfig") or {}).get("caBundle") or "")
+        context = _trusting((hook.get("clientConfig") or {}).get("caBundle") or "")
     except ValueError as error:
         return Handshake(f"{where.host}:{where.port}", f"it holds no certificates in PEM ({error})", refused=True)
-    return client_path.handshake(where.host, where.port, where.name, tls, WITHIN_S)
+    return shake((where.host, where.port), context, where.name, WITHIN_S)
 
 
 def _trusting(bundle: str) -> ssl.SSLContext:
@@ -96,5 +96,4 @@ def _trusting(bundle: str) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() or None)
     except ssl.SSLError as error:
         raise ValueError(str(error)) from None
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
+    return go_strict(context)

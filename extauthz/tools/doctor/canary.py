@@ -47,17 +47,16 @@ class Canary(NamedTuple):
         return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale?dryRun=All"
 
 
-class Answer(NamedTuple):
+class CanaryReply(NamedTuple):
     """What came back. ``status`` 0: nothing did, ``message`` says why."""
 
     status: int
     decision_id: str = ""
     """Of the gate's header; empty without it."""
     message: str = ""
-    took_s: float = 0.0
 
 
-def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:
+def row(asked: list[str], answers: list[CanaryReply], counted: int | None) -> Row:
     """The verdict.
 
     Args:

@@ -38,7 +38,6 @@ class Wanted(NamedTuple):
 
 
 def rows(dump: Dump, wanted: Wanted) -> list[Row]:
-    """The rows of ``NAMES``."""
     chains = dump.chains()
     head = [accepted(dump, chains), present(dump, chains), carrier(dump, chains, wanted.carriers)]
     if not chains:
@@ -177,7 +176,7 @@ def failure_mode(chain: Chain, wanted: Outage) -> Row:
 
 
 def body(chain: Chain) -> Row:
-    """A count must come whole. What is longer is none, and must not be kept by Envoy. Protobuf is not UTF-8."""
+    """A count must come whole. A longer body holds no count, and Envoy must not keep it. Protobuf is not UTF-8."""
     config: Tree = chain.ext_authz.get("with_request_body") or {}
     limit = int(config.get("max_request_bytes", 0))
     problems = []

@@ -7,9 +7,7 @@ import http.client
 import json
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,10 +16,10 @@ from urllib.parse import urlsplit
 from extauthz.serve.service.setting_types import Address
 
 from . import canary, table
-from .canary import Answer, Canary
+from .canary import Canary, CanaryReply
 from .dump import Dump
 from .table import Row, ok, skipped, warn
-from .trust import Handshake, Identity
+from .trust import Handshake, Identity, go_strict, shake
 
 WITHIN_S = 15.0
 """For each step of a request: longer than the gate may take, short enough for a person who waits."""
@@ -45,7 +43,6 @@ class ClientPath:
 
     @property
     def host(self) -> str:
-        """Host and port."""
         return f"{self._host}:{self._port}"
 
     async def addresses(self) -> tuple[str, ...]:
@@ -58,7 +55,7 @@ class ClientPath:
 
     async def handshake(self) -> Handshake:
         """A TLS handshake, verified as the client does it."""
-        return await asyncio.to_thread(handshake, self._host, self._port, self._host, self._tls)
+        return await asyncio.to_thread(shake, (self._host, self._port), self._tls, self._host, WITHIN_S)
 
     async def identity(self) -> Identity:
         """The user that the API server sees for the token, through this path."""
@@ -70,12 +67,10 @@ class ClientPath:
         except (ValueError, KeyError, TypeError):
             return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
-    async def canary(self, sent: Canary) -> Answer:
+    async def canary(self, sent: Canary) -> CanaryReply:
         """Send one canary; its answer."""
-        began_s = time.monotonic()
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
-        took_s = time.monotonic() - began_s
-        return Answer(status, given.get(table.DECISION_ID_HEADER, ""), message(text), took_s)
+        return CanaryReply(status, given.get(table.DECISION_ID_HEADER, ""), message(text))
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
@@ -103,25 +98,6 @@ NOBODYS_TOKEN = "extauthz-doctor"  # noqa: S105 (no secret)
 server answers 401."""
 
 
-def handshake(host: str, port: int, name: str, tls: ssl.SSLContext, within_s: float = WITHIN_S) -> Handshake:
-    """With a server that is dialled at a host, and whose certificate must have a name."""
-    where = f"{host}:{port}"
-    try:
-        with (
-            socket.create_connection((host, port), within_s) as plain,
-            tls.wrap_socket(plain, server_hostname=name) as connection,
-        ):
-            certificate: Mapping[str, Any] = connection.getpeercert() or {}
-    except ssl.SSLCertVerificationError as error:
-        return Handshake(where, error.verify_message or str(error), refused=True)
-    except TimeoutError:
-        return Handshake(where, f"no TLS within {within_s:g} s")
-    except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
-        return Handshake(where, str(error) or type(error).__name__)
-    names = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
-    return Handshake(where, expires=_expires(certificate), names=names)
-
-
 def headers(media: str, token: str | None) -> dict[str, str]:
     """Headers of a request with a body of that media type."""
     proof = {"Authorization": f"Bearer {token or NOBODYS_TOKEN}"}
@@ -129,18 +105,11 @@ def headers(media: str, token: str | None) -> dict[str, str]:
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
-    """As strict as Go and no stricter: the authorities of many clusters fail Python's extra checks."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:
         raise OSError(f"--ca {ca}: {error.strerror or error}; it must hold certificates in PEM") from error
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _expires(certificate: Mapping[str, Any]) -> datetime | None:
-    ends = certificate.get("notAfter")
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(ends), UTC) if ends else None
+    return go_strict(context)
 
 
 def message(text: str) -> str:
@@ -193,8 +162,6 @@ class State(Enum):
 
 
 class Found(NamedTuple):
-    """An address that was dialled."""
-
     address: Address
     state: State
     told: str
@@ -239,7 +206,7 @@ def ungated(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
     return [each for each in addresses if not {f"{each.host}_{each.port}", f"{each.host}:{each.port}"} & gated]
 
 
-def classify(address: Address, answer: Answer) -> Found:
+def classify(address: Address, answer: CanaryReply) -> Found:
     """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")

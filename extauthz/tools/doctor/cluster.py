@@ -310,12 +310,10 @@ async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
 
 
 async def webhooks(api: Calls) -> list[Tree]:
-    """All configurations of validating ones."""
     return await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
 
 
 async def mutating_webhooks(api: Calls) -> list[Tree]:
-    """All configurations of mutating ones."""
     return await _items(api, f"{ADMISSION}/mutatingwebhookconfigurations")
 
 

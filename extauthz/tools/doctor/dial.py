@@ -21,7 +21,7 @@ from extauthz.inputs.kube.session import Trust
 from extauthz.serve.service.setting_types import Address
 
 from . import canary, client_path, table
-from .canary import Answer, Canary
+from .canary import Canary, CanaryReply
 from .client_path import Found, State, headers, message, trusting
 
 CONNECT_WITHIN_S = 3.0
@@ -109,7 +109,7 @@ async def _written(session: aiohttp.ClientSession, address: Address, tried: Prob
     return Found(address, State.UNKNOWN, f"no write, for a certificate that is not trusted ({why.rstrip('.')}),")
 
 
-async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe, server_name: str) -> Answer:
+async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe, server_name: str) -> CanaryReply:
     """The answer to the canary. A redirect is an answer: the server that it names has shown no certificate."""
     async with session.patch(
         URL(f"https://{address}{tried.canary.target}", encoded=True),
@@ -120,7 +120,7 @@ async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe
         allow_redirects=False,
     ) as answer:
         text = (await answer.content.read(ENOUGH_BYTES)).decode(errors="replace")
-        return Answer(answer.status, answer.headers.get(table.DECISION_ID_HEADER, ""), message(text))
+        return CanaryReply(answer.status, answer.headers.get(table.DECISION_ID_HEADER, ""), message(text))
 
 
 def _why(error: Exception) -> str:

@@ -49,8 +49,6 @@ class Verdict(StrEnum):
 
 
 class Row(NamedTuple):
-    """One check."""
-
     name: str
     verdict: Verdict
     found: str

@@ -1,9 +1,7 @@
-"""Whether Envoys ask a gate of their own zone: what the Service asks for, and what has kube-proxy drop the hints of
-its endpoints (``pkg/proxy/topology.go``; it looks at endpoints that are ready).
+"""The rules by which kube-proxy drops topology hints, so that Envoys ask a gate in another zone.
 
-The annotation ``service.kubernetes.io/topology-mode`` asks for less than ``spec.trafficDistribution``: its controller
-gives no hints where zones, CPU and endpoints are not in balance.
-https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/#safeguards
+Hints come of the Service's ``trafficDistribution``. kube-proxy (``pkg/proxy/topology.go``) looks at endpoints that are
+ready: https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
 """
 
 from __future__ import annotations
@@ -16,24 +14,15 @@ from .table import Row, judged, ok, warn
 Tree: TypeAlias = Any
 
 ZONE = "topology.kubernetes.io/zone"
-MODE = ("service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints")
-"""The annotation, and its name before Kubernetes 1.27."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
-NAMES = (
-    "topology: asked for",
-    "topology: every endpoint has a hint",
-    "topology: own zone has a hint",
-)
+NAMES = ("topology: asked for", "topology: every endpoint has a hint", "topology: own zone has a hint")
 POLICIES = "topology: traffic policy"
 TAINTS = "topology: tainted zones"
 LONE = "topology: gates of the own zone"
-CURE = "set spec.trafficDistribution: PreferSameZone"
 
 
 class Endpoint(NamedTuple):
-    """A ready one."""
-
     address: str
     zone: str
     """Where it is; empty if not known."""
@@ -50,13 +39,11 @@ def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone:
     """
     ready = endpoints(slices)
     distribution = (service.get("spec") or {}).get("trafficDistribution")
-    annotations = (service.get("metadata") or {}).get("annotations") or {}
-    asked = ok(NAMES[0], f"trafficDistribution: {distribution}")
     if not distribution:
-        if not any(annotations.get(name, "").lower() == "auto" for name in MODE):
-            found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
-            return [*policies(service), warn(NAMES[0], found, CURE)]
-        asked = warn(NAMES[0], f"the annotation {MODE[0]} gives no hints where zones are not in balance", CURE)
+        found = "the Service has no trafficDistribution: an Envoy may ask a gate in any zone"
+        cure = "set spec.trafficDistribution: PreferSameZone"
+        return [*policies(service), warn(NAMES[0], found, cure)]
+    asked = ok(NAMES[0], f"trafficDistribution: {distribution}")
     uneven = [*tainted(ready, nodes), *lone(ready, own_zone)]
     return [*policies(service), asked, hinted(ready), own(ready, nodes, own_zone), *uneven]
 
@@ -135,13 +122,12 @@ def own(ready: Sequence[Endpoint], nodes: Sequence[Tree], own_zone: str | None) 
     problems = [f"no endpoint has a hint for zone {zone}" for zone in zones if zone not in hinted_zones]
     if not zones:
         problems.append("no node tells its zone")
-    return judged(
-        NAMES[2], f"hints for {', '.join(zones)}", problems, "run a gate in that zone (topologySpreadConstraints)"
-    )
+    cure = "run a gate in that zone (topologySpreadConstraints)"
+    return judged(NAMES[2], f"hints for {', '.join(zones)}", problems, cure)
 
 
 def _counted(nodes: Sequence[Tree]) -> list[Tree]:
-    """Nodes as the controller counts them: not the control plane's, and only ready ones."""
+    """Those that may run a gate: not the control plane's, and only ready ones."""
     return [node for node in nodes if not _control_plane(node) and _ready(node)]
 
 

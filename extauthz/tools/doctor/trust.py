@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .dump import Tree
 from .table import Row, fail, ok, skipped, warn
@@ -28,6 +31,31 @@ class Handshake(NamedTuple):
     """Somebody answered, and the certificate was not trusted."""
     expires: datetime | None = None
     names: tuple[str, ...] = ()
+
+
+def shake(address: tuple[str, int], context: ssl.SSLContext, name: str, within_s: float) -> Handshake:
+    """A TLS handshake that asks for the certificate of ``name``. Blocks."""
+    host = f"{address[0]}:{address[1]}"
+    try:
+        with (
+            socket.create_connection(address, within_s) as plain,
+            context.wrap_socket(plain, server_hostname=name) as connection,
+        ):
+            certificate: Mapping[str, Any] = connection.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(host, error.verify_message or str(error), refused=True)
+    except TimeoutError:
+        return Handshake(host, f"no TLS within {within_s:g} s")
+    except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
+        return Handshake(host, str(error) or type(error).__name__)
+    expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+    return Handshake(host, expires=expires, names=tuple(str(each) for _, each in certificate.get("subjectAltName", ())))
+
+
+def go_strict(context: ssl.SSLContext) -> ssl.SSLContext:
+    """As strict as Go and no stricter: the authorities of many clusters fail Python's extra checks."""
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 class Identity(NamedTuple):

@@ -25,7 +25,7 @@ from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import WebhookOptions
 
 from . import table, trust
-from .canary import Answer
+from .canary import CanaryReply
 from .cluster import Right, Rights, covers, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
@@ -66,8 +66,6 @@ FAILED = f'failed calling webhook "{NAME}"'
 
 
 class Called(NamedTuple):
-    """Where the API server calls."""
-
     name: str
     """That the certificate must have."""
     host: str
@@ -240,11 +238,10 @@ def certificate(told: Rights | None) -> Row:
 
 
 def none() -> list[Row]:
-    """There is no webhook."""
     return all_skipped(NAMES, "none is installed", INSTALL)
 
 
-def canary(asked: Sequence[str], answers: Sequence[Answer]) -> Row:
+def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     """What became of dry runs, sent straight at the API server.
 
     Args:

@@ -27,8 +27,6 @@ OPENSSL = {SERVER: "serverAuth", CLIENT: "clientAuth"}
 
 
 class Wanted(NamedTuple):
-    """One certificate."""
-
     file: str
     namespace: str
     secret: str

@@ -41,7 +41,6 @@ def to_yaml(parts: Sequence[Part]) -> str:
 
 
 def to_json(parts: Sequence[Part]) -> str:
-    """One object as it is, several as a List."""
     objects = [tree for part in parts for tree in part.objects]
     tree = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
     return json.dumps(tree, indent=2) + "\n"
@@ -63,12 +62,10 @@ FORMATS: dict[str, Callable[[Sequence[Part]], str]] = {"yaml": to_yaml, "json": 
 
 
 def named(name: str, namespace: str | None = None) -> dict[str, Tree]:
-    """Metadata."""
     return {"name": name} | ({"namespace": namespace} if namespace else {})
 
 
 def folder(file: str) -> str:
-    """The folder that must be mounted for a container to have that file."""
     return file.rpartition("/")[0]
 
 

@@ -161,7 +161,6 @@ def _metadata(wanted: matcher.MetadataMatcher, *, without: bool) -> accesslog.Ac
 
 
 def coded(code: int) -> accesslog.AccessLogFilter:
-    """The response has this HTTP code."""
     comparison = accesslog.ComparisonFilter(
         op=accesslog.ComparisonFilterOp.EQ,
         value=core.RuntimeUInt32(default_value=code, runtime_key=f"extauthz.reply.{code}"),

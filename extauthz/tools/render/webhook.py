@@ -117,7 +117,6 @@ def _about(options: WebhookOptions, path: str, operations: list[str], asked: tup
 
 
 def _selector(selector: LabelSelector, *more: dict[str, Tree]) -> dict[str, Tree]:
-    """As the API has it."""
     expressions = [
         {"key": one.key, "operator": one.operator} | ({"values": sorted(one.values)} if one.values else {})
         for one in selector.requirements

@@ -55,7 +55,6 @@ class Clock:
         return at_s < self._until_s
 
     def advance(self, at_s: float) -> None:
-        """It is that late now."""
         at_s = min(at_s, self._until_s)
         if at_s <= self._last_s:
             return
@@ -101,7 +100,6 @@ class Level:
             self.peak = value
 
     def end(self, counted_s: float) -> None:
-        """The time is over."""
         if counted_s > self.since_s:
             self.seconds[self.now] = self.seconds.get(self.now, 0.0) + counted_s - self.since_s
             self.since_s = counted_s
@@ -204,7 +202,6 @@ class Hours:
         self._uses[load.ref] = _Use(self._quotas(load.ref, load.labels), load.labels, used, now_s)
 
     def gone(self, ref: WorkloadRef, now_s: float) -> None:
-        """A workload is gone."""
         self._sum(ref, now_s)
         self._uses.pop(ref, None)
 
@@ -215,7 +212,6 @@ class Hours:
             use.quotas = self._quotas(ref, use.labels)
 
     def end(self, now_s: float) -> None:
-        """The time is over."""
         for ref in self._uses:
             self._sum(ref, now_s)
 

@@ -3,7 +3,8 @@ of the gate's own page (``page.css``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 from typing import Final
@@ -11,13 +12,13 @@ from typing import Final
 from extauthz.core import quantities
 from extauthz.core.quantities import NANO
 from extauthz.core.texts import stamp
+from extauthz.serve.servers.page.chart import TICKS_UP, tick_step
 from extauthz.tools.replay.measures import Course, Row
 from extauthz.tools.replay.run import Courses, Result, Want
 
 WIDTH, HEIGHT = 960.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 84.0, 944.0, 34.0, 222.0
 
-TICKS_UP: Final = 4
 TICKS_ALONG: Final = 4
 LINES: Final = 12
 """Lines of the table under a chart. Each has the highest of its time."""
@@ -37,7 +38,6 @@ td, th { font-variant-numeric: tabular-nums; }
 
 
 def page(result: Result, summary: str) -> str:
-    """The page in HTML."""
     css = resources.files("extauthz.serve.servers.page").joinpath("static/page.css").read_text()
     charts = [
         _section(row, courses, result.peak(row))
@@ -161,23 +161,11 @@ def unit(key: str) -> str:
 
 def ticks(highest: int, key: str) -> list[int]:
     """Round amounts from zero: powers of two of bytes, of others 1, 2 or 5 times a power of ten. Nano-units."""
-    return [step * number for step in [_step(highest, key)] for number in range(-(-highest // step) + 1)]
-
-
-def _step(highest: int, key: str) -> int:
-    return next(step for step in _steps(key) if highest <= step * TICKS_UP)
-
-
-def _steps(key: str) -> Iterator[int]:
     if _is_bytes(key):
-        step = NANO
-        while True:
-            yield step
-            step *= 2
-    power = NANO // 1000 if unit(key) == "CPUs" else NANO
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10
+        step = next(NANO << power for power in itertools.count() if highest <= (NANO << power) * TICKS_UP)
+    else:
+        step = tick_step(highest, NANO // 1000 if unit(key) == "CPUs" else NANO)
+    return list(range(0, highest + step, step))
 
 
 def _is_bytes(key: str) -> bool:

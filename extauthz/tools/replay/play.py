@@ -8,7 +8,6 @@ two intervals of its retries. What waits is asked again at that interval, once a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, inf, nextafter
@@ -21,7 +20,6 @@ from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_
 from extauthz.core.ledger.accounts import NOTHING, Accounts, Step, highest, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import PendingWrite, is_newer
-from extauthz.core.ledger.line import LEAST_S, MOST_S
 from extauthz.core.model import (
     NO_PRECONDITION,
     Amounts,
@@ -38,12 +36,7 @@ from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Load
 from extauthz.tools.replay.measures import Clock, Row
-
-RETRY_S: Final = 15.0
-"""How often somebody asks again of whom the record shows no retry: an HPA's interval."""
-
-LANDS_S: Final = 1.0
-"""How soon a grant lands that the record does not have, where it shows no other landing of the workload."""
+from extauthz.tools.replay.wanted import Waiting, Workload
 
 DECIDED: Final = frozenset({"fits", "no-growth", "no-quota", "zero", "exceeded-quota", "would-refuse"})
 """Reasons of answers that quotas alone give. All others are taken as recorded."""
@@ -53,113 +46,7 @@ class NeverOverError(AssertionError):
     """A grant has taken a quota above its limit. That is a bug."""
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """What a workload was refused, and still wants."""
-
-    rows: tuple[Row, ...]
-    since_s: float
-    """When it was refused first."""
-    counted_s: float
-    """The same, on the clock of what counts."""
-    had: int
-    first: int
-    """What it had at first."""
-    to: int
-    """What it asked for."""
-    interval_s: float
-    last_s: float
-    """When its last retry of the record was. After that, and where ``left`` is none, only this run asks again."""
-    left: int
-    """Retries of the record that are still to come."""
-    ask: Ask | None = None
-    """What was asked for, where that is more than a count."""
-    asker: str = ""
-    """Who asked first, as the record has it."""
-    mark_s: float = 0.0
-    """Up to when ``missed`` is summed, on that clock."""
-    missed: float = 0.0
-    """Replicas that it wanted and had not, times seconds."""
-    scheduled_s: float = 0.0
-    """When it is asked again; 0: nothing has become free yet."""
-
-
-@dataclass(slots=True, eq=False)
-class Workload:
-    """What the record says of a workload, and what is different here."""
-
-    ref: WorkloadRef
-    key: WorkloadRef
-    """By which the gate of this run knows it: one of no kind whose family counts, with the same key ``count/…``."""
-    beside_key: WorkloadRef
-    load: Load | None = None
-    """What the record has said of it last."""
-    replicas: int = 0
-    pod: Amounts = field(default_factory=dict)
-    beside: Amounts = field(default_factory=dict)
-    covers: Amounts = field(default_factory=dict)
-    """The part of it that the next replicas take up."""
-    labels: str = ""
-    version: str = ""
-    is_unknown: bool = False
-    is_there: bool = False
-    cap: int | None = None
-    """The most that has been granted here, where the record has granted more; ``None``: all that it has."""
-    above: int | None = None
-    """What has landed here, where the record has refused it."""
-    kept: tuple[Amounts, Amounts, str] | None = None
-    """Pod, beside and labels that it has here, where the record has granted others."""
-    top: int = 0
-    """The highest count that the record has granted since ``cap`` is set."""
-    want: int | None = None
-    waiting: Waiting | None = None
-    shown: tuple[int, Amounts, str, bool] | None = None
-    """As the gate of this run observes it."""
-    shown_beside: tuple[Amounts, str] | None = None
-    pending: dict[str, int] = field(default_factory=dict)
-    """Counts that were granted here and may still land, by id."""
-    own: set[str] = field(default_factory=set)
-    """Those of them that land by themselves."""
-    brought: set[str] = field(default_factory=set)
-    """Those of them that bring an object."""
-    refused: Ask | None = None
-    """The last question, if the record has refused it."""
-    may: tuple[str, Amounts] | None = None
-    """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
-    asked_s: float | None = None
-    asked_to: int = 0
-    delay_s: float = LANDS_S
-    interval_s: float = RETRY_S
-    """How often it is asked for again."""
-
-    def learn(self, ask: Ask) -> None:
-        """Take the interval of a question's retries, as a line of turns does (core/ledger/line.py)."""
-        before, gap_s = self.refused, 0.0
-        if ask.n > 1:
-            gap_s = (ask.last_s - ask.at_s) / (ask.n - 1)
-        elif before is not None and before.to == ask.to:
-            gap_s = ask.at_s - before.last_s
-        if gap_s >= LEAST_S:  # what comes sooner is the same ask, by another way
-            self.interval_s = min(gap_s, MOST_S)
-
-    @property
-    def silent_s(self) -> float:
-        """After how long without a question nobody wants any more what the record has refused."""
-        return 2 * self.interval_s
-
-    @property
-    def count(self) -> int:
-        """Replicas here."""
-        found = self.replicas if self.cap is None else min(self.replicas, self.cap)
-        return found if self.above is None else max(found, self.above)
-
-    @property
-    def had(self) -> int:
-        """The most that was granted here and is there, or may still land."""
-        return max([self.shown[0] if self.shown is not None else 0, *self.pending.values()])
-
-
-class Answer(NamedTuple):
+class Outcome(NamedTuple):
     """What became of a question here."""
 
     is_allowed: bool
@@ -244,7 +131,6 @@ class Play:
     # Quotas and namespaces.
 
     def limit(self, tree: QuotaTree) -> None:
-        """Put quotas in force."""
         self.gate.load_quotas(tree, self.now_s)
         self._clamping = frozenset(node.quota.name for node in tree.nodes if node.quota.mode is Mode.CLAMP)
         self._is_all_touched = True
@@ -271,7 +157,6 @@ class Play:
     # Workloads.
 
     def workload(self, ref: WorkloadRef) -> Workload:
-        """What is known of a workload."""
         found = self.workloads.get(ref)
         if found is None:
             name = ref.name if ref[:2] not in PRICED_EACH else f"{ref.resource}/{ref.name}"
@@ -315,7 +200,6 @@ class Play:
         return load[1:] == one.load[1:]
 
     def gone(self, ref: WorkloadRef) -> None:
-        """A workload is gone."""
         one = self.workloads.pop(ref, None)
         if one is None:
             return
@@ -408,7 +292,7 @@ class Play:
 
     # Questions.
 
-    def ask(self, ask: Ask) -> Answer:
+    def ask(self, ask: Ask) -> Outcome:
         """Decide a question of the record."""
         one = self.workload(ask.ref)
         if self._changes_nothing(one, ask):
@@ -426,7 +310,7 @@ class Play:
         holds, before = answer, self._nodes(one)
         if self._follows and answer.is_allowed != ask.is_allowed:
             self._correct(one, ask, answer)
-            holds = Answer(ask.is_allowed)
+            holds = Outcome(ask.is_allowed)
         if holds.is_allowed:
             self._allowed(one, ask, holds)
         else:
@@ -435,7 +319,7 @@ class Play:
         self._touched(one, before)
         return answer
 
-    def _take(self, one: Workload, answer: Answer) -> None:
+    def _take(self, one: Workload, answer: Outcome) -> None:
         """What was granted in place of what is still wanted lands."""
         if answer.lowered and answer.id is not None:
             one.pending[answer.id] = answer.lowered
@@ -455,32 +339,32 @@ class Play:
         one.asked_s, one.refused = self.now_s, None
         return True
 
-    def _answer(self, one: Workload, ask: Ask) -> Answer:
+    def _answer(self, one: Workload, ask: Ask) -> Outcome:
         is_taken = ask.reason not in DECIDED or ask.to is None or ask.operation == "resize"
         if not is_taken and ask.to is not None:
             if ask.labels is None and one.shown is not None and ask.to <= one.shown[0]:
-                return Answer(is_allowed=True)  # what grows nothing always passes
+                return Outcome(is_allowed=True)  # what grows nothing always passes
             if ask.labels is None and self._is_covered(one, ask.to):
-                return Answer(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
+                return Outcome(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
             if self._still_waits(one, ask):
                 assert one.waiting is not None
-                return Answer(is_allowed=False, rows=one.waiting.rows)
+                return Outcome(is_allowed=False, rows=one.waiting.rows)
             if self._is_free and ask.labels is None and one.shown is not None:
                 self._show_beside(one, max(ask.to, one.had))
                 pending = self._force(one, ask.to, asks=True)
                 self._touch(self._nodes(one))
-                return Answer(is_allowed=True, id=pending)
+                return Outcome(is_allowed=True, id=pending)
             decision = self._decide(one, ask, ask.to)
             if decision.verdict is not Verdict.UNAVAILABLE:
                 rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-                answer = Answer(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
+                answer = Outcome(decision.verdict is Verdict.ALLOW, rows=rows, id=decision.pending_write)
                 return answer if answer.is_allowed else self._lowered(one, ask, decision, answer)
         name = None
         if ask.is_allowed and ask.to is not None and one.shown is not None and ask.operation != "resize":
             name = self._force(one, ask.to) if self.charges else None
-        return Answer(ask.is_allowed, is_taken=True, id=name)
+        return Outcome(ask.is_allowed, is_taken=True, id=name)
 
-    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Answer) -> Answer:
+    def _lowered(self, one: Workload, ask: Ask | None, refused: Decision, answer: Outcome) -> Outcome:
         """As much as fits, where quotas of mode Clamp alone refuse a count (``Gate.clamp``)."""
         fits, seen = refused.evidence.fits, one.shown[0] if one.shown is not None else None
         if fits is None or seen is None or self._follows or (ask is not None and ask.labels is not None):
@@ -554,7 +438,7 @@ class Play:
             if level > row.hard and level > self._levels.get((row.quota, row.resource), 0):
                 raise NeverOverError(f"quota {row.quota}: a grant to {one.ref} takes {row.resource} above its limit")
 
-    def _correct(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _correct(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         """Go on as recorded, though this gate says something else."""
         if answer.id is not None:
             self.gate.ledger.pending.forget(answer.id)
@@ -562,7 +446,7 @@ class Play:
             one.pending[self._force(one, ask.to)] = ask.to
         self._show_beside(one, one.had)
 
-    def _allowed(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _allowed(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         self._stop_waiting(one)
         for name in list(one.own):
             self._forget(one, name)  # what was to be made, and is asked for again
@@ -585,7 +469,7 @@ class Play:
             one.above = to
         self._show(one)
 
-    def _refused(self, one: Workload, ask: Ask, answer: Answer) -> None:
+    def _refused(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         to = ask.to if ask.to is not None else 0
         if ask.is_allowed:
             if one.cap is None:
@@ -724,7 +608,7 @@ class Play:
             self._land_later(one, decision.pending_write)
         elif decision.verdict is Verdict.DENY:
             rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
-            self._take(one, self._lowered(one, waiting.ask, decision, Answer(is_allowed=False, rows=rows)))
+            self._take(one, self._lowered(one, waiting.ask, decision, Outcome(is_allowed=False, rows=rows)))
         self._touched(one, before)
 
     # Levels.
@@ -751,7 +635,7 @@ class Play:
                         self._schedule(one)
 
 
-_ALLOWED: Final = Answer(is_allowed=True)
+_ALLOWED: Final = Outcome(is_allowed=True)
 
 
 def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:

@@ -18,7 +18,8 @@ from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
 from extauthz.tools.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
-from extauthz.tools.replay.play import Play, Waiting, Workload
+from extauthz.tools.replay.play import Play
+from extauthz.tools.replay.wanted import Waiting, Workload
 
 _ENDLESS: Final = 10**40
 """More than anybody asks for, nano-units."""
@@ -28,7 +29,7 @@ EVERY: Final = 10_000
 
 
 @dataclass
-class Refused:
+class RefusedSum:
     """Of one quota and key."""
 
     asks: int = 0
@@ -110,7 +111,7 @@ class Result:
     ends_s: float = 0.0
     missed: float = 0.0
     """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
-    refused: dict[Row, Refused] = field(default_factory=dict)
+    refused: dict[Row, RefusedSum] = field(default_factory=dict)
     wants: list[tuple[float, int, Want]] = field(default_factory=list)
     """A heap by what was missed, of ``MOST_WANTS``."""
     want_count: int = 0
@@ -364,7 +365,7 @@ class Replay:
         if result.follows and answer.is_allowed != was_allowed and not answer.is_taken:
             result.exceptions[self._why(ask)] += n
         for row in answer.rows if not answer.is_allowed else ():
-            refused = result.refused.setdefault(row, Refused())
+            refused = result.refused.setdefault(row, RefusedSum())
             refused.asks += n
             refused.more += n if ask.is_allowed else 0
             refused.workloads.add(ask.ref)
@@ -422,7 +423,7 @@ class Replay:
             if len(result.wants) > MOST_WANTS:
                 heappop(result.wants)
         for row in waiting.rows:
-            refused = self._result.refused.setdefault(row, Refused())
+            refused = self._result.refused.setdefault(row, RefusedSum())
             refused.missed += waiting.missed
             refused.longest_s = max(refused.longest_s, seconds)
 

@@ -17,9 +17,8 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Observed, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.apiserver import Key
 from extauthz.demo.certs import Authority
-from extauthz.demo.reading import Fault, Key
 from extauthz.inputs.cluster import live
 from extauthz.inputs.cluster import live as cluster_reads
 from extauthz.inputs.cluster.event_handlers import InvalidObjects, Seen
@@ -30,6 +29,8 @@ from extauthz.inputs.settlement import reads
 from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.testing import create, gate, owned_by, quota, scale, shown, workload
 from tests.controlplane.plane import write_kubeconfig
+from tests.support.apireading import Fault
+from tests.support.apiserver import ApiServer
 from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

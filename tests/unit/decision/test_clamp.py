@@ -16,7 +16,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.counts import read
-from extauthz.core.model import Decision, Fetch, Lower, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, Lower, NeedsFetch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.selectors import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -203,7 +203,7 @@ def test_a_write_is_lowered_only_on_the_version_that_was_looked_at():
     assert ask(asked, put_scale("web", 9, "4")) is None, "it cannot land"
     newer = ask(asked, put_scale("web", 9, "6"))
     assert newer is not None
-    assert newer.todo == (Fetch.WORKLOAD, WEB)
+    assert newer.todo == NeedsFetch(Fetch.WORKLOAD, WEB)
 
 
 def test_a_gate_that_was_suspended_lowers_nothing_before_it_has_looked_at_its_sources():
@@ -246,7 +246,7 @@ def test_a_namespace_that_was_not_seen_is_looked_up_first():
         gate([quota("acme", {"requests.cpu": "4"}, mode="Clamp")], workload("web", 2), namespaces={}), scale("web", 9)
     )
     assert found is not None
-    assert found.todo == (Fetch.WORKLOAD, WEB)
+    assert found.todo == NeedsFetch(Fetch.WORKLOAD, WEB)
 
 
 def test_a_gate_that_only_audits_lowers_nothing():
@@ -264,14 +264,23 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     asked.bounds = Bounds(ttl_s=60, keep_s=60)
     unasked = ask(asked, scale("web", 9))
     assert unasked is not None
-    assert unasked.todo == (Fetch.MAX_SCALE, WEB)
+    assert unasked.todo[:2] == (Fetch.MAX_SCALE, WEB)
     asked.bounds.answered(WEB, 4, 0.0)
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
-    assert granted(asked, scale("web", 9)) is None, "what fits the quotas does not fit that"
+    lowered = ask(asked, scale("web", 9))
+    assert lowered is not None
+    assert (lowered.replicas, lowered.todo[0]) == (9, 3), "what fits the quotas does not fit that"
+    assert lowered.sentence.endswith("may have 3: exceeded max available scale: limited: replicas=3")
     roomy = clamping(workload("web", 2), cpu="20")
     roomy.bounds = asked.bounds
-    assert granted(roomy, scale("web", 9)) is None, "no quota refuses it"
+    assert granted(roomy, scale("web", 9)) == 3
+    asked.bounds.answered(WEB, 2, 0.0)
+    assert granted(roomy, scale("web", 9)) is None, "it has as many"
+    enforcing = gate([quota("acme", {"requests.cpu": "20"})], workload("web", 2))
+    enforcing.bounds = Bounds(ttl_s=60, keep_s=60)
+    enforcing.bounds.answered(WEB, 3, 0.0)
+    assert granted(enforcing, scale("web", 9)) is None, "no quota is in mode Clamp"
 
 
 def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):

@@ -18,7 +18,7 @@ from extauthz.core.queries import Queries
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.kube.resource import scaled
 from extauthz.serve.service.pod_groups import parse
-from extauthz.tell.observe.episodes import outlook
+from extauthz.tell.observe.episodes import would_get_now
 from extauthz.testing import admission, pod, quota
 from tests.support.custom import (
     JOB_SETS,
@@ -113,7 +113,7 @@ def test_an_update_is_weighed_as_the_sum_over_its_groups():
     assert world.used() == 4
     refused = world.ask(raycluster(worker("a", 3, {"cpu": "2"}), worker("b", 4, {"cpu": "1"})), before)
     assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "exceeded-quota", None)
-    assert outlook(Queries(world.gate.ledger), lambda: True)(refused) is refused, "only who asks again can tell"
+    assert would_get_now(Queries(world.gate.ledger), lambda: True)(refused) is refused, "only who asks again can tell"
     assert refused.sentence == (
         'rayclusters.ray.io "ray" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=7, '
         "used: requests.cpu=4, limited: requests.cpu=10"

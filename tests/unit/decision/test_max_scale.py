@@ -6,8 +6,9 @@ import pytest
 
 from extauthz.core.decision.bounds import ASK_AGAIN_S, Bounds, Freshness
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.testing import Asker, create, gate, patch, path, pod, quota, scale, workload
+from extauthz.core.model import Requester, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
@@ -139,3 +140,46 @@ def test_how_fresh_an_answer_is():
     assert bounds.known(WEB, 12.5) == (Freshness.KEPT, 5, 10.5)
     bounds.answered(WEB._replace(name="other"), 1, 12.0)
     assert (len(bounds), bounds.known(WEB, 12.5).freshness) == (1, Freshness.UNASKED), "bounded: the last ones stay"
+
+
+# Whom it binds, and what it is told.
+
+ONLY_AUTOSCALERS = {"include": {"serviceAccounts": ["kube-system/*"]}}
+
+
+@pytest.mark.parametrize(
+    ("more", "who"),
+    [
+        ({"requesters": ONLY_AUTOSCALERS}, "jane"),
+        ({"mode": "Audit"}, "jane"),
+        ({"workloads": {"tier": "paid"}}, "jane"),
+    ],
+    ids=["another asks", "its quota only audits", "its quota covers others"],
+)
+def test_who_is_bound_by_no_quota_is_not_bound_by_the_service(more: dict, who: str):
+    made = gate([quota("acme", {"requests.cpu": "10"}, **more)], workload("web", 3))
+    ask = bounded(Asker(made), 4, asked=False)
+    assert ask(scale("web", 9), by=Requester(who)).verdict is Verdict.ALLOW
+    bound = bounded(Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3))), 4, asked=False)
+    assert bound(scale("web", 9), by=Requester(who)).reason == "max-scale-unasked"
+
+
+def test_the_service_is_told_of_workspace_counts_asker_labels_owner_and_what_a_pod_takes():
+    corp = quota("corp", {"requests.cpu": "99"}, namespaces={})
+    acme = quota("acme", {"requests.cpu": "10"}, parent="corp")
+    web = workload("web", 3, {"cpu": "500m"}, labels={"team": "a"})
+    web["metadata"]["ownerReferences"] = owned_by("llm", kind="InferenceService")
+    ask = bounded(Asker(gate([corp, acme], web)), None, asked=False)
+    told = dict(ask(scale("web", 9), by=Requester("jane")).todo.about)
+    assert told == {
+        "workspace": "acme",
+        "current": "3",
+        "desired": "9",
+        "requester": "jane",
+        "labels": "team=a",
+        "owner": "InferenceService/llm",
+        "pod.requests.cpu": "500m",
+        "pod.pods": "1",
+    }
+    ask.gate.observe(*observe(workload("web", 3, labels={f"label-{one}": "x" * 60 for one in range(40)})))
+    assert "labels" not in dict(ask(scale("web", 9)).todo.about), "a URL has no room for them"

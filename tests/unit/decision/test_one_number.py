@@ -21,8 +21,8 @@ from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.history import Filter
 from extauthz.serve.servers.page.quota import _room as in_table
 from extauthz.serve.servers.page.workload import _room as on_page
-from extauthz.tell.observe.episodes import Recent, outlook
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.episodes import Recent, would_get_now
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
 
 GPU = "nvidia.com/gpu"
@@ -76,11 +76,11 @@ def test_the_line_is_known_wherever_a_number_is_said():
 
 def test_what_is_refused_now_has_the_same_number():
     made, llm = house(), ref("llm", "language")
-    now = outlook(Queries(made.ledger), lambda: True, lambda one: made.asked(one, "q", 0.0))
-    recent = Recent(lambda: 0.0, outlook=now)
+    now = would_get_now(Queries(made.ledger), lambda: True, lambda one: made.asked(one, "q", 0.0))
+    recent = Recent(lambda: 0.0, would_get_now=now)
     refused = made.decide(scaled(llm, 9), "a", 0.0)
     assert refused.sentence.endswith("largest allowed replicas: 3, as others come first")
-    recent.decided(Told(refused))
+    recent.decided(Report(refused))
     for _ in range(2):
         (row,) = answers(made, recent).history.episodes(Filter(), 9)["items"]
         assert (row["fits"], row["sentence"]) == (3, refused.sentence)

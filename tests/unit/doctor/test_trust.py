@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from extauthz.tools.doctor import canary, trust
-from extauthz.tools.doctor.canary import Answer
+from extauthz.tools.doctor.canary import CanaryReply
 from extauthz.tools.doctor.table import Verdict
 from extauthz.tools.doctor.trust import Handshake, Identity
 
@@ -50,17 +50,17 @@ def test_a_token_must_name_the_same_user_both_ways(through, straight, verdict: s
     assert trust.token(through, straight).verdict == verdict
 
 
-DECIDED, PASSED, REFUSED = Answer(403, "d-1"), Answer(200), Answer(400)
-OUTAGE = Answer(503, message="quota gate unavailable: nobody could tell …")
+DECIDED, PASSED, REFUSED = CanaryReply(403, "d-1"), CanaryReply(200), CanaryReply(400)
+OUTAGE = CanaryReply(503, message="quota gate unavailable: nobody could tell …")
 ANSWERS = {
     "refused-by-the-gate": ([DECIDED], None, "ok"),
-    "unreadable-refused-by-the-gate": ([PASSED, Answer(503, "d-2")], 2, "ok"),
+    "unreadable-refused-by-the-gate": ([PASSED, CanaryReply(503, "d-2")], 2, "ok"),
     "passed-uncounted": ([PASSED, REFUSED], 0, "fail"),
     "passed-one-counted": ([PASSED, REFUSED], 1, "fail"),
     "passed-counted": ([PASSED, REFUSED], 2, "warn"),
     "passed-nobody-counts": ([PASSED, REFUSED], None, "fail"),
     "gate-down": ([OUTAGE, OUTAGE], 0, "fail"),
-    "no-answer": ([Answer(0, message="refused")], None, "fail"),
+    "no-answer": ([CanaryReply(0, message="refused")], None, "fail"),
     "not-asked": ([], None, "skipped"),
 }
 

@@ -19,7 +19,7 @@ from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing
 from extauthz.serve.service.setting_types import Address
 from extauthz.tools.doctor import client_path, webhook
-from extauthz.tools.doctor.canary import Answer
+from extauthz.tools.doctor.canary import CanaryReply
 from extauthz.tools.doctor.client_path import Found, State, Tried
 from extauthz.tools.doctor.cluster import Rights
 from extauthz.tools.doctor.table import Verdict
@@ -29,7 +29,7 @@ from extauthz.tools.render.webhook import Custom, WebhookOptions, clamp_configur
 
 Tree = Any
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DENIED = Answer(403, message=f"{webhook.DENIED}: exceeded workspace quota: acme")
+DENIED = CanaryReply(403, message=f"{webhook.DENIED}: exceeded workspace quota: acme")
 
 DEAD = "failurePolicy Fail: growth is refused while no gate answers"
 
@@ -194,13 +194,17 @@ def test_its_authority(where, shake, answered, verdict, told):
     assert bool(row.cure) == (verdict is not Verdict.OK)
 
 
-FAILED = Answer(500, message=f"Internal error occurred: {webhook.FAILED}: failed to call webhook: x509: unknown")
-ANSWERS: dict[str, tuple[list[Answer], Verdict, str]] = {
+FAILED = CanaryReply(500, message=f"Internal error occurred: {webhook.FAILED}: failed to call webhook: x509: unknown")
+ANSWERS: dict[str, tuple[list[CanaryReply], Verdict, str]] = {
     "none": ([], Verdict.SKIPPED, "the cluster has no Deployment"),
-    "decided": ([Answer(200), DENIED], Verdict.OK, "a dry run on shop/b was decided (403)"),
+    "decided": ([CanaryReply(200), DENIED], Verdict.OK, "a dry run on shop/b was decided (403)"),
     "no-answer": ([FAILED], Verdict.FAIL, "the API server gets no answer: failed to call webhook: x509: unknown"),
-    "passed": ([Answer(200), Answer(200)], Verdict.WARN, "dry runs on shop/a, shop/b (200) were not refused by it"),
-    "no-right": ([Answer(403, message="cannot patch")], Verdict.SKIPPED, "the user of --kubeconfig may not scale"),
+    "passed": (
+        [CanaryReply(200), CanaryReply(200)],
+        Verdict.WARN,
+        "dry runs on shop/a, shop/b (200) were not refused by it",
+    ),
+    "no-right": ([CanaryReply(403, message="cannot patch")], Verdict.SKIPPED, "the user of --kubeconfig may not scale"),
 }
 
 

@@ -208,6 +208,18 @@ def test_no_spelling_of_growth_passes_a_full_quota_whoever_judges_objects():
     assert (counts > 500, objects > 500) == (True, True), (counts, objects)
 
 
+def test_no_spelling_of_what_grows_nothing_is_denied_for_quota_by_whoever_judges_it():
+    gate, decided = full_gate("webhook"), 0
+    for row in ROWS.values():
+        if row["changed"] and not grown(row):
+            found = read(request_of(row))
+            for one in (found, reviewed(row)) if isinstance(found, Write | NotACount) else ():
+                decision = gate.decide(one, row["id"], 0.0, charge=False)
+                assert decision.verdict is not Verdict.DENY, (row["id"], decision.sentence)
+                decided += isinstance(one, Write)
+    assert decided > 100
+
+
 @pytest.mark.parametrize("row", rows(lambda row: "answered" in row))
 def test_what_the_server_took_for_a_dry_run_is_one(row):
     found = read(request_of(row))

@@ -23,11 +23,12 @@ def db(start: int, replicas: int = 4, version: str = "1", *, acted_on: bool = Tr
     return made
 
 
-def its_pod(ordinal: int) -> tuple[WorkloadRef, Observed]:
+def its_pod(ordinal: int, phase: str = "Running") -> tuple[WorkloadRef, Observed]:
     owners = owned_by("db", kind="StatefulSet")
     named = {"name": f"db-{ordinal}", "namespace": "team-a", "uid": f"u{ordinal}", "resourceVersion": "1"}
     metadata = named | {"labels": {"app": "db"}, "ownerReferences": owners}
     tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod({"cpu": "1"})["spec"]}
+    tree["status"] = {"phase": phase}
     found = COUNTED["", "Pod"](tree)
     assert found is not None
     return found
@@ -67,6 +68,13 @@ def test_both_ranges_count_until_the_old_pods_are_gone():
         ask.gate.observe(its_pod(ordinal)[0], None)
     assert books(ask) == (4, 0)
     assert (ask(scale("db", 6, resource="statefulsets")).verdict, books(ask)) == (Verdict.ALLOW, (4, 2))
+
+
+@pytest.mark.parametrize(("phase", "used"), [("Running", 4 + 1), ("Failed", 4)])
+def test_a_pod_outside_the_range_counts_beside_it_until_it_has_finished(phase: str, used: int):
+    ask = with_pods(*range(3))
+    ask.gate.observe(*its_pod(7, phase))
+    assert books(ask) == (used, 0)
 
 
 def test_a_gate_that_starts_in_between_counts_both():

@@ -87,6 +87,12 @@ def test_a_surge_of_any_length_is_a_bounded_number():
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
 
 
+@pytest.mark.parametrize(("surge", "reserved"), [(0, 0), ("1%", 1), ("33%", 2), (None, 1), ("130%", 6)])
+def test_a_rollout_is_charged_by_the_deployment_s_own_surge_whatever_its_replica_sets_do_not_say(surge, reserved):
+    ask = asker(web(4, surge), revision("web-0", 4), hard="20", policy=Policy(window_s=90.0, charge_surge=True))
+    assert books(ask) == (4, reserved)
+
+
 @pytest.mark.parametrize("surge", ["most", "-5", -5, "%", ""])
 def test_a_surge_that_no_server_would_take_is_none(surge: object):
     assert books(asker(web(4, surge), revision("web-0", 6))) == (6, 0)

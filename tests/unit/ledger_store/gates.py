@@ -13,9 +13,10 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import COMMIT, Decision, Request, Requester, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.serve.ledger_store.committing import Committer
-from extauthz.serve.ledger_store.store import LedgerStore, MemoryStore
+from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.testing import gate as make_gate
 from extauthz.testing import shown
+from tests.support.memory_store import MemoryStore
 from tests.waiting import until
 
 W = 135.0

@@ -9,8 +9,9 @@ from typing import Any
 from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Request
 from extauthz.serve.ledger_store.replica import Replica
-from extauthz.serve.ledger_store.store import Conflict, Follower, MemoryStore, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, Follower, Stored, Unclear, WriteRefusedError
 from extauthz.testing import Asker, gate, quota, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Sight
 
 
@@ -28,7 +29,7 @@ class Odd(MemoryStore):
     async def get(self) -> Stored | None:
         self.gets += 1
         if self.is_away:
-            raise Refused("etcd is away")
+            raise WriteRefusedError("etcd is away")
         return await super().get()
 
     async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
@@ -37,7 +38,7 @@ class Odd(MemoryStore):
         if fault:
             self.on_fault()
         if fault == "refused":
-            raise Refused("etcd is away")
+            raise WriteRefusedError("etcd is away")
         if fault == "conflict":
             raise Conflict
         if fault == "lost before":

@@ -19,9 +19,10 @@ from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.serve.ledger_store import committing, replica
 from extauthz.serve.ledger_store.payload import decode
-from extauthz.serve.ledger_store.store import Follower, MemoryStore, Stored
+from extauthz.serve.ledger_store.store import Follower, Stored
 from extauthz.testing import create, patch, path, pod, put_scale, quota, scale, shown, workload
 from extauthz.testing import gate as make_gate
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Late, Odd
 from tests.waiting import until

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
 from extauthz.serve.ledger_store.kubernetes import NAME, WITHIN_S, KubernetesStore, _Handler
-from extauthz.serve.ledger_store.store import Conflict, Refused, Stored, Unclear
+from extauthz.serve.ledger_store.store import Conflict, Stored, Unclear, WriteRefusedError
 
 BEFORE = Stored("old", "7", "u")
 ONE = "/apis/extauthz.dev/v1alpha1/workspaceledgers/cluster"
@@ -60,7 +60,7 @@ async def test_a_failed_write_was_not_carried_out_or_may_have_been(status: int, 
     if status == 409 or (status == 404 and before is not None):
         wanted: type[Exception] = Conflict
     elif status in (400, 401, 403, 404, 405, 413, 415, 422, 429):
-        wanted = Refused
+        wanted = WriteRefusedError
     else:
         wanted = Unclear
     with pytest.raises(wanted) as raised:
@@ -83,7 +83,7 @@ async def test_the_newest_state_is_read_by_name():
 
 @pytest.mark.parametrize("error", [refusal(403), refusal(500), Unreachable("says the server")])
 async def test_what_cannot_be_read_is_not_taken_for_gone(error: Exception):
-    with pytest.raises(Refused, match="says the server"):
+    with pytest.raises(WriteRefusedError, match="says the server"):
         await Server(error).store.get()
 
 

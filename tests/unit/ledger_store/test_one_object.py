@@ -17,8 +17,9 @@ from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.serve.ledger_store import committing, payload, replica
 from extauthz.serve.ledger_store.payload import Payload, decode, encode
-from extauthz.serve.ledger_store.store import MemoryStore, Refused
+from extauthz.serve.ledger_store.store import WriteRefusedError
 from extauthz.testing import create, patch, path, pod, quota, scale, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import members, tree
 from tests.unit.ledger_store.stores import Barred, Deaf, Late, Odd
 from tests.waiting import until
@@ -425,7 +426,7 @@ async def test_a_store_without_the_definition_is_not_asked_without_end():
     class Undefined(Odd):
         async def put(self, payload, writes, before):
             self.puts += 1
-            raise Refused("there is no such kind")
+            raise WriteRefusedError("there is no such kind")
 
     store = Undefined()
     async with members(1, TEN, WEB, store=store, released=False):

@@ -14,7 +14,6 @@ from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Precondition, Template
 from extauthz.serve.ledger_store import committing, kubernetes
 from extauthz.serve.ledger_store.payload import (
-    BEFORE,
     FORMAT,
     MAX_TEXT_BYTES,
     Line,
@@ -110,34 +109,10 @@ def test_what_is_no_payload_is_an_error(bad: str):
         decode(bad)
 
 
-@pytest.mark.parametrize("other", [BEFORE - 1, FORMAT + 1, "3"])
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1, "3"])
 def test_one_of_another_release_is_told_from_gibberish(other: object):
     with pytest.raises(OtherFormatError, match="run one release"):
         decode(text(json.dumps({"format": other, "intents": {}}).encode()))
-
-
-WEB = '{"workload":["apps","deployments","shop","web"],"templates":["h"],"labels":["app=web,b=c"]}'
-
-
-def of_format_before(*lines: str, templates: int = 0) -> str:
-    header = {key: value for key, value in GOOD.items() if key != "texts"}
-    first = json.dumps({**header, "format": BEFORE, "templates": templates})
-    return text("\n".join([first, *lines]).encode())
-
-
-def test_one_of_the_format_before_says_the_same():
-    count = '{"workload":["apps","deployments","shop","api"],"replicas":2}'
-    was = decode(of_format_before('h {"name":"web"}', f"d1 {WEB}", f"d2 {count}", templates=1))
-    assert was == decode(encode(was))
-    found = [unpack(line, was.texts) for line in was.pending_writes.values()]
-    assert found[0] == {**json.loads(WEB), "templates": ['{"name":"web"}'], "labels": ["app=web,b=c"]}
-    assert found[1] == {**json.loads(count), "templates": [], "labels": []}
-
-
-@pytest.mark.parametrize("line", [f"d1 {WEB}", "d1 {}", "d1 []", "d1 {", 'd1 {"workload":["a"]}'])
-def test_a_line_of_the_format_before_that_cannot_be_read_is_an_error(line: str):
-    with pytest.raises(PayloadError):
-        decode(of_format_before(line))
 
 
 OF_A_TEMPLATE = PendingWrite("a", None, (Template(b"{}"),), (), False, Precondition(), 100.0)

@@ -13,8 +13,8 @@ from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
 from extauthz.serve.ledger_store import payload
 from extauthz.serve.ledger_store.payload import decode
-from extauthz.serve.ledger_store.store import MemoryStore
 from extauthz.testing import quota, scale, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Barred, Odd, Seat, W
 from tests.waiting import until

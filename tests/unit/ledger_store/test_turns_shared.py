@@ -14,8 +14,9 @@ from extauthz.core.policies import Enlisted, Policies
 from extauthz.serve.ledger_store import payload
 from extauthz.serve.ledger_store.payload import decode, encode
 from extauthz.serve.ledger_store.replica import LINE_S
-from extauthz.serve.ledger_store.store import Conflict, MemoryStore, Stored
+from extauthz.serve.ledger_store.store import Conflict, Stored
 from extauthz.testing import quota, scale, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger.houses import Ranked
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import TEN, Seat

@@ -11,8 +11,9 @@ from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
 from extauthz.serve.ledger_store import committing, payload
 from extauthz.serve.ledger_store.payload import Payload, decode, encode
-from extauthz.serve.ledger_store.store import MemoryStore, Refused, Stored
+from extauthz.serve.ledger_store.store import Stored, WriteRefusedError
 from extauthz.testing import create, patch, path, quota, scale, workload
+from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members, tree
 from tests.unit.ledger_store.stores import Barred, Deaf, Odd
 from tests.waiting import until
@@ -120,7 +121,7 @@ class Late(MemoryStore):
 
     async def put(self, text: str, writes: int, before: Stored | None) -> Stored:
         if not self.is_defined:
-            raise Refused("no definition")
+            raise WriteRefusedError("no definition")
         return await super().put(text, writes, before)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.tell.notify.receivers import Kind, Notice, Receiver
+from extauthz.tell.notify.receivers import Notice, NoticeKind, Receiver
 from extauthz.tell.notify.sending import (
     GIVE_UP_S,
     LEAVE_S,
@@ -17,30 +17,30 @@ from extauthz.tell.notify.sending import (
     LONGEST_WISH_S,
     MOST_WAITING,
     TELL_EVERY_S,
-    Answer,
+    Attempt,
     Delivery,
     pause_s,
 )
 from tests.worlds.loop import VirtualLoop
 
-WELL = Answer(True)
-DOWN = Answer(False, again=True, why="it answered 503")
-GONE = Answer(False, again=False, why="it answered 410")
+WELL = Attempt(True)
+DOWN = Attempt(False, again=True, why="it answered 503")
+GONE = Attempt(False, again=False, why="it answered 410")
 OPS, TEAM = Receiver("ops", "https://a.example/"), Receiver("team", "https://b.example/")
 
 
 def notice(number: int = 1) -> Notice:
-    return Notice(f"id-{number}", Kind.REFUSED, "s", 0.0, {})
+    return Notice(f"id-{number}", NoticeKind.REFUSED, "s", 0.0, {})
 
 
 class Scripted:
     """Answers attempts in order, and with the last answer for ever; ``None`` hangs, an error is raised."""
 
-    def __init__(self, **answers: Iterable[Answer | Exception | None]) -> None:
+    def __init__(self, **answers: Iterable[Attempt | Exception | None]) -> None:
         self._answers = {name: list(each) for name, each in answers.items()}
         self.sent: list[tuple[str, str, float]] = []
 
-    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
+    async def send(self, receiver: Receiver, notice: Notice) -> Attempt:
         self.sent.append((receiver.name, notice.id, round(asyncio.get_running_loop().time(), 1)))
         left = self._answers.get(receiver.name, [WELL])
         answer = left.pop(0) if len(left) > 1 else left[0]
@@ -55,7 +55,7 @@ class Scripted:
 class Desk:
     """A delivery on virtual time."""
 
-    def __init__(self, **answers: Iterable[Answer | Exception | None]) -> None:
+    def __init__(self, **answers: Iterable[Attempt | Exception | None]) -> None:
         self.loop = VirtualLoop(Random(1))
         self.sender = Scripted(**answers)
         self.lines: list[dict[str, Any]] = []

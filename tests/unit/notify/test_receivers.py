@@ -16,8 +16,8 @@ from cloudevents.core.v1.event import CloudEvent
 
 from extauthz.tell.notify.receivers import (
     CLOUDEVENT,
-    Kind,
     Notice,
+    NoticeKind,
     Receiver,
     ReceiverError,
     cloudevent,
@@ -110,7 +110,7 @@ def test_what_is_shown_has_no_url():
 
 
 DATA = {"sentence": 'deployments.apps "web" is forbidden', "workspaces": ["acme", "beta"]}
-NOTICE = Notice("6b1", Kind.REFUSED, "deployments.apps/shop/web", 1_795_000_000.25, DATA)
+NOTICE = Notice("6b1", NoticeKind.REFUSED, "deployments.apps/shop/web", 1_795_000_000.25, DATA)
 
 
 def test_a_cloudevent_is_what_the_package_cloudevents_reads():

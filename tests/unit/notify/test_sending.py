@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from extauthz.demo.certs import Authority
-from extauthz.tell.notify.receivers import Kind, Notice, parse
-from extauthz.tell.notify.sending import Answer, Sender, retry_after
+from extauthz.tell.notify.receivers import Notice, NoticeKind, parse
+from extauthz.tell.notify.sending import Attempt, Sender, retry_after
 from tests.support.receiver import Receiver
 
 NOW_S = 1_795_000_000.0
 DATA = {"sentence": "forbidden", "workspaces": ["acme"]}
-NOTICE = Notice("id-1", Kind.REFUSED, "deployments.apps/shop/web", NOW_S, DATA)
+NOTICE = Notice("id-1", NoticeKind.REFUSED, "deployments.apps/shop/web", NOW_S, DATA)
 KEY = "k" * 32
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, name: str = "ops") -> Path:
 
 async def test_a_cloudevent_is_posted_signed_over_what_is_sent(tmp_path: Path):
     async with Receiver() as there, Sender("/x", folder(tmp_path), clock=lambda: NOW_S) as sender:
-        assert await sender.send(parse(f"ops={there.url}/in?a=b"), NOTICE) == Answer(True)
+        assert await sender.send(parse(f"ops={there.url}/in?a=b"), NOTICE) == Attempt(True)
     (got,) = there.got
     assert got.headers["content-type"] == "application/cloudevents+json; charset=utf-8"
     assert got.tree["source"] == "/x"
@@ -91,13 +91,13 @@ async def test_redirects_are_not_followed(status: int):
         async with Receiver(status=status, headers=to) as there, Sender("/x") as sender:
             answer = await sender.send(parse(f"ops={there.url}/in"), NOTICE)
     assert elsewhere.got == []
-    assert answer == Answer(False, False, f"it answered {status}; redirects are not followed")
+    assert answer == Attempt(False, False, f"it answered {status}; redirects are not followed")
 
 
 async def test_a_receiver_that_hangs_is_given_up_after_a_while():
     async with Receiver(hangs=True) as there, Sender("/x", timeout_s=0.05) as sender:
         answer = await sender.send(parse(f"ops={there.url}/in"), NOTICE)
-    assert answer == Answer(False, True, "no answer within 0.05 s")
+    assert answer == Attempt(False, True, "no answer within 0.05 s")
 
 
 @pytest.mark.parametrize("identified", [True, False], ids=["key identifiers", "none"])
@@ -112,7 +112,7 @@ async def test_a_certificate_that_nobody_trusts_is_not_spoken_to(tmp_path: Path,
             answer = await sender.send(ops, NOTICE)
         async with Sender("/x", ca=authority.ca) as sender:
             trusted = await sender.send(ops, NOTICE)
-    assert answer == Answer(False, True, "its certificate is not trusted")
+    assert answer == Attempt(False, True, "its certificate is not trusted")
     assert trusted.well
     assert len(there.got) == 1
 

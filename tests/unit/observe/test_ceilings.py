@@ -14,7 +14,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.tell.observe import autoscalers
 from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits
 from extauthz.tell.observe.ceilings import LIST_S, Ceilings
-from extauthz.tell.observe.episodes import AT_ONCE, Episodes, outlook
+from extauthz.tell.observe.episodes import AT_ONCE, Episodes, would_get_now
 from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.support.kubecalls import ScriptedApi
 
@@ -250,7 +250,7 @@ class World:
         self.is_known = True
         self.gate = gate([quota("acme", {"requests.cpu": "4"}, **more)], workload("web", 3), workload("api", 1))  # type: ignore[arg-type]
         self.ask = Asker(self.gate)
-        self.outlook = outlook(Queries(self.gate.ledger), lambda: self.is_known)
+        self.would_get_now = would_get_now(Queries(self.gate.ledger), lambda: self.is_known)
         self.episodes: Episodes[None] = Episodes()
         self.denied = self.ask(scale("web", 9))
         assert self.denied.verdict is Verdict.DENY
@@ -261,7 +261,7 @@ class World:
 
     def look(self) -> list[str]:
         """The good news of what ended."""
-        self.episodes.look(self.outlook)
+        self.episodes.look(self.would_get_now)
         return [one.good_news for one in self.episodes.take_ended()]
 
 
@@ -313,7 +313,7 @@ def test_of_what_only_a_request_can_tell_nothing_is_told(change: dict[str, objec
     world = World()
     world.limit("10")
     refused = world.denied._replace(**change)  # type: ignore[arg-type]
-    assert world.outlook(refused) == refused
+    assert world.would_get_now(refused) == refused
 
 
 def test_a_quota_that_binds_some_people_ends_it_only_if_it_was_the_one_that_refused():
@@ -322,7 +322,7 @@ def test_a_quota_that_binds_some_people_ends_it_only_if_it_was_the_one_that_refu
     world.limit("4", requesters=some)
     assert world.look() == [], "it has refused, so it binds who asked"
     others = world.denied._replace(evidence=Evidence((world.denied.evidence.shortages[0]._replace(quota="gone"),)))
-    found = world.outlook(others)
+    found = world.would_get_now(others)
     assert found is not None
     assert found.verdict is Verdict.ALLOW, "whoever asked may not be bound"
 
@@ -331,7 +331,7 @@ def test_what_it_would_cost_must_be_known():
     world = World()
     assert world.denied.ref is not None
     odd = gate([quota("acme", {"requests.cpu": "99"})], workload("web", 3, {"cpu": "odd"}))
-    assert outlook(Queries(odd.ledger), lambda: True)(world.denied) == world.denied
+    assert would_get_now(Queries(odd.ledger), lambda: True)(world.denied) == world.denied
 
 
 def test_one_look_is_bounded_and_the_next_goes_on_where_it_ended():

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
 from extauthz.tell.observe.episodes import SILENCE_S, UPDATE_S, Episodes, Recent
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", "forbidden: exceeded", WEB, Operation.UPDATE, True, False, 8, 4)
@@ -193,7 +193,7 @@ def decision(name: str = "web", verdict: Verdict = Verdict.DENY, sentence: str =
 def test_the_newest_comes_first_and_a_list_goes_on_by_number():
     recent = Recent(lambda: 5.0)
     for name in "abc":
-        recent.decided(Told(decision(name), "olga", "kubectl"))
+        recent.decided(Report(decision(name), "olga", "kubectl"))
     found = list(recent.decisions())
     assert [one.decision.ref.name for one in found if one.decision.ref] == ["c", "b", "a"]
     assert (found[0].time_s, found[0].user, found[0].user_agent) == (5.0, "olga", "kubectl")
@@ -202,14 +202,14 @@ def test_the_newest_comes_first_and_a_list_goes_on_by_number():
 
 def test_what_is_about_no_workload_is_not_kept():
     recent = Recent()
-    recent.decided(Told(Decision("d", Verdict.ALLOW, "read", "a read")))
+    recent.decided(Report(Decision("d", Verdict.ALLOW, "read", "a read")))
     assert list(recent.decisions()) == []
 
 
 def test_only_so_many_are_kept():
     recent = Recent(most=10)
     for number in range(25):
-        recent.decided(Told(decision(f"w{number}")))
+        recent.decided(Report(decision(f"w{number}")))
     assert [one.decision.ref.name for one in recent.decisions() if one.decision.ref][-1] == "w15"
     assert len(list(recent.decisions())) == 10
 
@@ -223,7 +223,7 @@ def test_only_so_many_bytes_are_kept_whatever_is_said():
         long = decision(f"{number}" + "n" * 250, Verdict.ALLOW, f"{number}" + "s" * 1_000)
         rows = tuple(row._replace(requested=number + n) for n in range(5))
         recent.decided(
-            Told(long._replace(evidence=Evidence(rows)), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000)
+            Report(long._replace(evidence=Evidence(rows)), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000)
         )
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -234,20 +234,20 @@ def test_only_so_many_bytes_are_kept_whatever_is_said():
 def test_an_episode_has_the_latest_refusal_and_ends_when_as_much_is_allowed():
     now_s = 0.0
     recent = Recent(lambda: now_s)
-    recent.decided(Told(decision(sentence="first", to=9)))
+    recent.decided(Report(decision(sentence="first", to=9)))
     now_s = 60.0
-    recent.decided(Told(decision(sentence="second", to=7)))
+    recent.decided(Report(decision(sentence="second", to=7)))
     (one,) = recent.episodes()
     assert (one.began_s, one.last_s, one.count, one.latest.sentence, one.latest.replicas) == (0.0, 60.0, 2, "second", 7)
-    recent.decided(Told(decision(verdict=Verdict.ALLOW, to=7)))
+    recent.decided(Report(decision(verdict=Verdict.ALLOW, to=7)))
     assert recent.episodes() == []
 
 
 def test_an_episode_ends_when_nobody_asks_any_more():
     now_s = 0.0
     recent = Recent(lambda: now_s)
-    recent.decided(Told(decision()))
+    recent.decided(Report(decision()))
     now_s = SILENCE_S
     recent.tick()
-    recent.decided(Told(decision("other")))
+    recent.decided(Report(decision("other")))
     assert [one.ref.name for one in recent.episodes()] == ["other"]

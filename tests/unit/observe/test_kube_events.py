@@ -14,7 +14,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.tell.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
 from extauthz.tell.observe.episodes import RETRY_S
 from extauthz.tell.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted, hint
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import gate, quota, workload
 from tests.support.kubecalls import ScriptedApi
 
@@ -62,7 +62,7 @@ class Cluster:
 
     async def refused(self, *names: str) -> None:
         for name in names or ("web",):
-            self.events.decided(Told(refusal(name)))
+            self.events.decided(Report(refusal(name)))
         await self.events.write()
 
     @property
@@ -113,7 +113,7 @@ async def test_the_autoscaler_that_names_the_workload_is_told(resource: Any, tar
 
 async def test_a_count_that_was_lowered_is_told_by_a_reason_of_its_own_and_the_refusals_after_it_are_not():
     cluster = Cluster()
-    cluster.events.decided(Told(refusal()._replace(todo=Lower(6, ""), sentence="asked for 8 and may have 6")))
+    cluster.events.decided(Report(refusal()._replace(todo=Lower(6, ""), sentence="asked for 8 and may have 6")))
     await cluster.events.write()
     await cluster.refused()
     (event,) = cluster.api.writes(EVENTS.collection("team-a"))
@@ -208,7 +208,7 @@ async def test_run_writes_as_soon_as_there_is_something_and_until_it_is_cancelle
     cluster = Cluster(tick_s=1000.0)
     running = asyncio.create_task(cluster.events.run())
     await asyncio.sleep(0)
-    cluster.events.decided(Told(refusal()))
+    cluster.events.decided(Report(refusal()))
     async with asyncio.timeout(WITHIN_S):
         while not cluster.subjects:  # noqa: ASYNC110 (the stand-in has no event to wait for)
             await asyncio.sleep(0.001)
@@ -221,7 +221,7 @@ async def test_episodes_that_were_never_told_end_untold():
     cluster = Cluster()
     cluster.api.faults = [DOWN]
     await cluster.refused()
-    cluster.events.decided(Told(refusal(verdict=Verdict.ALLOW)))
+    cluster.events.decided(Report(refusal(verdict=Verdict.ALLOW)))
     await cluster.events.write()
     assert cluster.subjects == []
 
@@ -249,13 +249,13 @@ def test_a_note_is_cut_to_what_an_event_may_hold(sentence: str, expected: str):
 async def test_what_a_quota_in_mode_audit_would_refuse_is_a_normal_event_once_an_episode():
     cluster = Cluster()
     for _ in range(3):
-        cluster.events.decided(Told(refusal(verdict=Verdict.ALLOW)._replace(reason="would-refuse")))
+        cluster.events.decided(Report(refusal(verdict=Verdict.ALLOW)._replace(reason="would-refuse")))
     await cluster.events.write()
     (event,) = [one.body for one in cluster.api.writes(EVENTS.collection("team-a")) if one.method == "POST"]
     assert (event["type"], event["reason"]) == ("Normal", "WorkspaceQuotaWouldRefuse")
     assert event["note"].startswith("forbidden: so")
-    cluster.events.decided(Told(refusal(verdict=Verdict.ALLOW)))
-    cluster.events.decided(Told(refusal()))
+    cluster.events.decided(Report(refusal(verdict=Verdict.ALLOW)))
+    cluster.events.decided(Report(refusal()))
     await cluster.events.write()
     reasons = [one.body["reason"] for one in cluster.api.writes(EVENTS.collection("team-a")) if one.method == "POST"]
     assert reasons == ["WorkspaceQuotaWouldRefuse", "WorkspaceQuotaExceeded"]

@@ -23,7 +23,7 @@ from extauthz.tell.observe import notices as module
 from extauthz.tell.observe.autoscalers import NeverFits, Subject
 from extauthz.tell.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
 from extauthz.tell.observe.notices import Notices
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import Facts, status_of
 from extauthz.testing import Asker, gate, quota, scale, workload
 
@@ -108,7 +108,7 @@ class Desk:
     async def told(self, *decisions: Decision, user: str = "", agent: str = "") -> list[tuple[str, tuple[str, ...]]]:
         """Kinds and receivers of all notices, after these decisions too."""
         for decision in decisions:
-            self.notices.decided(Told(decision, user, agent))
+            self.notices.decided(Report(decision, user, agent))
         await self.notices.tell()
         return [(notice.kind.value, names) for notice, names in self.put]
 
@@ -148,8 +148,8 @@ async def test_a_refusal_is_told_once_however_often_and_how_long_it_is_asked_aga
 async def test_a_decision_only_takes_note():
     """What is told is told by another task: no receiver is asked, no usage looked up, nothing awaited."""
     desk = Desk()
-    desk.notices.decided(Told(DENIED))
-    desk.notices.decided(Told(GRANTED))
+    desk.notices.decided(Report(DENIED))
+    desk.notices.decided(Report(GRANTED))
     assert desk.put == []
 
 
@@ -476,9 +476,9 @@ async def test_too_many_at_once_are_dropped_loudly(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "MOST_GRANTS", 3)
     desk = Desk()
     for number in range(MAX_OPEN + 2):
-        desk.notices.decided(Told(DENIED._replace(ref=WEB._replace(name=f"web-{number}"))))
+        desk.notices.decided(Report(DENIED._replace(ref=WEB._replace(name=f"web-{number}"))))
     for number in range(5):
-        desk.notices.decided(Told(GRANTED._replace(replicas=10 + number)))
+        desk.notices.decided(Report(GRANTED._replace(replicas=10 + number)))
     await desk.told()
     (line,) = desk.lines
     assert (line["event"], line["receiver"], line["notices"]) == ("notice-dropped", "-", 4)
@@ -505,7 +505,7 @@ async def test_the_task_tells_a_refusal_at_once_and_looks_which_quotas_are_over(
     async with asyncio.timeout(20):
         await desk.more.wait()
         desk.more.clear()
-        desk.notices.decided(Told(DENIED))
+        desk.notices.decided(Report(DENIED))
         await desk.more.wait()
     running.cancel()
     assert [notice.kind.value for notice, _ in desk.put] == ["over", "refused"]

@@ -276,14 +276,14 @@ def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: s
 @pytest.mark.parametrize(
     ("facts", "mode", "says"),
     [
-        (Facts(standing()), "Enforce", "the limits are in force as they are written"),
+        (Facts(standing(), mode=Mode.ENFORCE), "Enforce", "the limits are in force as they are written"),
         (Facts(standing(), mode=Mode.CLAMP), "Clamp", "a count is lowered to what fits"),
         (Facts(standing(), mode=Mode.CLAMP, lowers=False), "Enforce", "the limits are in force as they are written"),
         (Facts(standing(), mode=Mode.AUDIT), "Audit", "the limits are only audited: nothing is refused"),
         (Facts(standing(), mode=Mode.CLAMP, serving=Serving(audits=True)), "Audit", "only audited"),
         (Facts(standing(in_force=None, fault=Fault.INVALID)), "", "nothing that it covers may grow"),
         (Facts(standing(), serving=NOBODY), "NotAsked", "no webhook configuration leads to the gates"),
-        (Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)), "Enforce", "the webhook is not asked about a"),
+        (Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)), "Clamp", "the webhook is not asked about a"),
     ],
     ids=["enforce", "clamp", "clamp alone", "audit", "auditing gates", "none", "nobody asks", "some are left out"],
 )

@@ -37,7 +37,7 @@ def quota(name: str, **spec: object) -> dict[str, object]:
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",
         "metadata": {"name": name, "uid": name, "generation": 1},
-        "spec": {**selector, "hard": {"cpu": "10"}, **spec},
+        "spec": {**selector, "hard": {"cpu": "10"}, "mode": "Enforce", **spec},
     }
 
 

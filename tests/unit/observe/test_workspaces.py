@@ -14,7 +14,7 @@ from extauthz.core.queries import Queries
 from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.observers import Told
+from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Waiting
 from extauthz.tell.observe.table import BY_NAME
 from extauthz.testing import Asker, gate, quota, scale, workload
@@ -38,8 +38,8 @@ class World:
 
     def scale(self, name: str, replicas: int) -> Decision:
         decision = self.ask(scale(name, replicas))
-        self.metrics.decided(Told(decision, seconds=0.001))
-        self.recent.decided(Told(decision))
+        self.metrics.decided(Report(decision, seconds=0.001))
+        self.recent.decided(Report(decision))
         return decision
 
     async def series(self, name: str) -> dict[Any, float]:

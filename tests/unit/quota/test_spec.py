@@ -65,10 +65,10 @@ def test_the_example_of_the_design():
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"parent": None, "hard": None, "mode": None, "namespaceSelector": None}])
-def test_what_is_left_out_covers_the_namespaces_of_its_name_limits_nothing_and_enforces(spec):
+def test_what_is_left_out_covers_the_namespaces_of_its_name_limits_nothing_and_clamps(spec):
     quota = parse(tree(spec=spec))
     assert quota == WorkspaceQuota(name="acme", namespace_selector=LabelSelector((("workspace", "acme"),)))
-    assert (quota.by_its_name, quota.hard, quota.mode) == (True, {}, Mode.ENFORCE)
+    assert (quota.by_its_name, quota.hard, quota.mode) == (True, {}, Mode.CLAMP)
     labels = ({"workspace": "acme"}, {}), ({"workspace": "zoo"}, {}), ({}, {})
     assert [quota.matches(*one) for one in labels] == [True, False, False]
 
@@ -299,7 +299,7 @@ def test_what_is_written_reads_as_the_same_quota():
 
 def test_what_says_nothing_is_left_out():
     of_its_name = {"matchLabels": {"workspace": "acme"}}
-    wanted = {"hard": {"pods": "4"}, "mode": "Enforce", "namespaceSelector": of_its_name}
+    wanted = {"hard": {"pods": "4"}, "mode": "Clamp", "namespaceSelector": of_its_name}
     assert dumped(parse(written("acme", {"hard": {"pods": "4"}}))) == wanted
 
 

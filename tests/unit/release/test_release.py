@@ -308,3 +308,35 @@ def test_from_a_folder_of_docs_a_page_of_docs_is_a_page():
 def at(page: str) -> SimpleNamespace:
     """A page of MkDocs there."""
     return SimpleNamespace(file=SimpleNamespace(src_uri=page))
+
+
+@pytest.mark.helm
+def test_without_a_way_out_the_image_goes_to_the_own_registry_and_the_chart_is_installed_with_it(tmp_path: Path):
+    release.chart(tmp_path)
+    archive = tmp_path / f"extauthz-{release.version()}-amd64.image.tar.gz"
+    archive.write_bytes(b"an image")
+    release.offline(tmp_path)
+    release.checksums(tmp_path)
+    tools, said = tmp_path / "tools", tmp_path / "said"
+    tools.mkdir()
+    for tool in ("podman", "helm"):
+        reads = "grep -c '^webhook:' >> $SAID" if tool == "helm" else ":"
+        (tools / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> "$SAID"\n{reads}\n')
+        (tools / tool).chmod(0o755)
+    env = {"PATH": f"{tools}:/usr/bin:/bin", "SAID": str(said), "ENGINE": "podman"}
+    command = [str(tmp_path / "install-offline.sh"), "registry.test/team", "--set", "webhook.failurePolicy=Ignore"]
+    subprocess.run(command, env=env, check=True, cwd="/")
+    name = f"extauthz:{release.version()}"
+    assert said.read_text().splitlines() == [
+        f"podman load --input {archive.name}",
+        f"podman tag docker.io/library/{name} registry.test/team/{name}",
+        f"podman push registry.test/team/{name}",
+        f"helm upgrade --install extauthz extauthz-{release.version()}.tgz --namespace extauthz-system"
+        " --create-namespace --values - --set image.repository=registry.test/team/extauthz"
+        " --set webhook.failurePolicy=Ignore",
+        "1",
+    ]
+    archive.write_bytes(b"another")
+    assert subprocess.run(command, env=env, check=False, capture_output=True).returncode != 0, "sums are checked first"
+    assert len(said.read_text().splitlines()) == 5
+    assert subprocess.run(command[:1], env=env, check=False, capture_output=True).returncode == 64

@@ -284,6 +284,8 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (['webhook.custom=["rollouts"]'], "custom"),
         (["autoscaling.enabled=true", 'place="keda"'], "autoscaling.enabled: is for place: service"),
         (["autoscaling.enabled=true", "replicas=1", 'ledger="memory"'], "leave autoscaling or ledger out"),
+        (["hostNetwork=true", 'place="keda"'], "hostNetwork: is for place: service"),
+        (['webhook.url="gate.example.com"'], "url"),
         (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
         (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
@@ -405,6 +407,22 @@ def test_gates_that_growth_waits_for_are_critical_and_those_it_does_not_wait_for
     assert decides["failurePolicy"] == policy
     assert objects["Deployment/extauthz"]["spec"]["template"]["spec"].get("priorityClassName") == priority
     assert ("ResourceQuota/extauthz-critical-pods" in objects) == (priority == "system-cluster-critical")
+
+
+@pytest.mark.helm
+def test_a_control_plane_that_reaches_no_pods_asks_by_a_url_or_on_the_nodes_network():
+    values = ("webhook.enabled=true", 'webhook.certificates="self-signed"')
+    by_url = made(*setting(*values, 'webhook.url="https://gate.example.com/"'))
+    for kind, path in (("Validating", "validate"), ("Mutating", "mutate")):
+        (hook,) = by_url[f"{kind}WebhookConfiguration/extauthz"]["webhooks"]
+        assert hook["clientConfig"] == {"url": f"https://gate.example.com/{path}"}
+    spec = made(*setting(*values, "hostNetwork=true"))["Deployment/extauthz"]["spec"]
+    assert (spec["template"]["spec"]["hostNetwork"], spec["template"]["spec"]["dnsPolicy"]) == (
+        True,
+        "ClusterFirstWithHostNet",
+    )
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}, "a node has one such port"
+    assert "hostNetwork" not in made(*setting(*values))["Deployment/extauthz"]["spec"]["template"]["spec"]
 
 
 @pytest.mark.helm

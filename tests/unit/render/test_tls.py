@@ -196,7 +196,7 @@ def test_every_flag_says_its_default(capsys):
     with pytest.raises(SystemExit):
         main(["render", "tls", "--help"])
     flags = capsys.readouterr().out.partition("\nissuers:\n")[0].split("\n  -")[2:]
-    assert len(flags) == 11
+    assert len(flags) == 10
     assert [flag for flag in flags if "Default:" not in flag] == []
 
 

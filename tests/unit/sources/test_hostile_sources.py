@@ -13,9 +13,8 @@ import pytest
 
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import WorkloadRef
-from extauthz.demo.apiserver import ApiServer
+from extauthz.demo.apiserver import Key
 from extauthz.demo.certs import Authority
-from extauthz.demo.reading import Fault, Key
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.kube.connection import connect
 from extauthz.inputs.sources import file as quota_file
@@ -23,6 +22,8 @@ from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.kubernetes import LiveQuotas, Quotas
 from extauthz.inputs.sources.max_scale import MaxScale
 from tests.controlplane.plane import write_kubeconfig
+from tests.support.apireading import Fault
+from tests.support.apiserver import ApiServer
 from tests.support.platform import Platform
 from tests.waiting import until
 

@@ -282,12 +282,12 @@ class Asked:
     async def ask(self, times: int = 1) -> list[str]:
         async with self.asker.client:
             for _ in range(times):
-                await self.asker.ask(WEB)
+                await self.asker.ask(WEB, [("desired", "9")])
         return self.told
 
 
 @pytest.mark.parametrize("most", [5, 0, None])
-async def test_the_bound_of_a_workload_is_asked_by_its_names(most: int | None):
+async def test_the_bound_of_a_workload_is_asked_by_its_names_with_what_is_told_of_the_write(most: int | None):
     async with Platform(bounds={WEB: most}) as platform:
         asked = Asked(platform.url)
         assert await asked.ask() == ["ok"]
@@ -296,6 +296,7 @@ async def test_the_bound_of_a_workload_is_asked_by_its_names(most: int | None):
         "resource": "deployments",
         "namespace": "shop",
         "name": "web",
+        "desired": "9",
     }
     assert asked.bounds.known(WEB, 100.0) == (Freshness.FRESH, most, 0.0)
 

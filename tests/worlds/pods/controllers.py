@@ -21,6 +21,7 @@ from tests.worlds.pods.objects import (
     DEPLOYMENT,
     JOB,
     LEADER,
+    LIMIT_RANGE,
     POD,
     REPLICA_SET,
     REVISION,
@@ -157,12 +158,15 @@ class Controllers:
     def _delete(self, kind: Kind, key: Key) -> None:
         self._server.request("DELETE", kind.path(*key), {}, None)
 
-    def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "") -> None:
+    def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "", index: str = "") -> None:
         if names_class(owner) and ("", RUNTIME_CLASS) not in self._server.objects(RUNTIME_CLASSES.collection):
             return  # the API server takes no pod of a class that is not there (``admission/runtimeclass``)
+        space = owner["metadata"]["namespace"]
+        if cpu == "0" and (space, objects.DEFAULTS) in self._server.objects(LIMIT_RANGE.collection):
+            cpu = objects.DEFAULT_CPU  # ``admission/limitranger``
         name = name or f"{owner['metadata']['name']}-{next(self._numbers)}"
         side = owner["metadata"]["labels"]["app"] in self.sides
-        self._create(POD, objects.pod(owner, name, cpu, side=side, revision=revision))
+        self._create(POD, objects.pod(owner, name, cpu, side=side, revision=revision, index=index))
 
     # The kubelet.
 
@@ -184,21 +188,25 @@ class Controllers:
     # Jobs.
 
     def _job(self, key: Key, tree: Tree) -> None:
-        """``syncJob``: it makes pods one by one, and says afterwards how many have ended."""
+        """``syncJob``: it makes pods one by one, and says afterwards how many have ended. That it ends it says before
+        it deletes what runs, and that it has ended after that."""
+        if "managedBy" in tree["spec"]:
+            return  # somebody else runs it, in another cluster
         owned = self._owned(POD, tree)
-        active, done = [one for one in owned if is_active(one)], sum(map(objects.has_ended, owned))
-        now = objects.with_status(tree, succeeded=done, active=len(active))
-        if sum(map(objects.has_failed, owned)) > tree["spec"].get("backoffLimit", len(owned)):
-            now = objects.with_status(now, conditions=[{"type": "Failed", "status": "True"}])
-        wanted = pods_of(now)
-        if len(active) < wanted:
-            self._make_pod(tree, cpu_of(tree))
-        elif len(active) > wanted:
-            self._delete(POD, _key(self._random.choice(active)))
+        active = [one for one in owned if is_active(one)]
+        now = objects.with_status(tree, active=len(active), **objects.ended(tree, owned))
+        ends = _how_it_ends(now, sum(map(objects.has_failed, owned)))
+        if ends and not tree["status"].get("conditions"):
+            self._put(JOB, objects.with_status(now, conditions=_true(ends)))
+            return
+        wanted, beyond = pods_of(now), [one for one in active if _is_beyond(tree, one)]
+        if beyond or len(active) > wanted:
+            self._delete(POD, _key(self._random.choice(beyond or active)))
+        elif len(active) < wanted:
+            self._make_pod(tree, cpu_of(tree), index=_next_index(now, active))
         else:
-            has_completed = done >= tree["spec"].get("completions", 1) and not active
-            complete = {"conditions": [{"type": "Complete", "status": "True"}]} if has_completed else {}
-            self._put(JOB, objects.with_status(now, **complete))
+            has_ended = {"conditions": _true(ends, _ENDS[ends])} if ends and not active else {}
+            self._put(JOB, objects.with_status(now, **has_ended))
 
     # Deployments.
 
@@ -292,27 +300,34 @@ class Controllers:
         parallel, wanted = tree["spec"].get("podManagementPolicy") == "Parallel", objects.ordinals(tree)
         current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
         partition = tree["spec"].get("updateStrategy", {}).get("rollingUpdate", {}).get("partition", 0) + wanted.start
-        stay = sum(1 for one in pods.values() if _revision(one) == current != update)
         failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
         for ordinal in wanted:
             if ordinal in failed:
                 self._delete(POD, _key(failed[ordinal]))
                 return
             if ordinal not in pods:
-                revision = current if ordinal < max(partition, wanted.start + stay) else update
+                revision = current if ordinal < partition else update
                 self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
                 if not parallel:
                     return
             elif not parallel and not _runs(pods[ordinal]):
                 return
         if pods.keys() >= {*wanted}:
-            self._replaced(pods, wanted, partition, update)
+            condemned = {at: one for at, one in pods.items() if at not in wanted}
+            if condemned:
+                self._condemned(condemned, parallel=parallel)
+            else:
+                self._replaced(pods, partition, update)
 
-    def _replaced(self, pods: Mapping[int, Tree], wanted: Iterable[int], partition: int, update: str) -> None:
-        """What is too much goes before anything old is replaced (``processCondemned`` in stateful_set_control.go)."""
-        if condemned := pods.keys() - {*wanted}:
-            self._delete(POD, _key(pods[max(condemned)]))
-            return
+    def _condemned(self, pods: Mapping[int, Tree], *, parallel: bool) -> None:
+        """What is too much goes before anything old is replaced, the highest first. In order, one that does not run
+        waits for all below it (``processCondemned`` in stateful_set_control.go)."""
+        highest = max(pods)
+        below = [one for at, one in pods.items() if at != highest]
+        if parallel or _runs(pods[highest]) or all(map(_runs, below)):
+            self._delete(POD, _key(pods[highest]))
+
+    def _replaced(self, pods: Mapping[int, Tree], partition: int, update: str) -> None:
         for ordinal in sorted(pods, reverse=True):
             if ordinal >= partition and _revision(pods[ordinal]) != update:
                 self._delete(POD, _key(pods[ordinal]))
@@ -338,6 +353,41 @@ _STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
 
 
 _MAKER_NAMES = frozenset(kind.kind for kind in _MAKERS)
+
+
+_ENDS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+
+
+def _true(*types: str) -> list[Tree]:
+    return [{"type": one, "status": "True"} for one in types]
+
+
+def _how_it_ends(job: Tree, failed: int) -> str:
+    """The condition of a Job that is about to end; empty: it goes on."""
+    spec, status = job["spec"], job["status"]
+    most = 0 if "podFailurePolicy" in spec else spec.get("backoffLimit", failed)
+    if failed > most:
+        return "FailureTarget"
+    enough = spec.get("successPolicy", {"rules": [{}]})["rules"][0].get("succeededCount", spec.get("completions", 1))
+    if status["succeeded"] >= enough and ("completions" in spec or not status["active"]):
+        return "SuccessCriteriaMet"
+    lost = status.get("failedIndexes") and not pods_of(job) and not status["active"]
+    return "FailureTarget" if lost and not spec.get("suspend") and spec["parallelism"] else ""
+
+
+def _is_beyond(job: Tree, pod: Tree) -> bool:
+    """Whether an elastic Job has shrunk below it."""
+    is_indexed = job["spec"].get("completionMode") == "Indexed"
+    return is_indexed and bool(objects.index_of(pod) >= job["spec"]["completions"])
+
+
+def _next_index(job: Tree, active: Iterable[Tree]) -> str:
+    """Of the next pod of an Indexed Job."""
+    if job["spec"].get("completionMode") != "Indexed":
+        return ""
+    indexes = range(job["spec"]["completions"])
+    taken = objects.indexes_done(job["status"], len(indexes)) | {*map(objects.index_of, active)}
+    return str(min({*indexes} - taken))
 
 
 def _revision(pod: Tree) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key
+from tests.worlds.objects import milli
 from tests.worlds.pods import objects
 from tests.worlds.pods.objects import (
     CLAIM,
@@ -19,6 +20,7 @@ from tests.worlds.pods.objects import (
     CREW,
     DEPLOYMENT,
     JOB,
+    LIMIT_RANGE,
     POD,
     REPLICA_SET,
     REVISION,
@@ -35,7 +37,7 @@ from tests.worlds.pods.objects import (
     pods_of,
     word_of,
 )
-from tests.worlds.pods.rollouts import surge_of
+from tests.worlds.pods.rollouts import max_surge, surge_of
 from tests.worlds.server import ApiServer
 from tests.worlds.views import UNSEEN_S
 
@@ -130,6 +132,7 @@ class Judge:
     Args:
         limits: of all workloads, by no name, and of those of each tier.
         broken: told of what is above them.
+        charges_surge: nothing is excused because it is a rollout's.
     """
 
     def __init__(
@@ -138,11 +141,14 @@ class Judge:
         clock: Callable[[], float],
         limits: Mapping[str, Amounts],
         broken: Callable[[str], None],
+        *,
+        charges_surge: bool = False,
     ) -> None:
         self._server = server
         self._clock = clock
         self._limits = limits
         self._broken = broken
+        self._charges_surge = charges_surge
         self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
         """Pods by UID to when they were made."""
@@ -152,8 +158,8 @@ class Judge:
         """Deployments that were made again: when the one before went, and when this one was made."""
         self._went_s: dict[Key, float] = {}
         """When a Deployment went last."""
-        self._made_anew: list[tuple[float, str, int]] = []
-        """When a template of claims was made anew, where, and for how many devices more a claim."""
+        self._dearer: list[tuple[float, str, str, Amounts]] = []
+        """When pods of workloads of a word have come to cost how much more each, past the gates, and where."""
         self.highest = NOTHING
         server.wrote.append(self._wrote)
 
@@ -186,9 +192,9 @@ class Judge:
         """An operator makes pods that cost so much more, past the gates."""
         self._pasts[key].by_operator.append((self._clock(), per_pod_m))
 
-    def made_anew(self, namespace: str, more: int) -> None:
-        """Each claim from a template takes so many more devices from now on, past the gates."""
-        self._made_anew.append((self._clock(), namespace, more))
+    def made_dearer(self, namespace: str, word: str, more: Amounts) -> None:
+        """Each pod that comes costs so much more from now on, past the gates."""
+        self._dearer.append((self._clock(), namespace, word, more))
 
     # What exists.
 
@@ -256,7 +262,8 @@ class Judge:
         if app in self._server.objects(DEPLOYMENT.collection):
             trees = trees[:1]  # before it makes a ReplicaSet it adopts those that are left
         count = sum(map(pods_of, trees))
-        return Amounts(sum(map(cost_m, trees)), count, count * self._own_devices(app))
+        cpu_m = sum(map(cost_m, trees)) + count * self._default_m(app)
+        return Amounts(cpu_m, count, count * self._own_devices(app))
 
     def used(self, tier: str = "") -> Amounts:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
@@ -267,6 +274,12 @@ class Judge:
             total = total.plus(Amounts(sum(self._counted_m(app, some)), len(some), devices))
         return total
 
+    def surges(self) -> Amounts:
+        """What the next rollouts of all Deployments may add for a while."""
+        held = self._server.objects(DEPLOYMENT.collection).values()
+        added = [(surge_of(pods_of(one), max_surge(one)), each_m(one)) for one in held]
+        return Amounts(sum(count * cost_m for count, cost_m in added), sum(count for count, _ in added))
+
     def _counted_m(self, app: Key, pods: list[Tree]) -> Iterator[int]:
         """What each pod counts for: what it says, or what it may be made anew from."""
         each = [(tree, self._each(app, tree, pods)) for tree in self._asking(app) if pods_of(tree)]
@@ -276,6 +289,11 @@ class Judge:
     def _storage(self) -> int:
         """What is claimed for ephemeral volumes, by pods that run and by those that have finished."""
         return objects.SCRATCH_SIZE * len(self._server.objects(VOLUME_CLAIM.collection))
+
+    def _default_m(self, app: Key) -> int:
+        """What each pod of a workload that asks for nothing gets by a LimitRange."""
+        is_there = (app[0], objects.DEFAULTS) in self._server.objects(LIMIT_RANGE.collection)
+        return milli(objects.DEFAULT_CPU) if is_there and word_of(app[1]) == "bare" else 0
 
     # Devices.
 
@@ -308,7 +326,8 @@ class Judge:
             return 0  # each of its pods is as its template says, or dearer
         revisions = self._server.objects(REVISION.collection)
         found = [revisions.get((app[0], tree["status"].get(name))) for name in ("currentRevision", "updateRevision")]
-        return max(each_m(one) for one in (tree, *(one["data"] for one in found if one is not None)))
+        several = (tree, *(one["data"] for one in found if one is not None))
+        return max(map(each_m, several)) + self._default_m(app)
 
     def _told(self, pods: Mapping[Key, list[Tree]]) -> str:
         told = []
@@ -329,15 +348,17 @@ class Judge:
         # "A pod ends, or goes, before its claims of devices are deleted: they count beside those of the pod that comes
         # in its place."
         devices = self._left_behind(pods)
-        # "A ResourceClaimTemplate is made anew for more devices: each pod that comes takes more, of those too that were
-        # granted before it was seen."
-        for at_s, namespace, more in self._made_anew:
-            devices += more * sum(
+        total = total.plus(Amounts(0, 0, devices))
+        # "Growth past the gate counts as soon as it is observed. So do a LimitRange, [...] a ResourceClaimTemplate that
+        # is made anew for more devices": each pod that comes takes more, of those too that were granted before.
+        for at_s, namespace, word, more in self._dearer:
+            count = sum(
                 past.counts.between(at_s, at_s + 2 * UNSEEN_S)
                 for (space, name), past in self._pasts.items()
-                if space == namespace and word_of(name) == "dra"
+                if space == namespace and word_of(name) == word
             )
-        return total.plus(Amounts(0, 0, devices))
+            total = total.plus(Amounts(*(count * one for one in more)))
+        return total
 
     def _taken_up(self, pods: Mapping[Key, list[Tree]]) -> Amounts:
         """What pods that a Deployment found hold beyond its template, in a quota in which they did not count before."""
@@ -361,7 +382,7 @@ class Judge:
         surge, beside = 0, extra
         if past.deployed is not None:
             beside = max(len(pods), count, past.deployed) - past.deployed
-            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside)
+            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside) if not self._charges_surge else 0
             specs_m = [each_m(tree) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."

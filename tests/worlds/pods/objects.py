@@ -45,8 +45,8 @@ DEVICE_CLASSES = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
 
 VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SCRATCH, SCRATCH_SIZE = "scratch", 10
-"""The ephemeral volume of each pod of a Job ``web-spill-2``, and how much storage it claims: as long as the pod is an
-object, finished or not."""
+"""The ephemeral volume of each pod of a Job ``web-spill-2`` or of a StatefulSet ``web-cache-2``, and how much it
+claims: as long as the pod is an object, finished or not."""
 
 FIRST, RETRIES = 2, 1
 """So many pods of such a Job finish at first, and so many may fail."""
@@ -55,6 +55,16 @@ RUNTIME_CLASSES = Kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses")
 
 RUNTIME_CLASS, OVERHEAD = "kata", "500m"
 """What pods of a workload ``web-kata-2`` name, and what it adds to each of them. It comes late, and it goes."""
+
+LIMIT_RANGE = Kind("v1", "LimitRange", "limitranges")
+DEFAULTS, DEFAULT_CPU = "defaults", "500m"
+"""A LimitRange, and what pods of a Deployment ``web-bare-2`` get by it: they ask for nothing. It comes late."""
+
+ODD_SURGES = ("1%", "33%", "130%")
+"""``maxSurge`` of Deployments ``web-surge-2``, by their number."""
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+MANAGER = "kueue.x-k8s.io/multikueue"
 
 DEVICE_CLASS = "gpu.example.com"
 OWN, SHARED = "own", "shared"
@@ -78,7 +88,15 @@ WORKLOADS: Mapping[str, Kind] = {
     "job": JOB,
     "dra": DEPLOYMENT,
     "kata": DEPLOYMENT,
+    "bare": DEPLOYMENT,
+    "surge": DEPLOYMENT,
+    "cache": STATEFUL_SET,
     "spill": JOB,
+    "elastic": JOB,
+    "index": JOB,
+    "success": JOB,
+    "strict": JOB,
+    "foreign": JOB,
     "pod": POD,
 }
 """By the word in a name: ``web-sts-2``. Pods by themselves are many of one name."""
@@ -91,13 +109,32 @@ MAKES: Mapping[str, tuple[Kind, ...]] = {
     "job": (JOB,),
     "dra": (DEPLOYMENT, REPLICA_SET, CLAIM, CLAIM_TEMPLATE),
     "kata": (DEPLOYMENT, REPLICA_SET, RUNTIME_CLASSES),
+    "bare": (DEPLOYMENT, REPLICA_SET, LIMIT_RANGE),
+    "surge": (DEPLOYMENT, REPLICA_SET),
+    "cache": (STATEFUL_SET, REVISION, VOLUME_CLAIM),
     "spill": (JOB, VOLUME_CLAIM),
+    **dict.fromkeys(("elastic", "index", "success", "strict", "foreign"), (JOB,)),
     "pod": (),
 }
 """What there is of each, besides pods."""
 
 COMPLETIONS = 6
 """After so many pods a Job ends, if it does."""
+
+_INDEXED = {"completionMode": "Indexed", "completions": COMPLETIONS}
+_JOBS: Mapping[str, Tree] = {
+    "spill": {"completions": FIRST, "backoffLimit": RETRIES},
+    "elastic": _INDEXED,
+    "index": {**_INDEXED, "backoffLimitPerIndex": 0},
+    "success": {**_INDEXED, "successPolicy": {"rules": [{"succeededCount": 2}]}},
+    "strict": {
+        "completions": COMPLETIONS,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
+    },
+    "foreign": {"managedBy": MANAGER},
+}
+"""What Jobs say by the word in their name. An elastic one asks for as many completions as pods at once."""
 
 TIER = "tier"
 """A label by which quotas select workloads. Templates do not have it, nor what controllers make."""
@@ -124,12 +161,14 @@ def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:
     spec: dict[str, Any] = {"parallelism" if kind is JOB else "replicas": replicas, **more}
     if kind is not CREW:
         spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
-    if word_of(name) == "spill":
-        spec = {"completions": FIRST, "backoffLimit": RETRIES} | spec
+    spec = {**_JOBS.get(word_of(name), {}), **spec}
+    if word_of(name) == "elastic":
+        spec["completions"] = replicas
     if kind is TEAM:
         spec["leader"] = template(name, LEADER)
     if kind is DEPLOYMENT:
-        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+        surge = ODD_SURGES[int(name.split("-")[2]) % 3] if word_of(name) == "surge" else "25%"
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": "25%"}}
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}, "generation": 1}
     return {"apiVersion": kind.api, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": {}}
 
@@ -139,6 +178,11 @@ def variant(kind: Kind, *, parallel: bool) -> dict[str, Any]:
     if parallel and kind is STATEFUL_SET:
         return {"podManagementPolicy": "Parallel"}
     return {"completions": COMPLETIONS} if parallel and kind is JOB else {}
+
+
+def has_policy(name: str) -> bool:
+    """Whether a Job says more by its name than how many pods it has."""
+    return word_of(name) in _JOBS
 
 
 def ordinals(tree: Tree) -> range:
@@ -161,15 +205,21 @@ def template(app: str, cpu: str) -> Tree:
     more: dict[str, Any] = {"resourceClaims": claims} if word_of(app) == "dra" else {}
     if word_of(app) == "kata":
         more["runtimeClassName"] = RUNTIME_CLASS
-    if word_of(app) == "spill":
+    if word_of(app) in ("spill", "cache"):
         size = {"spec": {"resources": {"requests": {"storage": str(SCRATCH_SIZE)}}}}
         more["volumes"] = [{"name": SCRATCH, "ephemeral": {"volumeClaimTemplate": size}}]
-    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)], **more}}
+    own = container(cpu) if word_of(app) != "bare" else _silent()
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [own], **more}}
+
+
+def _silent() -> Tree:
+    """A container that asks for nothing."""
+    return {**container(""), "resources": {"requests": {}}}
 
 
 def cpu_of(tree: Tree) -> str:
     """What a pod of a workload's template asks for."""
-    cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"].get("cpu", "0")
     return cpu
 
 
@@ -195,10 +245,41 @@ def _at_once(spec: Tree, status: Tree) -> int:
     """``manageJob``: written without the product's own reader."""
     if spec.get("suspend") or status.get("conditions"):
         return 0
+    if "managedBy" in spec:
+        return 0
     done, most = int(status.get("succeeded", 0)), int(spec["parallelism"])
+    if spec.get("completionMode") == "Indexed":
+        done = len(indexes_done(status, int(spec["completions"])))
     if "completions" in spec:
         return max(min(most, int(spec["completions"]) - done), 0)
     return int(status["active"]) if done else most
+
+
+def indexes_done(status: Tree, completions: int) -> set[int]:
+    """Of which an Indexed Job makes no pod any more, by its status, where each stands for itself."""
+    listed = f"{status.get('completedIndexes', '')},{status.get('failedIndexes', '')}".split(",")
+    return {int(one) for one in listed if one and int(one) < completions}
+
+
+def index_of(pod: Tree) -> int:
+    """Of a pod of an Indexed Job."""
+    return int(pod["metadata"]["labels"][INDEX])
+
+
+def ended(job: Tree, pods: Iterable[Tree]) -> dict[str, Tree]:
+    """The status of a Job by pods that have ended: how many, and of which indexes. It keeps those beyond its
+    completions, as the controller does until it has another reason to write."""
+    done, failed = [one for one in pods if has_ended(one)], [one for one in pods if has_failed(one)]
+    if job["spec"].get("completionMode") != "Indexed":
+        return {"succeeded": len(done)}
+    below = range(job["spec"]["completions"])
+    completed = {*map(index_of, done)}
+    lost = {*map(index_of, failed)} - completed if "backoffLimitPerIndex" in job["spec"] else set()
+    listed = {"completedIndexes": completed, "failedIndexes": lost}
+    return {
+        "succeeded": len(completed & {*below}),
+        **{name: ",".join(map(str, sorted(some))) for name, some in listed.items()},
+    }
 
 
 def cost_m(tree: Tree) -> int:
@@ -236,12 +317,13 @@ def revision(stateful_set: Tree) -> Tree:
     return {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": own, "data": data, "revision": 1}
 
 
-def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> Tree:
+def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "", index: str = "") -> Tree:
     """One that a controller makes."""
-    metadata = owner["metadata"]
-    labels = {**made_labels(owner), **({"controller-revision-hash": revision} if revision else {})}
+    metadata, own_labels = owner["metadata"], {"controller-revision-hash": revision, INDEX: index}
+    labels = {**made_labels(owner), **{label: value for label, value in own_labels.items() if value}}
     own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
-    containers = [container(cpu), *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
+    main = container(cpu) if milli(cpu) else _silent()
+    containers = [main, *([container(SIDECAR_CPU, SIDECAR)] if side else [])]
     made = owner["spec"].get("template", {"spec": {}})["spec"]
     more = {key: made[key] for key in ("resourceClaims", "runtimeClassName", "volumes") if key in made}
     if "runtimeClassName" in more:
@@ -278,6 +360,13 @@ def runtime_class() -> Tree:
         "handler": RUNTIME_CLASS,
         "overhead": {"podFixed": {"cpu": OVERHEAD}},
     }
+
+
+def limit_range(namespace: str) -> Tree:
+    """What its containers get that ask for nothing."""
+    metadata = {"name": DEFAULTS, "namespace": namespace}
+    spec = {"limits": [{"type": "Container", "defaultRequest": {"cpu": DEFAULT_CPU}}]}
+    return {"apiVersion": LIMIT_RANGE.api, "kind": LIMIT_RANGE.kind, "metadata": metadata, "spec": spec}
 
 
 def claim_template(namespace: str, devices: int) -> Tree:
@@ -355,7 +444,7 @@ def without_owner(tree: Tree) -> Tree:
 
 def asks(pod: Tree) -> str:
     """What the first container of a pod asks for."""
-    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"].get("cpu", "0")
     return cpu
 
 
@@ -383,7 +472,7 @@ def cpu_m(pod: Tree, *, only: str = "") -> int:
     asked = {one["name"]: one["resources"]["requests"] for one in pod["spec"]["containers"]}
     overhead_m = milli(pod["spec"].get("overhead", {}).get("cpu", "0")) if not only else 0
     return overhead_m + sum(
-        max(milli(requests["cpu"]), milli(held.get(name, requests)["cpu"]))
+        max(milli(some.get("cpu", "0")) for some in (requests, held.get(name, requests)))
         for name, requests in asked.items()
         if only in ("", name)
     )

@@ -12,6 +12,7 @@ from tests.worlds.plan import Step
 from tests.worlds.pods.judge import Amounts
 from tests.worlds.pods.objects import (
     FIRST,
+    JOB,
     LEADER,
     MAKES,
     OVERHEAD,
@@ -19,6 +20,7 @@ from tests.worlds.pods.objects import (
     RETRIES,
     SCRATCH_SIZE,
     SHARED_DEVICES,
+    WORKLOADS,
     Kind,
     word_of,
 )
@@ -58,6 +60,8 @@ class Plan:
     """Quotas within the one of all, by the label of their workloads, and what each is limited to."""
     guaranteed: Mapping[str, Amounts] = field(default_factory=dict)
     """What some of them have for themselves."""
+    charges_surge: bool = False
+    """The setting ``charge-surge`` is on."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -83,6 +87,7 @@ def draw(
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew"),
     ledger: str = "",
     tiers: bool = False,
+    charges_surge: bool = False,
 ) -> Plan:
     """The world of a seed. A third of the worlds has no faults, the others some or all of ``faults``.
 
@@ -109,8 +114,9 @@ def draw(
     hard = Amounts(start_m + 1000 * random.randint(3, 10), pods + random.randint(4, 20))
     if claims := sum("-dra-" in name for name, _, _ in workloads):
         hard = hard._replace(devices=2 * SHARED_DEVICES + claims + random.randint(2, 12))
-    if spills := sum("-spill-" in name for name, _, _ in workloads):
-        hard = hard._replace(storage=SCRATCH_SIZE * (spills * (FIRST + RETRIES) + random.randint(2, 10)))
+    spills, caches = (sum(word in name for name, _, _ in workloads) for word in ("-spill-", "-cache-"))
+    if spills or caches:
+        hard = hard._replace(storage=SCRATCH_SIZE * (spills * (FIRST + RETRIES) + caches + random.randint(2, 10)))
     weights = {one: (often or {}).get(one, weight) for one, (weight, fault, _) in DRAWN.items()}
     able = [one for one, (_, fault, _) in DRAWN.items() if (not fault or fault in faults) and _those(one, workloads)]
     able = [one for one in able if tiers or one != "move"]
@@ -126,7 +132,7 @@ def draw(
         drawn.append(Step(number, round(at_s, 4), what, how))
     limits = {tier: _between(random, hard, 1 / 2, 1.0) for tier in TIERS} if tiers else {}
     own = {tier: _between(random, hard, 0.0, 1 / 4) for tier in limits if random.random() < 2 / 3}
-    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, limits, own)
+    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, limits, own, charges_surge)
 
 
 def _between(random: Random, whole: Amounts, least: float, most: float) -> Amounts:
@@ -162,6 +168,7 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "unpod": (2.0, "", lambda r: {"pod": r.randrange(8)}),
     "reissue": (1.0, "reissued", lambda r: {"devices": r.randint(1, 4), "for_s": 2.0 * r.random()}),
     "class": (1.0, "", lambda r: {"for_s": r.choice((0.0, 0.5, 3.0)) * r.random()}),
+    "limits": (0.5, "", lambda r: {}),
     "forge": (0.5, "", _fate),
     "hold-watch": (2.0, "lag", lambda r: {"kind": r.randrange(420), "for_s": 4.0 * r.random()}),
     "drop-watch": (1.0, "drop", lambda r: {"kind": r.randrange(420)}),
@@ -171,23 +178,25 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
 }
 """Every kind of step: how often, the fault without which it does not happen, and how it is drawn."""
 
-_TEMPLATED: Final = frozenset({"deploy", "sts", "dra", "kata"})
+_TEMPLATED: Final = frozenset({"deploy", "sts", "dra", "kata", "surge", "cache"})
+_JOBS: Final = frozenset(word for word, kind in WORKLOADS.items() if kind is JOB)
 
 OF: Final[Mapping[str, frozenset[str]]] = {
     "apply": _TEMPLATED,
     "undo": _TEMPLATED,
-    "orphan": frozenset({"deploy", "dra", "kata"}),
-    "partition": frozenset({"sts"}),
-    "shift": frozenset({"sts"}),
+    "orphan": frozenset({"deploy", "dra", "kata", "surge"}),
+    "partition": frozenset({"sts", "cache"}),
+    "shift": frozenset({"sts", "cache"}),
     "operator": frozenset({"crew"}),
-    "suspend": frozenset({"job", "spill"}),
-    "finish": frozenset({"job", "spill"}),
+    "suspend": _JOBS,
+    "finish": _JOBS,
     "pod": frozenset({"pod"}),
     "unpod": frozenset({"pod"}),
     "reissue": frozenset({"dra"}),
     "class": frozenset({"kata"}),
+    "limits": frozenset({"bare"}),
     "forge": frozenset({"deploy"}),
-    "resize": frozenset(MAKES.keys() - {"crew", "team"}),
+    "resize": frozenset(MAKES.keys() - {"crew", "team", "bare"}),
     "move": frozenset(MAKES.keys() - {"pod", "dra"}),
     **dict.fromkeys(("evict", "hold-watch", "drop-watch", "relist", "crash"), frozenset(MAKES)),
 }

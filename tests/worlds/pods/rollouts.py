@@ -36,9 +36,15 @@ class _Fences(NamedTuple):
     """Pods that must be available."""
 
 
-def surge_of(replicas: int) -> int:
-    """Pods that a rollout may add for a while: a quarter, rounded up."""
-    return -(-replicas // 4)
+def surge_of(replicas: int, percent: str = "25%") -> int:
+    """Pods that a rollout may add for a while: a part of the replicas, rounded up."""
+    return -(-replicas * int(percent[:-1]) // 100)
+
+
+def max_surge(deployment: Tree) -> str:
+    """Of a Deployment."""
+    percent: str = deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
+    return percent
 
 
 def count(one: Tree) -> int:
@@ -72,7 +78,7 @@ def step(deployment: Tree, sets: Sequence[Tree], available: Available) -> Step:
 
 def _fences(deployment: Tree) -> _Fences:
     wanted = count(deployment)
-    return _Fences(wanted, wanted + surge_of(wanted) if wanted else 0, wanted - wanted // 4)
+    return _Fences(wanted, wanted + surge_of(wanted, max_surge(deployment)), wanted - wanted // 4)
 
 
 def _noted(one: Tree, what: str, default: int) -> int:

@@ -20,6 +20,7 @@ class Wanted(NamedTuple):
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew")
     ledger: str = ""
     tiers: bool = False
+    charges_surge: bool = False
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Plants a defect in the code while a world runs."""
 
@@ -33,6 +34,7 @@ class Wanted(NamedTuple):
             words=self.words,
             ledger=self.ledger,
             tiers=self.tiers,
+            charges_surge=self.charges_surge,
         )
 
 

@@ -34,6 +34,7 @@ from tests.worlds.pods.objects import (
     CREW,
     DEPLOYMENT,
     JOB,
+    LIMIT_RANGE,
     POD,
     REPLICA_SET,
     REVISION,
@@ -98,7 +99,8 @@ class World:
         self.found: Violation | None = None
         self.trace: list[str] = []
         limits = {"": plan.hard, **plan.tiers}
-        self.judge = Judge(self.server, self.loop.time, limits, lambda what: self.broken("never over", what))
+        broken = lambda what: self.broken("never over", what)  # noqa: E731
+        self.judge = Judge(self.server, self.loop.time, limits, broken, charges_surge=plan.charges_surge)
         self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
         self.controllers.stuck = self._stuck()
         if "pod" in plan.words:
@@ -115,7 +117,9 @@ class World:
         self._wiring = Wiring(
             self.loop,
             self.server,
-            replace(settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS),
+            replace(
+                settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS, charge_surge=plan.charges_surge
+            ),
             None,
             lambda: f"d{next(self._ids):015d}",
             self.tell,
@@ -297,6 +301,14 @@ class World:
         if "kata" in self.plan.words and not self.has_class:
             self.server.request("POST", objects.RUNTIME_CLASSES.collection, {}, objects.runtime_class())
 
+    def make_limits(self, *spaces: str) -> None:
+        """The LimitRange comes where a workload asks for nothing, in these namespaces or in all."""
+        for space in sorted({name.split("/")[0] for name, _, _ in self.plan.workloads if "-bare-" in name}):
+            is_there = (space, objects.DEFAULTS) in self.server.objects(LIMIT_RANGE.collection)
+            if not is_there and (not spaces or space in spaces):
+                self.judge.made_dearer(space, "bare", Amounts(milli(objects.DEFAULT_CPU), 0))
+                self.server.request("POST", LIMIT_RANGE.path(space), {}, objects.limit_range(space))
+
     @property
     def is_quiet(self) -> bool:
         """Everything has been done, and watches that do not lag have shown it."""
@@ -310,7 +322,7 @@ def _shown(tree: Tree) -> str:
     counts = [f"{key}={spec[key]}" for key in ("parallelism", "completions", "suspend") if key in spec]
     if "devices" in spec.get("spec", spec):
         counts = [f"devices={objects.devices_of(tree)}"]
-    cpus = [one["resources"]["requests"]["cpu"] for one in pod.get("containers", ())]
+    cpus = [one["resources"]["requests"].get("cpu", "0") for one in pod.get("containers", ())]
     return " ".join([str(spec.get("replicas", "")), *counts, *cpus])
 
 
@@ -372,11 +384,12 @@ def _scaled(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
     if kind_of(key[1]) is not JOB:
         world.spawn(world.scale(key, how["to"], how, random))
         return
-    both = how["to"] > 0 and random.random() < 0.5  # an Indexed Job may change both together
+    is_elastic = objects.word_of(key[1]) == "elastic"  # an Indexed Job may change both together, and no other one
+    to = max(how["to"], 1) if is_elastic else how["to"]
+    more = {"completions": to} if is_elastic else {}
 
     def change(held: Tree) -> Tree | None:
-        more = {"completions": how["to"]} if held and both and "completions" in held["spec"] else {}
-        return held and objects.with_spec(held, parallelism=how["to"], **more)
+        return held and objects.with_spec(held, parallelism=to, **more)
 
     world.spawn(world.write(JOB, key, change, how, random))
 
@@ -460,7 +473,8 @@ def _deleted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
     if held is None:
         return
     world.server.request("DELETE", kind_of(key[1]).path(*key), {}, None)
-    more = {name: held["spec"][name] for name in ("podManagementPolicy", "completions") if name in held["spec"]}
+    own = () if objects.has_policy(key[1]) else ("podManagementPolicy", "completions")
+    more = {name: held["spec"][name] for name in own if name in held["spec"]}
     if objects.word_of(key[1]) == "spill":
         more["completions"] = objects.COMPLETIONS
     is_crew = kind_of(key[1]) is CREW
@@ -537,7 +551,8 @@ def _reissued(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
 
     async def again() -> None:
         await asyncio.sleep(how["for_s"])
-        world.judge.made_anew(key[0], max(how["devices"] - objects.devices_of(there), 0))
+        more = max(how["devices"] - objects.devices_of(there), 0)
+        world.judge.made_dearer(key[0], "dra", Amounts(0, 0, more))
         made = objects.claim_template(key[0], how["devices"])
         world.server.request("POST", CLAIM_TEMPLATE.path(key[0]), {}, made)
 
@@ -555,6 +570,10 @@ def _classed(world: World, key: Key, how: Mapping[str, Any], random: Random) -> 
         world.make_class()
 
     world.spawn(comes())
+
+
+def _limited(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.make_limits(key[0])
 
 
 def _forged(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
@@ -622,6 +641,7 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "unpod": _deleted_alone,
     "reissue": _reissued,
     "class": _classed,
+    "limits": _limited,
     "forge": _forged,
     "hold-watch": _held,
     "drop-watch": _dropped,
@@ -691,10 +711,11 @@ def furnish(world: World) -> None:
         kind = kind_of(name)
         if kind is POD:
             continue
-        more = objects.variant(kind, parallel=parallel) if "-spill-" not in name else {}
+        more = objects.variant(kind, parallel=parallel) if not objects.has_policy(name) else {}
         world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
     if world.random("class").random() < 1 / 2:
         world.make_class()
+        world.make_limits()
     if world.plan.ledger != "memory":
         spec = {"payload": encode(Payload(holds=False)), "intents": 0}
         world.server.request("POST", LEDGERS, {}, {"metadata": {"name": LEDGER}, "spec": spec})
@@ -711,6 +732,7 @@ async def _rest(world: World) -> None:
     world.tell("faults stop")
     world.controllers.unstick()
     world.make_class()
+    world.make_limits()
     for link in world.links:
         link.heal()
     for member in world.members:
@@ -745,7 +767,9 @@ def _restless(world: World) -> list[str]:
 
 def _wrong(world: World, member: Member) -> list[str]:
     found = miscounts(world, member)
-    found += [f"reserves {row.reserved} of {row.resource}" for row in member.gate.usage() if row.reserved]
+    surges = _nano(world.judge.surges()) if world.plan.charges_surge else {}
+    rows = [row for row in member.gate.usage() if row.reserved != surges.get(row.resource, 0)]
+    found += [f"reserves {row.reserved} of {row.resource}, of {surges.get(row.resource, 0)}" for row in rows]
     if member.gate.ledger.pending_writes:
         found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
     return found
@@ -758,7 +782,7 @@ def miscounts(world: World, member: Member) -> list[str]:
         f"counts {row.used} of {row.resource} in {row.quota}, and there is {there[row.quota][row.resource]}"
         for row in member.gate.usage()
         if row.used != there[row.quota][row.resource]
-        and not (row.resource == STORAGE and row.used > there[row.quota][row.resource])
+        and not (row.resource == STORAGE and "spill" in world.plan.words and row.used > there[row.quota][row.resource])
     ]
     if drift := member.gate.ledger.drift():
         found.append(f"has drifted by {drift}")

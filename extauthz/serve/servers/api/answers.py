@@ -18,10 +18,13 @@ from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.core.resources import is_device
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.history import History, Nothing, Remembers
+from extauthz.serve.servers.api.history import History, Nothing
 from extauthz.serve.servers.api.questions import Manifest
 from extauthz.serve.servers.api.rights import ALL, Problem
 from extauthz.serve.servers.api.shown import Json
+
+if TYPE_CHECKING:
+    from extauthz.tell.observe.episodes import Recent
 
 MOST = 1_000
 """Items of one page."""
@@ -43,7 +46,7 @@ async def _at_once(work: Callable[[], Json]) -> Json:
     return work()
 
 
-class Refused(Problem):
+class RefusedWrite(Problem):
     """A write would be refused at any size. ``quotas``: those that its sentence tells of."""
 
     def __init__(self, decision: Decision) -> None:
@@ -68,7 +71,7 @@ class Answers:
         queries: Queries,
         decide: Decide,
         clock: Callable[[], float],
-        remembers: Remembers | None = None,
+        remembers: Recent | None = None,
         customs: Customs = NO_CUSTOMS,
         asks: Callable[[WorkloadRef], int | None] = lambda _: None,
     ) -> None:
@@ -106,7 +109,6 @@ class Answers:
         return shown.page("QuotaList", items[:limit], items[limit - 1]["name"] if len(items) > limit else None)
 
     def quota(self, name: str) -> Json:
-        """One quota."""
         use = self._queries.quota(name)
         if use is None:
             raise Problem(404, f'there is no quota "{name}"')
@@ -144,7 +146,6 @@ class Answers:
         return shown.page("Line", items[:limit], None) | {"total": len(found)}
 
     def workload(self, ref: WorkloadRef) -> Json:
-        """What one workload uses."""
         use = self._queries.workload(ref)
         if use is None:
             raise _unknown(ref)
@@ -213,7 +214,7 @@ class Answers:
         if fitting.is_granted(most):
             return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True), counts)
         if most.evidence.fits is None:
-            raise Refused(most)
+            raise RefusedWrite(most)
         fits, refused = fitting.most_granted(of, observed, most.evidence.fits)
         if refused is None:
             refused = of(fits + 1)
@@ -258,11 +259,6 @@ def _of(use: WorkloadUse, resource: str) -> int:
 
 def _unknown(ref: WorkloadRef) -> Problem:
     return Problem(404, f"{ref.group_resource} {ref.namespace}/{ref.name} is not known")
-
-
-if TYPE_CHECKING:
-    from extauthz.core.queries import WorkloadUse
-    from extauthz.serve.servers.api.shown import Json
 
 
 # Use of a quota by the kind of who uses it: Deployments, Jobs, custom resources, pods by themselves.

@@ -1,11 +1,11 @@
-"""What was decided lately, and which workloads are refused now, as JSON. ``observe.recent`` remembers both."""
+"""What was decided lately, and which workloads are refused now, as JSON. ``Recent`` remembers both."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.queries import Queries
@@ -14,40 +14,8 @@ from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.rights import ALL
 from extauthz.serve.servers.api.shown import Json
 
-
-class Noted(Protocol):
-    """One decision."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def time_s(self) -> float: ...
-    @property
-    def decision(self) -> Decision: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def user_agent(self) -> str: ...
-
-
-class Episode(Protocol):
-    """One workload that is refused."""
-
-    ref: WorkloadRef
-    began_s: float
-    last_s: float
-    count: int
-    latest: Decision
-
-
-class Remembers(Protocol):
-    """Whoever remembers them."""
-
-    def decisions(self, before: int | None = None) -> Iterator[Noted]:
-        """Newest first; ``before``: only those with a lower number."""
-
-    def episodes(self) -> Iterable[Episode]:
-        """Those that are open, those first that began first."""
+if TYPE_CHECKING:  # a command that asks files knows no past
+    from extauthz.tell.observe.episodes import Episode, Noted, Recent
 
 
 class Nothing:
@@ -56,7 +24,7 @@ class Nothing:
     def decisions(self, before: int | None = None) -> Iterator[Noted]:
         return iter(())
 
-    def episodes(self) -> Iterable[Episode]:
+    def episodes(self) -> Iterable[Episode[None]]:
         return ()
 
 
@@ -71,7 +39,7 @@ class Filter(NamedTuple):
 class History:
     """Answers about the past."""
 
-    def __init__(self, remembers: Remembers, queries: Queries) -> None:
+    def __init__(self, remembers: Recent | Nothing, queries: Queries) -> None:
         self._remembers = remembers
         self._queries = queries
 
@@ -121,7 +89,7 @@ class History:
         rows = (*decision.evidence.shortages, *decision.evidence.audit)
         return any(quota in row.path for row in rows) or self._queries.counts_in(ref, quota)
 
-    def _refused(self, episode: Episode) -> Json:
+    def _refused(self, episode: Episode[None]) -> Json:
         latest = episode.latest
         observed = self._queries.observed(episode.ref)
         return shown.named(episode.ref) | {

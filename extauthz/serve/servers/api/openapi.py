@@ -20,18 +20,20 @@ _TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 _NUMBER_OR_NULL: Final[Schema] = {"type": ["integer", "null"]}
 _VERDICT: Final[Schema] = {"enum": ["allow", "deny", "unavailable"]}
 _REFUSAL: Final[Schema] = {"enum": [*(word.value for word in Refusal), None]}
-_REPLICAS_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "description": "null: no quota sets a bound."}
+_REPLICAS_OR_NULL: Final[Schema] = _NUMBER_OR_NULL | {"description": "null: no quota sets a bound."}
 
 
 def _object(**fields: Schema) -> Schema:
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
+def _array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
 def _list(items: Schema, **more: Schema) -> Schema:
     """A page; ``continue`` is the parameter that asks for the next one."""
-    return _object(
-        kind=_TEXT, items={"type": "array", "items": items}, **{"continue": {"type": ["string", "null"]}}, **more
-    )
+    return _object(kind=_TEXT, items=_array(items), **{"continue": _TEXT_OR_NULL}, **more)
 
 
 def _schema(name: str) -> Schema:
@@ -44,10 +46,10 @@ _NAMED: Final[dict[str, Schema]] = {
     "name": _TEXT,
 }
 
-_HIDDEN: Final = {"type": ["string", "null"], "description": "null: of a quota that you may not get."}
+_HIDDEN: Final = _TEXT_OR_NULL | {"description": "null: of a quota that you may not get."}
 _SHORTAGE: Final = _object(
     quota=_HIDDEN,
-    path={"type": "array", "items": _TEXT},
+    path=_array(_TEXT),
     resource=_TEXT,
     requested=_QUANTITY,
     **dict.fromkeys(("used", "reserved", "kept", "hard"), _HIDDEN),
@@ -74,33 +76,36 @@ _HEADROOM: Final = _object(
     observedReplicas=_NUMBER,
     resourceVersion=_TEXT,
     bound={"oneOf": [_SHORTAGE, {"type": "null"}]},
-    auditReplicas={
-        "type": ["integer", "null"],
-        "description": "What quotas in mode Audit would allow, where that is less. They refuse nothing.",
-    },
+    auditReplicas=_NUMBER_OR_NULL
+    | {"description": "What quotas in mode Audit would allow, where that is less. They refuse nothing."},
     auditBound={"oneOf": [_SHORTAGE, {"type": "null"}]},
-    guaranteedReplicas={
-        "type": ["integer", "null"],
-        "description": "Up to this count, of those that fit, it takes only room that is kept for it. null: none is.",
-    },
-    mayAskFor={
-        "type": ["integer", "null"],
-        "description": "The most replicas that an autoscaler may ask for. null: none is known.",
-    },
+    guaranteedReplicas=_NUMBER_OR_NULL
+    | {"description": "Up to this count, of those that fit, it takes only room that is kept for it. null: none is."},
+    mayAskFor=_NUMBER_OR_NULL
+    | {"description": "The most replicas that an autoscaler may ask for. null: none is known."},
     certain=_FLAG,
-    reason={"type": ["string", "null"], "description": "Why one replica more would be refused. null: it would not be."},
-    sentence={"type": ["string", "null"], "description": "What whoever asks for it would read."},
+    reason=_TEXT_OR_NULL | {"description": "Why one replica more would be refused. null: it would not be."},
+    sentence=_TEXT_OR_NULL | {"description": "What whoever asks for it would read."},
     turn=_TURN,
-    policies={"type": "array", "items": _POLICY},
-    unspecified={"type": "array", "items": {"type": "object"}},
+    policies=_array(_POLICY),
+    unspecified=_array({"type": "object"}),
 )
+
+_WHY: Final = {
+    "reason": _TEXT,
+    "refusal": _REFUSAL,
+    "sentence": _TEXT,
+    "shortages": _array(_SHORTAGE),
+    "policies": _array(_POLICY),
+    "turn": _TURN,
+}
 
 _SCHEMAS: Final = {
     "Problem": _object(title=_TEXT, status=_NUMBER, detail=_TEXT),
     "Quota": _object(
         name=_TEXT,
-        path={"type": "array", "items": _TEXT},
-        parent={"type": ["string", "null"]},
+        path=_array(_TEXT),
+        parent=_TEXT_OR_NULL,
         mode=_TEXT,
         resources={
             "type": "object",
@@ -132,7 +137,7 @@ _SCHEMAS: Final = {
     "PendingWrite": _object(
         **_NAMED,
         id=_TEXT,
-        replicas={"type": ["integer", "null"], "description": "null: it leaves the count as it is."},
+        replicas=_NUMBER_OR_NULL | {"description": "null: it leaves the count as it is."},
         changesTemplate=_FLAG,
         state=_TEXT,
         secondsLeft=_NUMBER,
@@ -143,17 +148,12 @@ _SCHEMAS: Final = {
         id=_TEXT,
         verdict=_VERDICT,
         would=_TEXT_OR_NULL | {"description": "What the verdict would have been without mode audit."},
-        reason=_TEXT,
-        refusal=_REFUSAL,
-        sentence=_TEXT,
+        **_WHY,
         operation=_TEXT_OR_NULL,
         dryRun=_FLAG,
         to=_NUMBER_OR_NULL,
         fits=_NUMBER_OR_NULL,
-        shortages={"type": "array", "items": _SHORTAGE},
-        policies={"type": "array", "items": _POLICY},
-        turn=_TURN,
-        audit={"type": "array", "items": _SHORTAGE},
+        audit=_array(_SHORTAGE),
         user=_TEXT_OR_NULL,
         userAgent=_TEXT_OR_NULL,
         **{"from": _NUMBER_OR_NULL},
@@ -166,12 +166,7 @@ _SCHEMAS: Final = {
         wanted=_NUMBER_OR_NULL,
         observedReplicas=_NUMBER_OR_NULL,
         fits=_NUMBER_OR_NULL,
-        reason=_TEXT,
-        refusal=_REFUSAL,
-        sentence=_TEXT,
-        shortages={"type": "array", "items": _SHORTAGE},
-        policies={"type": "array", "items": _POLICY},
-        turn=_TURN,
+        **_WHY,
     ),
     "Decision": _object(verdict=_VERDICT, reason=_TEXT, refusal=_REFUSAL, sentence=_TEXT),
 }
@@ -238,7 +233,7 @@ DOCUMENT: Final[dict[str, Any]] = {
         "/api/v1/quotas/{quota}": _get("One quota", _schema("Quota"), _QUOTA),
         "/api/v1/quotas/{quota}/workloads": _get(
             "Workloads that count in a quota",
-            _list(_schema("Workload"), total=_NUMBER, byKind={"type": "array", "items": _schema("UseByKind")}),
+            _list(_schema("Workload"), total=_NUMBER, byKind=_array(_schema("UseByKind"))),
             _QUOTA,
             _parameter("sort", "query", _TEXT, "A resource; what uses most of it comes first. Default: by name."),
             _LIMIT,

@@ -23,7 +23,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls
 from extauthz.inputs.kube.reviews import Person, Target, may, person_of
 from extauthz.serve.rpc.places import FullError, Turns
-from extauthz.serve.servers.api.rights import ALL, Kind, Problem, Rights
+from extauthz.serve.servers.api.rights import ALL, Problem, Rights, Scope
 
 KEPT_S: Final = 30.0
 """How long a good answer of the API server is used: so long a revoked right may last."""
@@ -114,7 +114,7 @@ class PersonalRights:
         self._judged = judged
         self._covers = covers
 
-    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+    async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may get. Raises Problem."""
         if await self._judged(self.person, _target(kind, "")):
             return ALL
@@ -127,7 +127,7 @@ class PersonalRights:
             )
         allowed = await asyncio.gather(*(self._judged(self.person, _target(kind, name)) for name in wanted))
         found = {name for name, is_allowed in zip(wanted, allowed, strict=True) if is_allowed}
-        if kind is Kind.QUOTA:
+        if kind is Scope.QUOTA:
             found |= await self._by_namespace([name for name in wanted if name not in found])
         return frozenset(found)
 
@@ -135,7 +135,7 @@ class PersonalRights:
         """Those that cover a namespace in which they may get quotas: an owner's RoleBinding to ``view`` is enough."""
         asked = islice(((quota, name) for quota in quotas for name in self._covers(quota)), MOST_JUDGED)
         pairs = list(asked)
-        targets = [_target(Kind.QUOTA, quota)._replace(namespace=name) for quota, name in pairs]
+        targets = [_target(Scope.QUOTA, quota)._replace(namespace=name) for quota, name in pairs]
         allowed = await asyncio.gather(*(self._judged(self.person, target) for target in targets))
         return {quota for (quota, _), is_allowed in zip(pairs, allowed, strict=True) if is_allowed}
 
@@ -175,7 +175,6 @@ class People:
         self._away = False
 
     async def rights(self, request: web.Request) -> Rights:
-        """Those of who asks. Raises Problem."""
         person = _by_certificate(request) or await self._by_token(request)
         if person is None:
             raise Problem(401, "show a bearer token that the API server takes, or a client certificate")
@@ -232,7 +231,7 @@ def _by_certificate(request: web.Request) -> Person | None:
     return Person(users[-1], (*groups, EVERYBODY))
 
 
-def _target(kind: Kind, name: str) -> Target:
-    if kind is Kind.QUOTA:
+def _target(kind: Scope, name: str) -> Target:
+    if kind is Scope.QUOTA:
         return Target("extauthz.dev", "workspacequotas", name)
     return Target("", "namespaces", name, name)

@@ -21,7 +21,7 @@ THIS_HOST = ("127.0.0.1", "::1")
 """Whence ``kubectl port-forward`` and programs on this host or in this pod connect."""
 
 
-class Kind(Enum):
+class Scope(Enum):
     """Whose rights decide what is seen."""
 
     QUOTA = "WorkspaceQuota"
@@ -44,7 +44,7 @@ class Rights(Protocol):
     def name(self) -> str | None:
         """Who it is; ``None``: whoever is on this host."""
 
-    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+    async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
     async def may_list(self, group: str, plural: str, namespace: str) -> bool:
@@ -66,12 +66,10 @@ class Everything:
 
     name = None
 
-    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
-        """All."""
+    async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         return ALL
 
     async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        """Yes."""
         return True
 
 
@@ -79,7 +77,6 @@ class ThisHost:
     """Lets in whoever connects from this host or pod, and nobody else."""
 
     async def rights(self, request: web.Request) -> Rights:
-        """All, for those. Raises Problem."""
         if not _is_local(request):
             raise Problem(403, "the API answers this host or pod alone; use kubectl port-forward, or ask on 127.0.0.1")
         if _is_of_another_site(request):
@@ -193,5 +190,4 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         self.detail = detail
 
     def shown(self) -> dict[str, Any]:
-        """The body of the answer."""
         return {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": self.detail}

@@ -19,10 +19,10 @@ from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import TOO_COMPLEX, Work
 from extauthz.serve.servers import listener
 from extauthz.serve.servers.api import openapi, questions, rights, shown
-from extauthz.serve.servers.api.answers import MOST, Answers, Refused
+from extauthz.serve.servers.api.answers import MOST, Answers, RefusedWrite
 from extauthz.serve.servers.api.history import Filter
 from extauthz.serve.servers.api.questions import Manifest, reference
-from extauthz.serve.servers.api.rights import ALL, CONTENT_TYPE, Access, Kind, Problem, Rights
+from extauthz.serve.servers.api.rights import ALL, CONTENT_TYPE, Access, Problem, Rights, Scope
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.bodies import Result, Share
 
@@ -56,7 +56,7 @@ class Asked:
         """What comes of the work, in its turn. Raises Problem."""
         return await self.share.of(self.rights.name, work)
 
-    async def must_see(self, kind: Kind, name: str) -> None:
+    async def must_see(self, kind: Scope, name: str) -> None:
         """Raises Problem if who asks may not see it, whether it exists or not."""
         if name not in await self.rights.visible(kind, [name]):
             raise Problem(403, f'you may not get {kind.value} "{name}"')
@@ -64,17 +64,17 @@ class Asked:
     async def workload(self) -> WorkloadRef:
         """The one that the path names. Raises Problem if who asks may not see its namespace."""
         ref = reference(self.request.match_info)
-        await self.must_see(Kind.NAMESPACE, ref.namespace)
+        await self.must_see(Scope.NAMESPACE, ref.namespace)
         return ref
 
     async def veiled(self, found: Json) -> Json:
         """An answer about a workload, without names and amounts of quotas that who asks may not see."""
-        return rights.over(found, await self.rights.visible(Kind.QUOTA, rights.named(found)))
+        return rights.over(found, await self.rights.visible(Scope.QUOTA, rights.named(found)))
 
     async def all_veiled(self, found: Json) -> Json:
         """The same of a page of such answers."""
         named = {name for one in found["items"] for name in rights.named(one)}
-        seen = await self.rights.visible(Kind.QUOTA, named)
+        seen = await self.rights.visible(Scope.QUOTA, named)
         return found | {"items": [rights.over(one, seen) for one in found["items"]]}
 
 
@@ -116,30 +116,30 @@ async def _quotas(asked: Asked) -> Json:
     given = _query(asked.request, "below", "continue")
     below = given.get("below")
     if below is not None:
-        await asked.must_see(Kind.QUOTA, below)
-    visible = await asked.rights.visible(Kind.QUOTA, asked.answers.names(below))
+        await asked.must_see(Scope.QUOTA, below)
+    visible = await asked.rights.visible(Scope.QUOTA, asked.answers.names(below))
     limit = _limit(asked.request)
     return await asked.take(lambda: asked.answers.quotas(below, given.get("continue"), limit, visible))
 
 
 async def _quota(asked: Asked) -> Json:
     name = asked.request.match_info["quota"]
-    await asked.must_see(Kind.QUOTA, name)
+    await asked.must_see(Scope.QUOTA, name)
     return asked.answers.quota(name)
 
 
 async def _workloads(asked: Asked) -> Json:
     name = asked.request.match_info["quota"]
-    await asked.must_see(Kind.QUOTA, name)
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    await asked.must_see(Scope.QUOTA, name)
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(name))
     sort = _query(asked.request, "sort").get("sort")
     return await asked.answers.workloads(name, sort, _limit(asked.request), visible)
 
 
 async def _line(asked: Asked) -> Json:
     name = asked.request.match_info["quota"]
-    await asked.must_see(Kind.QUOTA, name)
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    await asked.must_see(Scope.QUOTA, name)
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(name))
     _query(asked.request)
     limit = _limit(asked.request)
     return await asked.take(lambda: asked.answers.line(name, limit, visible))
@@ -161,16 +161,16 @@ async def _headrooms(asked: Asked) -> Json:
         manifest = await asked.take(lambda: questions.manifest(body, asked.answers.customs))
         return shown.page("HeadroomList", [await _headroom_of(asked, manifest)], None)
     named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
-    found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named), asked.take)
+    found = await asked.answers.headrooms(refs, await asked.rights.visible(Scope.NAMESPACE, named), asked.take)
     return await asked.all_veiled(found)
 
 
 async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
-    await asked.must_see(Kind.NAMESPACE, manifest.ref.namespace)
+    await asked.must_see(Scope.NAMESPACE, manifest.ref.namespace)
     try:
         return await asked.veiled(await asked.take(lambda: asked.answers.headroom_of(manifest)))
-    except Refused as refused:
-        seen = await asked.rights.visible(Kind.QUOTA, refused.quotas)
+    except RefusedWrite as refused:
+        seen = await asked.rights.visible(Scope.QUOTA, refused.quotas)
         if all(name in seen for name in refused.quotas):
             raise
         raise Problem(refused.status, rights.SENTENCE) from None
@@ -180,15 +180,15 @@ async def _decision(asked: Asked) -> Json:
     body = await _body(asked)
     reading = await asked.take(lambda: questions.write(body, asked.answers.customs))
     if not isinstance(reading, NotAWrite) and reading.ref is not None:
-        await asked.must_see(Kind.NAMESPACE, reading.ref.namespace)
+        await asked.must_see(Scope.NAMESPACE, reading.ref.namespace)
     return await asked.veiled(await asked.take(lambda: asked.answers.decision(reading)))
 
 
 async def _pending(asked: Asked) -> Json:
     quota = _query(asked.request, "quota").get("quota")
     if quota is not None:
-        await asked.must_see(Kind.QUOTA, quota)
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(quota))
+        await asked.must_see(Scope.QUOTA, quota)
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces_of_pending(quota))
     limit = _limit(asked.request)
     return await asked.take(lambda: asked.answers.pending(quota, limit, visible))
 
@@ -216,12 +216,12 @@ async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Contai
     if by.verdict is not None and by.verdict not in set(Verdict):
         raise Problem(400, f"verdict: must be one of {', '.join(Verdict)}")
     if by.quota is not None:
-        await asked.must_see(Kind.QUOTA, by.quota)
+        await asked.must_see(Scope.QUOTA, by.quota)
         asked.answers.quota(by.quota)
     if by.namespace is not None:
-        await asked.must_see(Kind.NAMESPACE, by.namespace)
+        await asked.must_see(Scope.NAMESPACE, by.namespace)
         return by, ALL
-    return by, await asked.rights.visible(Kind.NAMESPACE, asked.answers.history.namespaces())
+    return by, await asked.rights.visible(Scope.NAMESPACE, asked.answers.history.namespaces())
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

@@ -48,8 +48,8 @@ def quota(use: QuotaUse) -> Json:
 
 
 def override(one: Json) -> str:
-    """Which override of a quota is in force, or begins next; empty: neither. Gates of before may not say it."""
-    now, then = one.get("override"), one.get("nextOverride")
+    """Which override of a quota is in force, or begins next; empty: neither."""
+    now, then = one["override"], one["nextOverride"]
     if now:
         return f"override {now['name']} is in force until {now['until']}{_because(now)}"
     return f"override {then['name']} begins at {then['from']}{_because(then)}" if then else ""
@@ -126,8 +126,8 @@ def _one_more(refused: Decision | None) -> Json:
 
 
 def has(found: Json) -> str:
-    """``has 2 replicas``, of a headroom. Gates of before do not say what they count."""
-    count, counts = found["observedReplicas"], found.get("counts", REPLICAS)
+    """``has 2 replicas``, of a headroom."""
+    count, counts = found["observedReplicas"], found["counts"]
     if counts == OBJECTS:
         return "is one object" if count else "is not there"
     number = f"{count:,} {'pod' if counts == PARALLELISM else 'replica'}{'' if count == 1 else 's'}"
@@ -136,7 +136,7 @@ def has(found: Json) -> str:
 
 def may(found: Json) -> str:
     """``may have 4``, of a headroom with a bound."""
-    most, counts = found["replicas"], found.get("counts", REPLICAS)
+    most, counts = found["replicas"], found["counts"]
     if counts == OBJECTS:
         more = most - found["observedReplicas"]
         return f"{more:,} more like it fit{'' if more > 1 else 's'}" if more > 0 else "no more like it fits"
@@ -145,7 +145,7 @@ def may(found: Json) -> str:
 
 def one_more(found: Json) -> str:
     """``One more replica does not fit``, of a headroom; where some more do fit: ``5 replicas do not fit``."""
-    counts = found.get("counts", REPLICAS)
+    counts = found["counts"]
     if counts == OBJECTS:
         return "One more does not fit"
     noun = "pod" if counts == PARALLELISM else "replica"

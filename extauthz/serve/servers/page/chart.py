@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,8 +35,6 @@ _MARK = {"allow": GRANTED, "audit": GRANTED, "deny": REFUSED}
 
 
 class Mark(NamedTuple):
-    """One decision."""
-
     kind: str
     """``granted``, ``refused`` or ``undecided``: each has a shape and a colour."""
     x: float
@@ -46,15 +45,11 @@ class Mark(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A label of an axis."""
-
     at: float
     text: str
 
 
 class Chart(NamedTuple):
-    """All that is drawn."""
-
     granted: str
     """Points of the line of what the workload has been granted."""
     marks: Sequence[Mark]
@@ -95,7 +90,13 @@ def chart(decisions: Sequence[Decided]) -> Chart | None:
     line = " ".join(f"{across},{up}" for across, up in points)
     ends = [begin_s] if end_s == begin_s else [begin_s, (begin_s + end_s) / 2, end_s]
     along = [Tick(x(at_s), rendering.clock(at_s)) for at_s in ends]
-    return Chart(line, marks, [Tick(y(n), f"{n:,}") for n in _ticks(highest)], along, _summary(counted, highest))
+    return Chart(
+        line,
+        marks,
+        [Tick(y(n), f"{n:,}") for n in range(0, highest + 1, tick_step(highest))],
+        along,
+        _summary(counted, highest),
+    )
 
 
 def _text(one: Decided, kind: str) -> str:
@@ -103,15 +104,10 @@ def _text(one: Decided, kind: str) -> str:
     return f"{one.clock} UTC: {before}to {one.to:,} replicas, {kind}"
 
 
-def _ticks(highest: int) -> range:
-    """Whole numbers from zero, in steps of 1, 2 or 5 times a power of ten."""
-    step, power = 1, 1
-    while highest > step * TICKS_UP:
-        step = next((n * power for n in (1, 2, 5) if n * power > step), 0)
-        if not step:
-            power *= 10
-            step = power
-    return range(0, highest + 1, step)
+def tick_step(highest: int, least: int = 1) -> int:
+    """Of an axis up to there: 1, 2 or 5 times a power of ten, in units of ``least``."""
+    powers = (least * int(10**exponent) for exponent in itertools.count())
+    return next(n * power for power in powers for n in (1, 2, 5) if highest <= n * power * TICKS_UP)
 
 
 def _summary(counted: Sequence[Decided], highest: int) -> str:
@@ -187,7 +183,6 @@ def bar(resource: str, row: Json) -> Bar:
 
 
 def bars(resources: Json) -> list[Bar]:
-    """All of a quota, by name."""
     return [bar(name, resources[name]) for name in sorted(resources)]
 
 

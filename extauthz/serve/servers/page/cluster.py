@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from extauthz.core.kinds import WorkloadKind
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain import target
 from extauthz.inputs.kube.connection import ApiError, Unreachable
-from extauthz.inputs.kube.resource import Resource
+from extauthz.inputs.kube.resource import Lists, Resource
 from extauthz.serve.servers.api.people import Judgements
 from extauthz.serve.servers.page import rendering
 
@@ -48,21 +48,6 @@ EVENT_FIELDS: Final = (
 )
 
 
-class Lists(Protocol):
-    """What is needed of a ``Connection``."""
-
-    async def items(
-        self,
-        path: str,
-        take: Callable[[Tree], object],
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        timeout_s: float = 60.0,
-        most_bytes: int | None = None,
-    ) -> Tree:
-        """GET a List. Raises ApiError and Unreachable."""
-
-
 class Listed(NamedTuple):
     """What came of a list."""
 
@@ -91,7 +76,6 @@ class Cluster:
         return self._lists() is not None
 
     async def hpas(self, namespace: str) -> Listed:
-        """All of a namespace."""
         return await self._listed(HPA, namespace, "", lambda tree: _part(tree, HPA.kind, "spec", "status"))
 
     async def workload(self, kind: WorkloadKind, namespace: str, name: str) -> Listed:
@@ -159,8 +143,6 @@ TIMES: Final = (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime"
 
 
 class Event(NamedTuple):
-    """One row."""
-
     about: str
     is_warning: bool
     reason: str

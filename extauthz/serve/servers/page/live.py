@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from extauthz.serve.servers.api.rights import ALL, Kind, Problem, Rights
+from extauthz.serve.servers.api.rights import ALL, Problem, Rights, Scope
 from extauthz.serve.servers.page import rendering
 
 EVENT = "live"
@@ -155,8 +155,6 @@ class Knowledge(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Lines for people."""
-
     version: str
     is_stale: bool
     lines: Sequence[str]
@@ -164,7 +162,7 @@ class Shown(NamedTuple):
 
 async def shown(known: Knowledge, rights: Rights) -> Shown:
     """What of it may be shown. Who may not see all quotas is told no names and no numbers of others."""
-    is_all = await rights.visible(Kind.QUOTA, ()) is ALL
+    is_all = await rights.visible(Scope.QUOTA, ()) is ALL
     return Shown(known.version, bool(known.stale), _lines(known) if is_all else _for_some(known))
 
 

@@ -10,7 +10,7 @@ from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.questions import reference
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
@@ -50,8 +50,6 @@ class User(NamedTuple):
 
 
 class PendingWrite(NamedTuple):
-    """A write that was allowed and may still land."""
-
     name: str
     namespace: str
     url: str
@@ -59,9 +57,7 @@ class PendingWrite(NamedTuple):
     lasting: str
 
 
-class Place(NamedTuple):
-    """A workload that waits for its turn."""
-
+class PlaceInLine(NamedTuple):
     place: int
     name: str
     namespace: str
@@ -71,11 +67,10 @@ class Place(NamedTuple):
 
 
 async def look(asked: Asked, now_s: float) -> View:
-    """The quota that the path names."""
     name = asked.request.match_info["quota"]
-    await asked.must_see(Kind.QUOTA, name)
+    await asked.must_see(Scope.QUOTA, name)
     one = asked.answers.quota(name)
-    seen = await asked.rights.visible(Kind.QUOTA, one["path"])
+    seen = await asked.rights.visible(Scope.QUOTA, one["path"])
     drawn = bars(one["resources"])
     sort = _sort(one, asked.request.query.get("sort", ""))
     limit = MOST_ALL if "all" in asked.request.query else MOST_WORKLOADS
@@ -127,7 +122,7 @@ def _sort(one: Json, asked: str) -> str:
 
 
 async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[User], int, list[Json]]:
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(one["name"]))
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(one["name"]))
     page = await asked.answers.workloads(one["name"], sort or None, limit, visible)
     refs: list[WorkloadRef] = [reference(item) for item in page["items"]]
     rooms = await asked.answers.headrooms(refs, visible)
@@ -165,15 +160,15 @@ def _room(room: Json) -> str:
 async def _children(asked: Asked, name: str) -> list[tuple[str, str]]:
     """Some of those below it. The tree has all."""
     below = list(islice(asked.answers.names(name), 1, LOOKED_AT))
-    seen = await asked.rights.visible(Kind.QUOTA, below)
+    seen = await asked.rights.visible(Scope.QUOTA, below)
     return [(child, rendering.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
 
 
-async def _line(asked: Asked, name: str) -> list[Place]:
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+async def _line(asked: Asked, name: str) -> list[PlaceInLine]:
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(name))
     page = asked.answers.line(name, MOST_PENDING, visible)
     return [
-        Place(
+        PlaceInLine(
             one["place"],
             one["name"],
             one["namespace"],
@@ -186,13 +181,12 @@ async def _line(asked: Asked, name: str) -> list[Place]:
 
 
 async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:
-    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(name))
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces_of_pending(name))
     page = asked.answers.pending(name, MOST_PENDING, visible)
     return [pending_write(one) for one in page["items"]], page["total"]
 
 
 def pending_write(one: Json) -> PendingWrite:
-    """A pending write of the API."""
     to = f"to {one['replicas']:,} replicas" if one["replicas"] is not None else "as many replicas"
     changes = " and a new template" if one["changesTemplate"] else ""
     left = rendering.lasting(one["secondsLeft"])

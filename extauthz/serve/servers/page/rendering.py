@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 import jinja2
@@ -16,7 +16,7 @@ import jinja2
 from extauthz.core import quantities
 from extauthz.core.model import Verdict
 from extauthz.serve.servers.api.history import Filter
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 
@@ -34,7 +34,6 @@ STATIC = "/static/{file}"
 
 
 def of_quota(name: str, **query: str) -> str:
-    """The page of a quota."""
     return with_query(QUOTA.format(quota=_segment(name)), query)
 
 
@@ -91,15 +90,12 @@ _HERE: Final = resources.files("extauthz.serve.servers.page")
 
 
 class File(NamedTuple):
-    """A file beside the page."""
-
     body: bytes
     content_type: str
     tag: str
 
 
 def files() -> Mapping[str, File]:
-    """All of them, by name."""
     return {name: _file(name) for name in FILES}
 
 
@@ -199,20 +195,8 @@ class View(NamedTuple):
     context: Mapping[str, Any]
 
 
-Found = TypeVar("Found")
-
 Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
-
-
-async def in_turns(found: Iterable[Found], step: int) -> list[Found]:
-    """All of them. Other work comes in between after each ``step``: a decision must not wait for a page."""
-    taken = []
-    for number, one in enumerate(found, 1):
-        taken.append(one)
-        if number % step == 0:
-            await asyncio.sleep(0)
-    return taken
 
 
 class Lack(NamedTuple):
@@ -225,7 +209,7 @@ class Lack(NamedTuple):
     free: str
 
 
-class Refused(NamedTuple):
+class RefusedWorkload(NamedTuple):
     """A workload that is refused and goes on asking."""
 
     name: str
@@ -243,8 +227,6 @@ class Refused(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision."""
-
     at: str
     """RFC 3339."""
     clock: str
@@ -257,7 +239,9 @@ class Decided(NamedTuple):
     sentence: str
 
 
-async def refused(asked: Asked, now_s: float, limit: int, quota: str | None = None) -> tuple[list[Refused], int]:
+async def refused(
+    asked: Asked, now_s: float, limit: int, quota: str | None = None
+) -> tuple[list[RefusedWorkload], int]:
     """Workloads that are refused now, those first that have waited longest; and how many there are."""
     visible = await namespaces(asked, quota)
     page = await asked.all_veiled(asked.answers.history.episodes(Filter(quota=quota), limit, visible))
@@ -268,12 +252,12 @@ async def namespaces(asked: Asked, quota: str | None = None) -> Container[str]:
     """Those that the past tells of and who asks may see; or those of one quota and all below it."""
     answers = asked.answers
     return await asked.rights.visible(
-        Kind.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
+        Scope.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
     )
 
 
-def _refused(one: Json, now_s: float) -> Refused:
-    return Refused(
+def _refused(one: Json, now_s: float) -> RefusedWorkload:
+    return RefusedWorkload(
         one["name"],
         one["namespace"],
         of_workload(one),
@@ -300,7 +284,6 @@ def _lack(row: Json) -> Lack:
 
 
 def decided(one: Json) -> Decided:
-    """A decision of the API."""
     would = Verdict.DENY.value
     return Decided(
         one["time"],

@@ -67,7 +67,6 @@ class Page:
         app.on_shutdown.append(leave)
 
     def routes(self) -> list[web.RouteDef]:
-        """The paths."""
         pages = [web.get(path, self._guarded(self._page_of(look))) for path, look in LOOKS.items()]
         streams = [
             web.get(rendering.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)

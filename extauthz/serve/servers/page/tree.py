@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
 from extauthz.serve.servers.page.chart import Bar, bars
-from extauthz.serve.servers.page.rendering import View, in_turns, namespaces, refused
+from extauthz.serve.servers.page.rendering import View, namespaces, refused
+from extauthz.tell.observe.quota_facts import in_slices
 
 PER_PAGE = 50
 """Quotas of one page."""
@@ -66,11 +67,11 @@ async def look(asked: Asked, now_s: float) -> View:
     """The tree, or the part of it that is asked for."""
     asking = _asking(asked.request.query)
     if asking.below:
-        await asked.must_see(Kind.QUOTA, asking.below)
+        await asked.must_see(Scope.QUOTA, asking.below)
         asked.answers.quota(asking.below)
     below = asking.below or None
-    every = await in_turns(asked.answers.names(below), 100 * STEP)
-    seen = await asked.rights.visible(Kind.QUOTA, every)
+    every = await in_slices(asked.answers.names(below), 100 * STEP)
+    seen = await asked.rights.visible(Scope.QUOTA, every)
     refusing = asked.answers.history.refusing(await namespaces(asked, below))
     names = await _matching(asked, asking, (name for name in every if name in seen), refusing)
     pages = max(1, -(-len(names) // PER_PAGE))
@@ -80,7 +81,9 @@ async def look(asked: Asked, now_s: float) -> View:
     waiting, total = await refused(asked, now_s, MOST_REFUSED, below)
     context = {
         "asking": asking,
-        "quotas": await in_turns((_quota(asked.answers.quota(name), refusing[name], top, seen) for name in here), STEP),
+        "quotas": await in_slices(
+            (_quota(asked.answers.quota(name), refusing[name], top, seen) for name in here), STEP
+        ),
         "found": rendering.count(len(names), "quota"),
         "page": page,
         "pages": pages,
@@ -101,11 +104,11 @@ def _asking(query: Mapping[str, str]) -> Asking:
 
 async def _matching(asked: Asked, asking: Asking, names: Iterable[str], refusing: Mapping[str, int]) -> list[str]:
     wanted = asking.q.casefold()
-    found = await in_turns((name for name in names if wanted in name.casefold()), 100 * STEP)
+    found = await in_slices((name for name in names if wanted in name.casefold()), 100 * STEP)
     if asking.only == REFUSING:
         return [name for name in found if name in refusing]
     if asking.only == OVER:
-        judged = await in_turns(((name, _is_over(asked, name)) for name in found), STEP)
+        judged = await in_slices(((name, _is_over(asked, name)) for name in found), STEP)
         return [name for name, is_over in judged if is_over]
     return found
 

@@ -23,7 +23,7 @@ from extauthz.explain.sentence import changes, sentence
 from extauthz.explain.specs import UnknownError
 from extauthz.inputs.kube.resource import Resource
 from extauthz.serve.servers.api.people import Judgements
-from extauthz.serve.servers.api.rights import Kind, Problem
+from extauthz.serve.servers.api.rights import Problem, Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import named
 from extauthz.serve.servers.page import rendering
@@ -78,7 +78,7 @@ class Explained(NamedTuple):
         return by_quota.heading([one.kind for one in self.would])
 
 
-class Told(NamedTuple):
+class Explanations(NamedTuple):
     """What is said of a workload's autoscalers."""
 
     note: str = ""
@@ -105,7 +105,7 @@ class Why:
         self._clock = clock
         self._sleep = sleep
         self._turn = asyncio.Lock()
-        self._kept: Judgements[Told] = Judgements(MOST_WAITING, clock, MOST_KEPT, KEPT_S)
+        self._kept: Judgements[Explanations] = Judgements(MOST_WAITING, clock, MOST_KEPT, KEPT_S)
 
     async def look(self, asked: Asked, now_s: float) -> View:
         """The workload that the path names. Raises Problem where its own page would."""
@@ -122,46 +122,50 @@ class Why:
         }
         return View(f"{ref.namespace}/{ref.name}", "why", context)
 
-    async def _both(self, asked: Asked, ref: WorkloadRef, now_s: float) -> tuple[Told, tuple[Sequence[Event], str]]:
+    async def _both(
+        self, asked: Asked, ref: WorkloadRef, now_s: float
+    ) -> tuple[Explanations, tuple[Sequence[Event], str]]:
         if not self._cluster.is_there:
             note = "This gate reads its state from files, and files tell it of no HorizontalPodAutoscaler."
-            return Told(note), ([], "This gate reads its state from files, and they have no events.")
+            return Explanations(note), ([], "This gate reads its state from files, and they have no events.")
         no_hpas, no_events = [await _barred(asked, what, ref.namespace) for what in (HPA, EVENT)]
-        told = Told(no_hpas) if no_hpas else await self._told(asked, ref, now_s)
+        told = Explanations(no_hpas) if no_hpas else await self._told(asked, ref, now_s)
         if no_events:
             return told, ([], no_events)
         return told, await self._events(ref, [one.name for one in told.found], now_s)
 
-    async def _told(self, asked: Asked, ref: WorkloadRef, now_s: float) -> Told:
+    async def _told(self, asked: Asked, ref: WorkloadRef, now_s: float) -> Explanations:
         try:
             told = await self._kept.get(ref, asked.rights.name, lambda: self._looked(ref, now_s))
             return told._replace(found=[await _with_quota(asked, ref, one) for one in told.found])
         except Problem:
-            return Told(BUSY)
+            return Explanations(BUSY)
 
-    async def _looked(self, ref: WorkloadRef, now_s: float) -> Told:
+    async def _looked(self, ref: WorkloadRef, now_s: float) -> Explanations:
         listed = await self._cluster.hpas(ref.namespace)
         if listed.problem:
-            return Told(listed.problem)
+            return Explanations(listed.problem)
         hpas = [one for one in listed.items if _targets(one, ref)][:MOST_HPAS]
         if not hpas:
             rest = "" if listed.is_whole else f" among the first {len(listed.items)} of its namespace"
-            return Told(f"No HorizontalPodAutoscaler{rest} targets it.")
+            return Explanations(f"No HorizontalPodAutoscaler{rest} targets it.")
         kind = BY_KEY.get((ref.group, ref.resource))
         if kind is None or not kind.is_gated:
             text = "it targets a custom resource, whose scale the gate does not read; the command below does"
-            return Told(found=[_left_out(hpa, text) for hpa in hpas])
+            return Explanations(found=[_left_out(hpa, text) for hpa in hpas])
         return await self._of_object(kind, ref, hpas, now_s)
 
-    async def _of_object(self, kind: WorkloadKind, ref: WorkloadRef, hpas: Sequence[Tree], now_s: float) -> Told:
+    async def _of_object(
+        self, kind: WorkloadKind, ref: WorkloadRef, hpas: Sequence[Tree], now_s: float
+    ) -> Explanations:
         there = await self._cluster.workload(kind, ref.namespace, ref.name)
         if there.problem or not there.items:
-            return Told(there.problem or "The API server does not have it any more.")
+            return Explanations(there.problem or "The API server does not have it any more.")
         async with self._turn:
             began_s = self._clock()
             found = await asyncio.to_thread(lambda: [explained(hpa, there.items[0], now_s) for hpa in hpas])
             await self._sleep(REST * (self._clock() - began_s))
-        return Told(found=found)
+        return Explanations(found=found)
 
     async def _events(self, ref: WorkloadRef, hpas: Sequence[str], now_s: float) -> tuple[Sequence[Event], str]:
         names = dict.fromkeys([ref.name, *hpas])
@@ -183,7 +187,7 @@ async def _with_quota(asked: Asked, ref: WorkloadRef, one: Explained) -> Explain
     answers = asked.answers
     decision = await asked.veiled(answers.decision(scaled(ref, one.wanted)))
     headroom = await asked.veiled(answers.headroom(ref))
-    visible = await asked.rights.visible(Kind.NAMESPACE, [ref.namespace])
+    visible = await asked.rights.visible(Scope.NAMESPACE, [ref.namespace])
     line = by_quota.line(decision, named(ref), lambda quota: answers.line(quota, visible=visible)["items"])
     quota = {"asked": one.wanted, "decision": decision, "headroom": headroom, "mayAskFor": one.most, "line": line}
     return one._replace(

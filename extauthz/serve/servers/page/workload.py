@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.servers.api import shown
-from extauthz.serve.servers.api.rights import Kind
+from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
@@ -43,7 +43,6 @@ class Room(NamedTuple):
 
 
 async def look(asked: Asked, now_s: float) -> View:
-    """The workload that the path names."""
     ref = await asked.workload()
     use = asked.answers.workload(ref)
     room = await asked.veiled(asked.answers.headroom(ref))
@@ -67,7 +66,7 @@ async def look(asked: Asked, now_s: float) -> View:
 async def _quotas(asked: Asked, ref: WorkloadRef) -> list[tuple[str, str]]:
     """Those that it counts in and that who asks may see."""
     names = asked.answers.quotas_of(ref)
-    seen = await asked.rights.visible(Kind.QUOTA, names)
+    seen = await asked.rights.visible(Scope.QUOTA, names)
     return [(name, rendering.of_quota(name)) for name in names if name in seen]
 
 
@@ -83,7 +82,7 @@ def _room(room: Json) -> Room:
     if most is None:
         sentence = f"{has}, and no quota bounds it.{_audited(room)}"
         return Room(sentence, room["certain"], None, why=room["sentence"] or "")
-    is_full = most <= there and room.get("counts") != shown.OBJECTS
+    is_full = most <= there and room["counts"] != shown.OBJECTS
     may = "and may have no more" if is_full else f"and {shown.may(room)}"
     asks = room["mayAskFor"]
     if asks is not None and asks > most:

@@ -1,4 +1,4 @@
-"""``python -m extauthz.demo.numbered NAME=VALUE… serve …``: a gate with other numbers than everybody's, so that a
+"""``python -m tests.support.numbered NAME=VALUE… serve …``: a gate with other numbers than everybody's, so that a
 test need not wait for them."""
 
 from __future__ import annotations

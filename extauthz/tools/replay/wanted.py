@@ -1,0 +1,123 @@
+"""A workload as the record has it, what is different in this run, and what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from extauthz.core.ledger.line import LEAST_S, MOST_S
+from extauthz.core.model import Amounts, WorkloadRef
+from extauthz.tell.record.reading import Ask, Load
+from extauthz.tools.replay.measures import Row
+
+RETRY_S: Final = 15.0
+"""How often somebody asks again of whom the record shows no retry: an HPA's interval."""
+
+LANDS_S: Final = 1.0
+"""How soon a grant lands that the record does not have, where it shows no other landing of the workload."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """What a workload was refused, and still wants."""
+
+    rows: tuple[Row, ...]
+    since_s: float
+    """When it was refused first."""
+    counted_s: float
+    """The same, on the clock of what counts."""
+    had: int
+    first: int
+    """What it had at first."""
+    to: int
+    """What it asked for."""
+    interval_s: float
+    last_s: float
+    """When its last retry of the record was. After that, and where ``left`` is none, only this run asks again."""
+    left: int
+    """Retries of the record that are still to come."""
+    ask: Ask | None = None
+    """What was asked for, where that is more than a count."""
+    asker: str = ""
+    """Who asked first, as the record has it."""
+    mark_s: float = 0.0
+    """Up to when ``missed`` is summed, on that clock."""
+    missed: float = 0.0
+    """Replicas that it wanted and had not, times seconds."""
+    scheduled_s: float = 0.0
+    """When it is asked again; 0: nothing has become free yet."""
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """What the record says of a workload, and what is different here."""
+
+    ref: WorkloadRef
+    key: WorkloadRef
+    """By which the gate of this run knows it: one of no kind whose family counts, with the same key ``count/…``."""
+    beside_key: WorkloadRef
+    load: Load | None = None
+    """What the record has said of it last."""
+    replicas: int = 0
+    pod: Amounts = field(default_factory=dict)
+    beside: Amounts = field(default_factory=dict)
+    covers: Amounts = field(default_factory=dict)
+    """The part of it that the next replicas take up."""
+    labels: str = ""
+    version: str = ""
+    is_unknown: bool = False
+    is_there: bool = False
+    cap: int | None = None
+    """The most that has been granted here, where the record has granted more; ``None``: all that it has."""
+    above: int | None = None
+    """What has landed here, where the record has refused it."""
+    kept: tuple[Amounts, Amounts, str] | None = None
+    """Pod, beside and labels that it has here, where the record has granted others."""
+    top: int = 0
+    """The highest count that the record has granted since ``cap`` is set."""
+    want: int | None = None
+    waiting: Waiting | None = None
+    shown: tuple[int, Amounts, str, bool] | None = None
+    """As the gate of this run observes it."""
+    shown_beside: tuple[Amounts, str] | None = None
+    pending: dict[str, int] = field(default_factory=dict)
+    """Counts that were granted here and may still land, by id."""
+    own: set[str] = field(default_factory=set)
+    """Those of them that land by themselves."""
+    brought: set[str] = field(default_factory=set)
+    """Those of them that bring an object."""
+    refused: Ask | None = None
+    """The last question, if the record has refused it."""
+    may: tuple[str, Amounts] | None = None
+    """What the record says that may still land of objects: what each replica may come to cost, and by which id."""
+    asked_s: float | None = None
+    asked_to: int = 0
+    delay_s: float = LANDS_S
+    interval_s: float = RETRY_S
+    """How often it is asked for again."""
+
+    def learn(self, ask: Ask) -> None:
+        """Take the interval of a question's retries, as a line of turns does (core/ledger/line.py)."""
+        before, gap_s = self.refused, 0.0
+        if ask.n > 1:
+            gap_s = (ask.last_s - ask.at_s) / (ask.n - 1)
+        elif before is not None and before.to == ask.to:
+            gap_s = ask.at_s - before.last_s
+        if gap_s >= LEAST_S:  # what comes sooner is the same ask, by another way
+            self.interval_s = min(gap_s, MOST_S)
+
+    @property
+    def silent_s(self) -> float:
+        """After how long without a question nobody wants any more what the record has refused."""
+        return 2 * self.interval_s
+
+    @property
+    def count(self) -> int:
+        """Replicas here."""
+        found = self.replicas if self.cap is None else min(self.replicas, self.cap)
+        return found if self.above is None else max(found, self.above)
+
+    @property
+    def had(self) -> int:
+        """The most that was granted here and is there, or may still land."""
+        return max([self.shown[0] if self.shown is not None else 0, *self.pending.values()])

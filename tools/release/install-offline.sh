@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs the gate where only your own registry is reached. The other files of the release lie beside this one.
+#
+#   ./install-offline.sh REGISTRY [ARGUMENT OF HELM…]
+#
+# REGISTRY is for example registry.example.com/team. ENGINE (docker, podman or nerdctl) loads the image and pushes it there.
+set -eu
+if [ $# -eq 0 ]; then
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    exit 64
+fi
+registry=$1
+shift
+cd "$(dirname "$0")"
+for engine in ${ENGINE:-docker podman nerdctl}; do
+    command -v "$engine" > /dev/null && break
+    engine=""
+done
+if [ -z "$engine" ]; then
+    echo "install-offline: neither docker nor podman nor nerdctl is here: install one, or name yours in ENGINE" >&2
+    exit 69
+fi
+
+sha256sum --check --ignore-missing --quiet SHA256SUMS
+chart=$(echo extauthz-*.tgz)
+version=${chart#extauthz-}
+version=${version%.tgz}
+"$engine" load --input extauthz-"$version"-*.image.tar.gz
+while read -r image; do
+    "$engine" tag "$image" "$registry/${image##*/}"
+    "$engine" push "$registry/${image##*/}"
+done < images.txt
+tar -xzOf "$chart" extauthz/values-webhook.yaml |
+    helm upgrade --install extauthz "$chart" --namespace extauthz-system --create-namespace \
+        --values - --set "image.repository=$registry/extauthz" "$@"
