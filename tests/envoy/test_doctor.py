@@ -11,9 +11,8 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.demo.certs import Authority
-from extauthz.serve.servers import ext_authz as door
 from extauthz.tools.doctor import table
-from extauthz.tools.render import clusters, envoy, options, replies
+from extauthz.tools.render import replies
 from extauthz.tools.render.options import Endpoint, Outage, Profile
 from tests.envoy.doctor_faults import FAULTS, turned_round, without_certificate, without_filters
 from tests.support import authz
@@ -58,11 +57,7 @@ def admin(stack: Stack) -> list[str]:
     return ["--admin", f"http://{address}"]
 
 
-def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
-    assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (table.GATE_CLUSTER, table.EXT_AUTHZ, table.RBAC)
-    assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (table.MAX_BODY_BYTES, table.GATE_SEES_HEADERS)
-    assert options.PARTS == table.SECRETS
-    assert door.DECISION_ID_HEADER == table.DECISION_ID_HEADER
+def test_the_doctor_looks_for_the_beginning_of_what_envoy_says_in_an_outage():
     assert replies.OUTAGE.startswith(table.OUTAGE)
 
 

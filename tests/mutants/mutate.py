@@ -11,6 +11,7 @@ import ast
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -50,10 +51,15 @@ class Mutant:
     """The whole file."""
     after: str
 
-    @property
+    @cached_property
     def change(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The lines that go and those that come, stripped."""
-        lines = difflib.ndiff(self.before.splitlines(), self.after.splitlines())
+        """The lines that go and those that come, stripped. Lines before and after them are not compared: a
+        draw asks for the change of thousands of whole files."""
+        before, after = self.before.splitlines(), self.after.splitlines()
+        most = min(len(before), len(after))
+        head = next((at for at in range(most) if before[at] != after[at]), most)
+        tail = next((at for at in range(most - head) if before[-1 - at] != after[-1 - at]), most - head)
+        lines = difflib.ndiff(before[head : len(before) - tail], after[head : len(after) - tail])
         marked = [(line[0], line[2:].strip()) for line in lines if line[0] in "+-"]
         return tuple(text for mark, text in marked if mark == "-"), tuple(text for mark, text in marked if mark == "+")
 

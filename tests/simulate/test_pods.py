@@ -72,7 +72,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_no_world_of_another_kind_is_over(kind: dict[str, Any]):
     print(f"worlds from seed {FIRST}")
-    results = list(search(Wanted(40, ALL, **kind), range(FIRST, FIRST + 40), 1))
+    results = list(search(Wanted(40, ALL, **kind), range(FIRST, FIRST + 27), 1))
     assert [f"seed {one.plan.seed}: {one.violation}" for one in results if one.violation is not None] == []
     assert sum(one.grants for one in results) > 60, "there is something to be over by"
 

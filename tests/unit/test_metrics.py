@@ -136,7 +136,7 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.ledger_write("ok", 3)
     metrics.unreadable("pods")
     metrics.recount("exact", 0)
-    metrics.asked("quotas", "ok", 1.0)
+    metrics.asked("quotas", "ok")
     body, content_type = await metrics.scrape("")
     assert content_type.startswith("text/plain")
     told = {}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from extauthz.core.decision import sentences
 from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.ledger.ledger import Proposal
-from extauthz.core.ledger.line import Turns, child_names
+from extauthz.core.ledger.line import Lines, child_names
 from extauthz.core.model import NOT_ITS_TURN, Amounts, Decision, Evidence, Place, Shortage, Turn, Verdict
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode
@@ -67,7 +67,7 @@ def within(asked: Case, proposal: Proposal, fits: int | None, rank: int) -> int 
     return before + bisect_right(range(before + 1, fits), False, key=is_held)
 
 
-def answered(turns: Turns, decision: Decision, now_s: float) -> None:
+def answered(turns: Lines, decision: Decision, now_s: float) -> None:
     """An answer has been given: its workload takes its place in line, keeps it, or leaves it."""
     ref, evidence = decision.ref, decision.evidence
     if ref is None or decision.dry_run or decision.would is not None:
@@ -107,7 +107,7 @@ def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaN
 def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterable[str] | None = None) -> Place:
     """Its place in the line of a tree, with what it needs of some quotas, or of all."""
     step, needs = proposal.step, dict[str, Amounts]()
-    for node, key, need in asked.state.ledger.usage.accounts.needs_of(step):
+    for node, key, need in asked.state.ledger.usage.accounts.room_needed(step):
         if node.root == tree and (quotas is None or node.quota.name in quotas):
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0

@@ -171,7 +171,7 @@ class Position(NamedTuple):
     """The cost of some template is not known."""
     pod: Amounts | None = None
     """What each replica costs, if only the count of the head may change."""
-    strays: Nodes = ()
+    unsure_in: Nodes = ()
     """Quotas of ``envelope_in`` in which it may come not to count: it uses nothing of what these are guaranteed."""
 
     @property
@@ -258,7 +258,7 @@ class Difference(NamedTuple):
     counted: int
 
 
-class Growth(NamedTuple):
+class StepGrowth(NamedTuple):
     """What a step does to all quotas."""
 
     shortages: tuple[Shortage, ...]
@@ -282,9 +282,9 @@ class Growth(NamedTuple):
         """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
         return bool(self.unpriced or self.illegible or self.unknown_devices)
 
-    def beside(self, other: Growth) -> Growth:
+    def followed_by(self, other: StepGrowth) -> StepGrowth:
         """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
-        return Growth(
+        return StepGrowth(
             _each(self.shortages, other.shortages),
             _each(self.audit, other.audit),
             (*self.grows, *(node for node in other.grows if node not in self.grows)),
@@ -317,13 +317,13 @@ class Account:
     """
 
     __slots__ = (
-        "astray",
         "idle",
         "kept",
         "reserved",
         "unbounded",
         "unbounded_of_devices",
         "unpriced",
+        "unsure",
         "used",
         "workloads",
     )
@@ -332,7 +332,7 @@ class Account:
         self.used: dict[str, int] = {}
         self.reserved = _EMPTY
         """A table is made only once something is reserved: most quotas see no growth."""
-        self.astray = _EMPTY
+        self.unsure = _EMPTY
         """What is charged of workloads that may come to count elsewhere."""
         self.kept = _EMPTY
         self.idle = _EMPTY
@@ -352,10 +352,9 @@ class Account:
     def copy(self) -> Account:
         """One that can be changed without changing this one."""
         other = Account()
-        other.used, other.reserved = dict(self.used), dict(self.reserved)
-        other.astray, other.kept, other.idle = dict(self.astray), dict(self.kept), dict(self.idle)
-        other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
-        other.unbounded_of_devices = self.unbounded_of_devices
+        for name in self.__slots__:
+            held = getattr(self, name)
+            setattr(other, name, dict(held) if isinstance(held, dict) else held)
         return other
 
     def of(self, key: str) -> tuple[int, int]:
@@ -366,30 +365,24 @@ class Account:
         """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
         return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
 
-    def own_reserved(self) -> dict[str, int]:
-        """``reserved``, to be changed."""
-        if self.reserved is _EMPTY:
-            self.reserved = {}
-        return self.reserved
-
     def available(self, key: str, hard: int) -> int:
         """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
         return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
 
     def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
         """What is idle of a key once the quota has grown, and so much is kept of it."""
-        unused = self.available(key, node.guaranteed.get(key, 0)) + self.astray.get(key, 0)
+        unused = self.available(key, node.guaranteed.get(key, 0)) + self.unsure.get(key, 0)
         return max(0, unused - growth, kept)
 
-    def stray(self, node: QuotaNode, at: Position, times: int) -> None:
+    def count_unsure(self, node: QuotaNode, at: Position, times: int) -> None:
         """Note a workload, so many times more, if it may come not to count."""
-        if node not in at.strays:
+        if node not in at.unsure_in:
             return
-        if self.astray is _EMPTY:
-            self.astray = {}
-        charged = _standing(at, node)[1].amounts
+        if self.unsure is _EMPTY:
+            self.unsure = {}
+        charged = _counted_in(at, node)[1].amounts
         for key in node.hard:
-            self.astray[key] = self.astray.get(key, 0) + times * charged.get(key, 0)
+            self.unsure[key] = self.unsure.get(key, 0) + times * charged.get(key, 0)
 
     def numbers(self) -> dict[str, int]:
         """All that it says, by the names that a ``Difference`` has."""
@@ -426,7 +419,9 @@ def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) ->
                 accounts[node.parent].kept[key] += now - before
 
 
-def kept_beyond(accounts: Mapping[QuotaNode, Account], growths: Sequence[Grown]) -> dict[tuple[QuotaNode, str], int]:
+def kept_for_others(
+    accounts: Mapping[QuotaNode, Account], growths: Sequence[Grown]
+) -> dict[tuple[QuotaNode, str], int]:
     """What is still kept of quotas and keys once they have grown, where they grow by more than is kept for them.
 
     Growth within guarantees takes nothing that was not kept for it.
@@ -599,73 +594,59 @@ class Accounts:
             settle(self._accounts, nodes)
         self.turned.update(node for node in nodes if node.turn_s is not None)
 
-    def weigh(self, step: Step) -> Growth:
+    def weigh(self, step: Step) -> StepGrowth:
         """Check a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
         envelope from before is no licence to grow back (design.md rule 10). What is kept for guarantees is taken from
         nobody who has it: only what rises above the envelope, and is not kept for those that grow, must leave it.
         """
-        before, after, observed_only, this_write_only = step
+        rises = _rises(step)
+        kept = self._kept_from(rises)
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
         of_devices: list[QuotaNode] = []
-        risen = rise(before.envelope, after.envelope)
-        above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
-        unknown, some_unknown = after.unknown and step.multiplies_unknown, self._unknown
-        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
-        kept = _NOTHING_KEPT
-        if self._keeps and (risen or not stays or after.strays):  # what only moves gives guarantees back
-            kept = self._kept_beyond(step, risen, above, stays=stays)
-        for node in after.envelope_in:
-            audits, grows_here = node.audits, unknown
-            risen_here, above_here = risen, above
-            if audits or not stays:  # the position differs from quota to quota
-                risen_here, above_here = _here(step, node, risen, above)
-                grows_here = grows_here or (after.unknown and node not in before.envelope_in)
-            if not (risen_here or above_here or grows_here or (kept and any(node is at for at, _ in kept))):
+        for node in step.after.envelope_in:
+            risen, above, grows_here = rises.here(node)
+            if not (risen or above or grows_here or (kept and any(node is at for at, _ in kept))):
                 continue  # what grows nothing passes, however far over the quota is
-            account = self._accounts.get(node, _UNTOUCHED)
-            takes = node.limits_devices and (UNKNOWN_DEVICES in risen_here or UNKNOWN_DEVICES in above_here)
+            takes = node.limits_devices and (UNKNOWN_DEVICES in risen or UNKNOWN_DEVICES in above)
             grows_here = grows_here or takes or node.illegible  # of an illegible one nobody can tell what it limits
-            is_unpriced = grows_here and account.unbounded > 0
-            available, growth_of = account.available, risen_here.get
-            for key, hard in node.hard.items():
-                growth = growth_of(key, 0)
-                grows_key = growth > 0 or key in above_here
-                if grows_key or (node, key) in kept:
-                    grows_here = grows_here or grows_key
-                    is_unpriced = is_unpriced or (grows_key and account.unbounded > 0 and account.is_unbounded(key))
-                    aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
-                    others = kept.get((node, key), 0) if kept else 0
-                    if growth > available(key, hard) - max(aside, others):
-                        asked, used, reserved = growth or above_here.get(key, 0), *account.of(key)
-                        others = others if growth > available(key, hard) - others else 0
-                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)
-                        (audited if audits else refused).append(short)
-            if node.illegible and not audits:
-                illegible.append(node.quota.name)
-            if grows_here and not audits:
+            account = self._accounts.get(node, _UNTOUCHED)
+            keys = [key for key in node.hard if key in risen or key in above]
+            is_unpriced = account.unbounded > 0 and (grows_here or any(map(account.is_unbounded, keys)))
+            for key in keys if not kept else node.hard:
+                if key in keys or (node, key) in kept:
+                    aside = self._set_aside(node, key, risen.get(key, 0), step.after.envelope_in)
+                    grown = risen.get(key, 0), above.get(key, 0)
+                    short = _shortage(account, node, key, grown, aside, kept.get((node, key), 0))
+                    if short is not None:
+                        (audited if node.audits else refused).append(short)
+            if node.audits:
+                continue
+            illegible += [node.quota.name] if node.illegible else []
+            if grows_here or keys:
                 grows.append(node)
                 of_devices += [node] if takes else []
                 unpriced += [node.quota.name] if is_unpriced else []
-        return Growth(
+        return StepGrowth(
             tuple(refused),
             tuple(audited),
             tuple(grows),
             tuple(unpriced),
             tuple(illegible),
-            _unspecified(step, risen, above),
+            _unspecified(step, rises.risen, rises.above),
             tuple(of_devices),
         )
 
-    def _kept_beyond(
-        self, step: Step, risen: Amounts, above: Amounts, *, stays: bool
-    ) -> Mapping[tuple[QuotaNode, str], int]:
-        return kept_beyond(self._accounts, _risen(step, risen, above, stays=stays))
+    def _kept_from(self, rises: _Rises) -> Mapping[tuple[QuotaNode, str], int]:
+        """What guarantees keep for others of what a step takes. What only moves gives guarantees back."""
+        if not self._keeps or not (rises.risen or not rises.stays or rises.step.after.unsure_in):
+            return _NOTHING_KEPT
+        return kept_for_others(self._accounts, rises.growths())
 
     # What turns look at.
 
@@ -673,26 +654,26 @@ class Accounts:
         """Used and reserved of a key."""
         return sum(self._accounts.get(node, _UNTOUCHED).of(key))
 
-    def left_by(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+    def room_left(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """What a step leaves to others, of quotas and keys that it raises by more than is kept for it."""
-        growths, beyond = self._beyond(step)
+        growths, beyond = self._growths_and_kept(step)
         for node, growth, _ in growths:
             hard, account = node.hard, self._accounts.get(node, _UNTOUCHED)
             for key, more in growth.items() if not node.audits else ():
                 if key in hard and not (key in node.promised and (node, key) not in beyond):
                     yield node, key, account.available(key, hard[key]) - more - beyond.get((node, key), 0)
 
-    def needs_beyond(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+    def needs_with_kept(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """What must be left in quotas where a step takes more than is kept for it: its own, and what is still kept for
         others. A write that moves a workload may take what was kept, and raise nothing."""
-        growths, beyond = self._beyond(step)
+        growths, beyond = self._growths_and_kept(step)
         raised = {node: growth for node, growth, _ in growths}
         for (node, key), kept in beyond.items():
             yield node, key, raised[node].get(key, 0) + kept
 
-    def needs_of(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+    def room_needed(self, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
         """By how much a step raises quotas and keys beyond what is kept for it."""
-        growths, beyond = self._beyond(step)
+        growths, beyond = self._growths_and_kept(step)
         for node, growth, _ in growths:
             kept = self._of(node).kept
             for key, more in growth.items() if not node.audits else ():
@@ -700,12 +681,10 @@ class Accounts:
                 if need > 0 and key in node.hard:
                     yield node, key, need
 
-    def _beyond(self, step: Step) -> tuple[list[Grown], Mapping[tuple[QuotaNode, str], int]]:
-        before, after, observed_only, this_write_only = step
-        risen = rise(before.envelope, after.envelope)
-        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
-        growths = _risen(step, risen, _NO_CHANGE, stays=stays)
-        return growths, kept_beyond(self._accounts, growths) if self._keeps else _NOTHING_KEPT
+    def _growths_and_kept(self, step: Step) -> tuple[list[Grown], Mapping[tuple[QuotaNode, str], int]]:
+        """By how much each quota grows, and what guarantees then keep of it for others."""
+        growths = _rises(step).growths()
+        return growths, kept_for_others(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
@@ -719,11 +698,11 @@ class Accounts:
         observed = step.observed_only.settled if step.observed_only.pod is not None else step.observed_only
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
-                charged = _standing(step.before, node)[1].amounts.get(key, 0)
+                charged = _counted_in(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard) - self._set_aside(node, key, 0, ())
                 bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = _standing(observed, node)[1].amounts.get(key, 0)
+                    seen = _counted_in(observed, node)[1].amounts.get(key, 0)
                     bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
@@ -740,7 +719,7 @@ class Accounts:
         grown = {node: more for node, more, _ in growths}
         return any(
             grown[node].get(key, 0) > self._accounts.get(node, _UNTOUCHED).available(key, node.hard[key]) - kept
-            for (node, key), kept in kept_beyond(self._accounts, growths).items()
+            for (node, key), kept in kept_for_others(self._accounts, growths).items()
             if key in node.hard and node not in free
         )
 
@@ -751,7 +730,7 @@ class Accounts:
             return None  # nobody is guaranteed what it takes
 
         def takes_more(count: int) -> bool:
-            beyond = kept_beyond(self._accounts, _growths(step, per_pod, count))
+            beyond = kept_for_others(self._accounts, _growths(step, per_pod, count))
             return any(key in node.hard for node, key in beyond)
 
         return bisect_left(range(most + 1), True, key=takes_more) - 1
@@ -788,33 +767,7 @@ class Accounts:
                     yield Difference(node.quota.name, what, kept.get(what, 0), right.get(what, 0))
 
 
-def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
-    """Whether two nodes at the same place of two trees are charged for the same workloads, in the same keys.
-
-    Nodes stand in an order that names and parents give.
-    """
-    if old.quota is new.quota and old.bounds == new.bounds:
-        return True  # nearly always
-    return old.quota.hard.keys() == new.quota.hard.keys() and _coverage_of(old) == _coverage_of(new)
-
-
-def changed(old: QuotaTree, new: QuotaTree) -> set[str]:
-    """Roots of trees in which some quota has come or gone, or counts otherwise, by what they are or were called."""
-    before, after = ({node.quota.name: node for node in tree.nodes} for tree in (old, new))
-    roots: set[str] = set()
-    for name in before.keys() | after.keys():
-        was, now = before.get(name), after.get(name)
-        if was is None or now is None or not _count_alike(was, now):
-            roots |= {node.root for node in (was, now) if node is not None}
-    return roots
-
-
-def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
-    quota = node.quota
-    return quota.name, quota.parent, quota.namespace_selector, quota.workload_selector, quota.mode, node.bounds
-
-
-def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
+def _counted_in(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     """What ``node`` counts of a position: used, and all that is charged."""
     used = at.used if node in at.used_in else NOTHING
     charges = not node.audits and node in at.envelope_in
@@ -825,7 +778,7 @@ def _sums(
     account: Account, node: QuotaNode, before: Position, after: Position
 ) -> tuple[dict[str, int], dict[str, int], int]:
     """What is used and reserved of the keys that a move changes, and how many workloads more there are."""
-    (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
+    (used_before, charged_before), (used_after, charged_after) = _counted_in(before, node), _counted_in(after, node)
     used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
     used, reserved = {}, {}
     for key in node.hard:
@@ -845,7 +798,8 @@ def _reserve(table: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes)
     for node in nodes:
         if node.audits:
             continue
-        reserved = table[node].own_reserved()
+        account = table[node]
+        reserved = account.reserved = account.reserved or {}  # its own: many share an empty one
         for key in node.hard:
             if key in changes:
                 total = reserved.get(key, 0) + changes[key]
@@ -857,7 +811,7 @@ def _reserve(table: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes)
 
 def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> None:
     """Count so many times more what few positions have: an unknown cost, and quotas that they may leave."""
-    account.stray(node, at, times)
+    account.count_unsure(node, at, times)
     of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
     if not (at.unknown or of_devices) or node not in at.envelope_in:
         return
@@ -869,7 +823,7 @@ def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> 
 
 def _is_rare(before: Position, after: Position) -> bool:
     """One of them has what few positions have."""
-    return any(at.unknown or at.takes_unknown_devices or at.strays for at in (before, after))
+    return any(at.unknown or at.takes_unknown_devices or at.unsure_in for at in (before, after))
 
 
 def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
@@ -878,10 +832,64 @@ def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
     to = {key: count * per_pod.get(key, 0) + per_object.get(key, 0) for key in per_pod.keys() | per_object.keys()}
     found: list[Grown] = []
     for node in step.after.envelope_in:
-        before = _standing(step.before, node)[1].amounts
+        before = _counted_in(step.before, node)[1].amounts
         more = {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}
         found.append(_grown(step, node, more))
     return found
+
+
+class _Rises(NamedTuple):
+    """How a step raises what is charged."""
+
+    step: Step
+    risen: Amounts
+    """Above the envelope, where the quotas do not differ."""
+    above: Amounts
+    """Above what is observed, likewise."""
+    stays: bool
+    """The workload counts in the same quotas, whatever lands."""
+
+    def here(self, node: QuotaNode) -> tuple[Amounts, Amounts, bool]:
+        """Of one quota: what rises above the envelope, and above what is observed; and whether pods of unknown cost
+        come."""
+        before, after = self.step.before, self.step.after
+        is_unknown = after.unknown and self.step.multiplies_unknown
+        if self.stays and not node.audits:
+            return self.risen, self.above, is_unknown  # nearly always
+        is_unknown = is_unknown or (after.unknown and node not in before.envelope_in)
+        return *_here(self.step, node, self.risen, self.above), is_unknown
+
+    def growths(self) -> list[Grown]:
+        """By how much each quota grows above the envelope."""
+        return [_grown(self.step, node, self.here(node)[0]) for node in self.step.after.envelope_in]
+
+
+def _rises(step: Step) -> _Rises:
+    before, after, observed_only, this_write_only = step
+    risen = rise(before.envelope, after.envelope)
+    above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
+    stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
+    return _Rises(step, risen, above, stays)
+
+
+def _shortage(
+    account: Account, node: QuotaNode, key: str, grown: tuple[int, int], aside: int, others: int
+) -> Shortage | None:
+    """What a quota has too little of; ``None``: it fits.
+
+    Args:
+        grown: above the envelope, and above what is observed.
+        aside: what is set aside for children whose use is not known.
+        others: what guarantees keep for others.
+    """
+    growth, above = grown
+    hard = node.hard[key]
+    available = account.available(key, hard)
+    if growth <= available - max(aside, others):
+        return None
+    used, reserved = account.of(key)
+    others = others if growth > available - others else 0
+    return Shortage(node.quota.name, node.path, key, growth or above, used, reserved + aside, hard, others)
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
@@ -890,28 +898,21 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
     before, after, observed_only, this_write_only = step
-    risen_here = rise(_standing(before, node)[1], after.envelope)
-    above_here = rise(_standing(observed_only, node)[1], this_write_only.envelope)
+    risen_here = rise(_counted_in(before, node)[1], after.envelope)
+    above_here = rise(_counted_in(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
     return risen_here, above_here
 
 
-def _risen(step: Step, risen: Amounts, above: Amounts, *, stays: bool) -> list[Grown]:
-    """By how much each quota grows above the envelope."""
-    growths = []
-    for node in step.after.envelope_in:
-        here = risen if stays and not node.audits else _here(step, node, risen, above)[0]
-        growths.append(_grown(step, node, here))
-    return growths
-
-
 def _grown(step: Step, node: QuotaNode, growth: Amounts) -> Grown:
     before, after, *_ = step
-    if node not in after.strays:
+    if node not in after.unsure_in:
         return Grown(node, growth, growth)
-    return Grown(node, growth, _NO_CHANGE if node in before.strays else difference(_standing(before, node)[1], NOTHING))
+    return Grown(
+        node, growth, _NO_CHANGE if node in before.unsure_in else difference(_counted_in(before, node)[1], NOTHING)
+    )
 
 
 def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
@@ -931,7 +932,7 @@ def _only_reserves(before: Position, after: Position) -> bool:
         after.used is before.used
         and after.used_in is before.used_in
         and after.envelope_in is before.envelope_in is after.used_in
-        and after.strays == before.strays == ()
+        and after.unsure_in == before.unsure_in == ()
         and after.unknown == before.unknown
         and after.takes_unknown_devices == before.takes_unknown_devices
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from cachetools import LRUCache
 
@@ -144,3 +145,28 @@ def leaves(nodes: Nodes) -> frozenset[str]:
     """Names of ``nodes`` without their ancestors."""
     parents = {node.parent for node in nodes}
     return frozenset(node.quota.name for node in nodes if node not in parents)
+
+
+def changed(old: QuotaTree, new: QuotaTree) -> set[str]:
+    """Roots of trees in which some quota has come or gone, or counts otherwise, by what they are or were called."""
+    before, after = ({node.quota.name: node for node in tree.nodes} for tree in (old, new))
+    roots: set[str] = set()
+    for name in before.keys() | after.keys():
+        was, now = before.get(name), after.get(name)
+        if was is None or now is None or not _count_alike(was, now):
+            roots |= {node.root for node in (was, now) if node is not None}
+    return roots
+
+
+def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
+    """Whether two nodes at the same place of two trees are charged for the same workloads, in the same keys.
+
+    Nodes stand in an order that names and parents give.
+    """
+    if old.quota is new.quota and old.bounds == new.bounds:
+        return True  # nearly always
+    alike = _COVERS_BY(old.quota) == _COVERS_BY(new.quota) and old.quota.hard.keys() == new.quota.hard.keys()
+    return alike and old.bounds == new.bounds
+
+
+_COVERS_BY = attrgetter("name", "parent", "namespace_selector", "workload_selector", "mode")

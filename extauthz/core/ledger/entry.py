@@ -335,13 +335,13 @@ class Entry:
         "claims",
         "expected",
         "head",
+        "kept_position",
         "left",
         "observed",
         "outside",
         "pending_writes",
         "pods",
         "ref",
-        "standing",
     )
 
     def __init__(self, ref: WorkloadRef) -> None:
@@ -364,7 +364,7 @@ class Entry:
         self.claims: Claims | None = None
         """Volume claims that are named after it."""
         self.head: Entry | None = None
-        self.standing: Position | None = None
+        self.kept_position: Position | None = None
         """Its position, kept while it has a pending write: autoscalers ask again before their last write is settled."""
 
     @property
@@ -438,19 +438,9 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in (
-            "expected",
-            "children",
-            "claims",
-            "head",
-            "left",
-            "pending_writes",
-            "observed",
-            "outside",
-            "pods",
-            "adoptable",
-        ):
+        for slot in self.__slots__:
             setattr(copy, slot, getattr(self, slot))
+        copy.kept_position = None
         return copy
 
     def add(self, pending_write: PendingWrite) -> None:

@@ -300,7 +300,7 @@ def _dearer_pods(count: int, each: Amounts, groups: Groups, costs: NamespaceCost
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
-    return entry.claims.beside(count, templates, costs) if entry.claims else {}
+    return entry.claims.unshared(count, templates, costs) if entry.claims else {}
 
 
 def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:

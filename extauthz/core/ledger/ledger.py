@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.kinds import SHARE_TEMPLATES
-from extauthz.core.ledger.accounts import NOWHERE, Growth, Position, Step, rise
+from extauthz.core.ledger.accounts import NOWHERE, Position, Step, StepGrowth, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
-from extauthz.core.ledger.line import Turns
+from extauthz.core.ledger.line import Lines
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
@@ -44,7 +44,7 @@ class Proposal(NamedTuple):
     head: Entry
     """The entry that it is charged through."""
     step: Step
-    growth: Growth
+    growth: StepGrowth
     joins: Joining | None = None
     """What it does to the owner whose family it may bring the workload into."""
 
@@ -63,7 +63,7 @@ class Ledger:
         """Which workload is charged through which."""
         self.usage = Usage(self.workloads, self.coverage, self.pod_costs)
         """What every quota has used and reserved."""
-        self.turns = Turns(self.workloads, self.usage)
+        self.turns = Lines(self.workloads, self.usage)
         """Who waits for room, where quotas have turns."""
         self.pending = PendingWrites(self.workloads, self.ownership, self.usage)
         """Allowed writes that may still land."""
@@ -120,7 +120,7 @@ class Ledger:
         growth = self.usage.accounts.weigh(step)
         if joins is not None and joins.step is not None:
             moved = self.usage.accounts.moved(step.before, step.after)
-            growth = growth.beside(moved.weigh(joins.step))
+            growth = growth.followed_by(moved.weigh(joins.step))
         return Proposal(entry, head, step, growth, joins)
 
     def _joining(self, entry: Entry, pending_write: PendingWrite) -> Joining | None:
@@ -236,7 +236,7 @@ class Ledger:
         """
         entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
-        standing, is_booked = head.standing, False
+        kept, is_booked = head.kept_position, False
         try:
             if entry.observed is None and not entry.pending_writes:
                 self.workloads.keep(entry)
@@ -255,7 +255,7 @@ class Ledger:
             if is_booked:
                 self.usage.shift(head.ref, after, before)
             self.pending.take_back(entry, pending_write)
-            self.usage.restore(head, standing)
+            self.usage.restore(head, kept)
             self.ownership.forget_gone(entry)
             raise
 

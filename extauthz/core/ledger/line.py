@@ -54,21 +54,14 @@ class Waiter:
     """A workload in a line."""
 
     ref: WorkloadRef
-    children: tuple[str, ...]
-    """As of its ``Place``. So are the next two."""
-    at_zero: bool
-    replicas: int
-    needs: dict[str, Amounts]
-    """By quota that has refused it since it stands here, what it needs of that; nano-units."""
+    place: Place
+    """As it asked last. Its needs are of all quotas that have refused it since it stands here."""
     since_ms: int
     """When it asked first, or went to the end, on the shared clock."""
     asked_ms: int
     """When it asked last, as far as is known."""
     laps: int = 0
     """How often it went to the end."""
-    rank: int = 0
-    """As of its ``Place``. So is the next one."""
-    of_count: bool = True
     is_here: bool = False
     """It asks this gate."""
     counted_ms: int = 0
@@ -91,11 +84,9 @@ class Waiter:
                 self.interval_s = min(gap_s, MOST_S)
             self.counted_ms = now_ms
         self.is_here, self.asked_ms = True, now_ms
-        needs = {**self.needs, **place.needs}
-        asked = place.children, place.at_zero, place.replicas, needs, place.rank, place.of_count
-        if asked != (self.children, self.at_zero, self.replicas, self.needs, self.rank, self.of_count):
-            self.children, self.at_zero, self.replicas, self.needs, self.rank, self.of_count = asked
-            self.news += 1
+        place = place._replace(needs={**self.place.needs, **place.needs})
+        if place != self.place:
+            self.place, self.news = place, self.news + 1
 
     def is_silent(self, now_ms: int) -> bool:
         """It has not asked for two of its intervals. How often it asks is known of what asks this gate."""
@@ -139,7 +130,7 @@ class Line:
     def _added_up(self) -> dict[tuple[str, str], int]:
         self.most, self.numbers = {}, {}
         for one in self.waiters.values():
-            for name, needs in one.needs.items():
+            for name, needs in one.place.needs.items():
                 self.numbers[name] = self.numbers.get(name, 0) + 1
                 for each, need in needs.items():
                     self.most[name, each] = max(need, self.most.get((name, each), 0))
@@ -160,7 +151,7 @@ class Seen(NamedTuple):
     """How often it asks."""
 
 
-class Turns:
+class Lines:
     """The lines of all trees.
 
     Args:
@@ -199,14 +190,16 @@ class Turns:
     # Who comes first.
 
     def _order_of(self, line: Line, one: Waiter) -> Order:
-        share = self._share(line, one.children, one.needs.values())
-        return one.laps, one.rank, not one.at_zero, share, one.since_ms, one.ref
+        return self._ordered_by(line, one.place, one.laps, one.since_ms, one.ref)
 
-    def _share(self, line: Line, children: Iterable[str], needs: Iterable[Amounts]) -> float:
+    def _ordered_by(self, line: Line, place: Place, laps: int, since_ms: int, ref: WorkloadRef) -> Order:
+        return laps, place.rank, not place.at_zero, self._share(line, place), since_ms, ref
+
+    def _share(self, line: Line, place: Place) -> float:
         """The largest share of anything that it needs, of the children that it counts in, over their weights."""
-        keys = {key for amounts in needs for key in amounts}
+        keys = {key for amounts in place.needs.values() for key in amounts}
         found = 0.0
-        for name in children:
+        for name in place.children:
             child = line.nodes.get(name, line.root)
             for key in keys:
                 node = child if key in child.hard else line.root
@@ -228,7 +221,7 @@ class Turns:
         lines = self.lines
         return [
             (node, key, left)
-            for node, key, left in self._usage.accounts.left_by(step)
+            for node, key, left in self._usage.accounts.room_left(step)
             if node.root in lines and left < lines[node.root].highest(node.quota.name, key)
         ]
 
@@ -245,7 +238,7 @@ class Turns:
         for node, key, left in tight:
             if node.root == place.tree:
                 first = next(self._before(line, node.quota.name, place, ref, now_s), None)
-                if first is not None and left < first.needs[node.quota.name].get(key, 0):
+                if first is not None and left < first.place.needs[node.quota.name].get(key, 0):
                     found[node] = None
         return list(found)
 
@@ -255,15 +248,14 @@ class Turns:
         for order, one in self._ordered(line):
             if order >= own:
                 return
-            if one.ref != ref and quota in one.needs:
+            if one.ref != ref and quota in one.place.needs:
                 yield one
 
     def _own(self, line: Line, place: Place, ref: WorkloadRef, now_s: float) -> Order:
         """The order of somebody who asks, as it would be in the line."""
         there = line.waiters.get(ref)
         laps, since_ms = (there.laps, there.since_ms) if there is not None else (_laps(line), self.clock(now_s))
-        share = self._share(line, place.children, place.needs.values())
-        return laps, place.rank, not place.at_zero, share, since_ms, ref
+        return self._ordered_by(line, place, laps, since_ms, ref)
 
     def before(self, quota: QuotaNode, place: Place, ref: WorkloadRef, now_s: float) -> int:
         """How many wait for a quota before somebody who asks."""
@@ -285,8 +277,7 @@ class Turns:
         if there is None:
             if self._is_full(line, place):
                 return
-            asked = place.children, place.at_zero, place.replicas
-            there = Waiter(ref, *asked, {}, now_ms, now_ms, _laps(line), said_ms=now_ms, news=1)
+            there = Waiter(ref, place._replace(needs={}), now_ms, now_ms, _laps(line), said_ms=now_ms, news=1)
             line.waiters[ref] = there
             self._left.discard(_key(place.tree, ref))
         news = there.news
@@ -298,14 +289,14 @@ class Turns:
     def _is_full(self, line: Line, place: Place) -> bool:
         if len(line.waiters) >= MAX_IN_TREE or sum(len(one.waiters) for one in self.lines.values()) >= MAX_IN_ALL:
             return True
-        in_child = [sum(name in one.children for one in line.waiters.values()) for name in place.children]
+        in_child = [sum(name in one.place.children for one in line.waiters.values()) for name in place.children]
         return max(in_child, default=0) >= MAX_IN_CHILD
 
     def leave(self, ref: WorkloadRef, *, by_count: bool = False) -> None:
         """It was granted what it asked for, or wants no more. ``by_count``: a count alone says so, and no object."""
         for tree, line in self.lines.items():
             there = line.waiters.get(ref)
-            if there is None or (by_count and not there.of_count):
+            if there is None or (by_count and not there.place.of_count):
                 continue
             del line.waiters[ref]
             key = _key(tree, ref)
@@ -316,7 +307,7 @@ class Turns:
 
     def granted(self, ref: WorkloadRef, replicas: int, *, by_count: bool = True) -> None:
         """Another gate has granted a count, alone or with an object."""
-        if any((one := line.waiters.get(ref)) and replicas >= one.replicas for line in self.lines.values()):
+        if any((one := line.waiters.get(ref)) and replicas >= one.place.replicas for line in self.lines.values()):
             self.leave(ref, by_count=by_count)
 
     def tick(self, now_s: float) -> None:
@@ -352,7 +343,7 @@ class Turns:
         """Those for which some quota keeps what they need."""
         found: dict[str, Waiter] = {}
         for _, one in self._ordered(line):
-            for quota in one.needs:
+            for quota in one.place.needs:
                 found.setdefault(quota, one)
         return found.values()
 
@@ -370,9 +361,10 @@ class Turns:
             return []
         now_ms, found = self.clock(now_s), list[Seen]()
         for _, one in self._ordered(line):
-            if quota in one.needs or quota == line.root.quota.name:
+            if quota in one.place.needs or quota == line.root.quota.name:
                 waits_s = max(now_ms - one.since_ms, 0) / 1000
-                found.append(Seen(one.ref, len(found) + 1, waits_s, one.replicas, one.needs, one.interval_s))
+                place = one.place
+                found.append(Seen(one.ref, len(found) + 1, waits_s, place.replicas, place.needs, one.interval_s))
         return found
 
     # What other gates are told.
@@ -453,8 +445,7 @@ def _learn(line: Line, told: Waiter) -> None:
     elif told.laps == one.laps:
         one.since_ms = min(one.since_ms, told.since_ms) if one.news > one.told else told.since_ms
     if one.news <= one.told:
-        one.children, one.at_zero, one.replicas = told.children, told.at_zero, told.replicas
-        one.needs, one.rank, one.of_count = told.needs, told.rank, told.of_count
+        one.place = told.place
 
 
 def _key(tree: str, ref: WorkloadRef) -> str:
@@ -462,10 +453,9 @@ def _key(tree: str, ref: WorkloadRef) -> str:
 
 
 def _text(one: Waiter) -> str:
-    fields = [
-        one.children, one.at_zero, one.replicas, one.needs, one.since_ms, one.asked_ms, one.laps, round(one.interval_s),
-        one.rank, *([] if one.of_count else [False]),
-    ]  # fmt: skip
+    _, children, needs, at_zero, replicas, rank, of_count = one.place
+    asked = children, at_zero, replicas, needs, one.since_ms, one.asked_ms, one.laps, round(one.interval_s), rank
+    fields = [*asked, *([] if of_count else [False])]
     return json.dumps(fields, separators=(",", ":"))
 
 
@@ -474,20 +464,11 @@ def _parsed(key: str, text: str) -> tuple[str, Waiter]:
     try:
         tree, group, resource, namespace, name = key.split("/")
         children, at_zero, replicas, needs, since_ms, asked_ms, laps, interval_s, rank, *more = json.loads(text)
-        one = Waiter(
-            WorkloadRef(group, resource, namespace, name),
-            tuple(map(str, children)),
-            bool(at_zero),
-            int(replicas),
-            {str(quota): {str(k): int(v) for k, v in amounts.items()} for quota, amounts in needs.items()},
-            int(since_ms),
-            int(asked_ms),
-            int(laps),
-            int(rank),
-            of_count=not more or bool(more[0]),
-            interval_s=float(interval_s),
-            said_ms=int(asked_ms),
-        )
+        amounts = {str(quota): {str(k): int(v) for k, v in each.items()} for quota, each in needs.items()}
+        of_count = not more or bool(more[0])
+        place = Place(tree, tuple(map(str, children)), amounts, bool(at_zero), int(replicas), int(rank), of_count)
+        ref, times = WorkloadRef(group, resource, namespace, name), (int(since_ms), int(asked_ms), int(laps))
+        one = Waiter(ref, place, *times, interval_s=float(interval_s), said_ms=int(asked_ms))
     except (TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"a place in line is not as gates write it: {error!r}") from error
     return tree, one

@@ -441,9 +441,8 @@ class Pods:
 
     def _number(self, ref: WorkloadRef, group: _Group, put: Callable[[list[int], int], None]) -> None:
         owner, template = group.each.owner, group.each.template
-        if template is not None and has_finished(template):
-            return
-        if owner is not None and owner[:2] == (STATEFUL_SETS[0], "StatefulSet"):
+        runs = template is None or not has_finished(template)
+        if runs and owner is not None and owner[:2] == (STATEFUL_SETS[0], "StatefulSet"):
             found = self._ordinals.setdefault((ref.namespace, owner), [])
             put(found, split(ref.name)[1])
             if not found:

@@ -421,7 +421,7 @@ class Claims:
                 kept._places[ref] = group, ordinal, labels
         return kept or None
 
-    def beside(self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
+    def unshared(self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
         """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.
 
         Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
@@ -429,9 +429,9 @@ class Claims:
         """
         several = list(templates)
         asked = spans(count, several)
-        return highest([dict(self._beside(asked, template, costs)) for template in several])
+        return highest([dict(self._unshared(asked, template, costs)) for template in several])
 
-    def _beside(
+    def _unshared(
         self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts
     ) -> Iterator[tuple[str, int]]:
         wanted, count = costs.claims(template), sum(end - start for start, end in spans)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Final, Protocol
 
 from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
-from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow, changed
-from extauthz.core.ledger.coverage import Coverage
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
+from extauthz.core.ledger.coverage import Coverage, changed
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
@@ -50,7 +50,7 @@ class Usage:
         self._coverage = coverage
         self._pod_costs = pod_costs
         self.accounts = Accounts(coverage.tree)
-        self._standing: set[Entry] = set()
+        self._with_kept_position: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
         self._loading = False
@@ -75,7 +75,7 @@ class Usage:
     def loaded(self) -> None:
         """Count all that has come, pending writes among it."""
         self._loading = False
-        for entry in [one for one in self._standing if one.head is not None or not one.pending_writes]:
+        for entry in [one for one in self._with_kept_position if one.head is not None or not one.pending_writes]:
             self.unbook(entry)
         self.count_anew()
 
@@ -96,7 +96,7 @@ class Usage:
         says_more = bool((tree.limited ^ old.limited) & UNSPECIFIED.keys())  # of what a pod costs
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if says_more or self._loading or any(self._finds_claims(entry) for entry in self._standing):
+        if says_more or self._loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
             self.count_anew()
         else:
             self._count_trees(changed(old, tree))
@@ -165,8 +165,8 @@ class Usage:
             roots = roots | self._anew.roots
         self.accounts = self.accounts.under(self._coverage.tree, roots)
         self._recounting = None
-        for entry in self._standing:
-            entry.standing = None  # of the old quotas and costs
+        for entry in self._with_kept_position:
+            entry.kept_position = None  # of the old quotas and costs
         self._anew = _Recount(self, self._workloads, self._units_in(roots), self.accounts.move_new, roots)
         self.is_counting = True
         if self.on_count is None:
@@ -239,7 +239,7 @@ class Usage:
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
-        return head.standing if head.standing is not None else self.add_up(head)
+        return head.kept_position if head.kept_position is not None else self.add_up(head)
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
@@ -272,22 +272,22 @@ class Usage:
     def keep(self, head: Entry, at: Position) -> None:
         """Keep a position while a pending write lives on the workload."""
         if head.pending_writes:
-            head.standing = at
-            self._standing.add(head)
-        elif head.standing is not None:
+            head.kept_position = at
+            self._with_kept_position.add(head)
+        elif head.kept_position is not None:
             self.unbook(head)
 
-    def restore(self, head: Entry, standing: Position | None) -> None:
+    def restore(self, head: Entry, kept: Position | None) -> None:
         """Keep the position that was kept before a grant which failed."""
         self.unbook(head)
-        if standing is not None:
-            head.standing = standing
-            self._standing.add(head)
+        if kept is not None:
+            head.kept_position = kept
+            self._with_kept_position.add(head)
 
     def unbook(self, entry: Entry) -> None:
         """Keep no position of an entry: nothing pends on it, or it is charged through another one."""
-        entry.standing = None
-        self._standing.discard(entry)
+        entry.kept_position = None
+        self._with_kept_position.discard(entry)
 
     def change(self, head: Entry, mutate: Callable[[], None]) -> None:
         """Do a change of the position of ``head``, and ``book`` it."""

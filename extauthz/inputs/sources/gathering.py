@@ -47,9 +47,7 @@ def read(tree: Tree) -> Read:
 
 
 class Gathered:
-    """All objects of a source. An object whose spec cannot be read keeps its last good one in force. If it never had
-    one, nothing that it covers can grow. An object whose parent is missing, or that is its own ancestor, is enforced by
-    itself.
+    """All objects of a source.
 
     An object whose spec cannot be read keeps its last good one in force; if it never had one, what it covers cannot
     grow. One whose parent is missing, or that is its own ancestor, is enforced by itself.

@@ -61,8 +61,7 @@ class Payload:
     hold_ends_ms: int = 0
     """When they no longer can land, on the ledger's clock."""
     line: Mapping[str, str] | None = None
-    """Who waits for room, where quotas have turns (``core.ledger.line``); ``None``: a gate wrote it that knows of none.
-    It is a member of the header, which a release that does not know it leaves aside."""
+    """Who waits for room (``core.ledger.line``); ``None``: its writer knows of no quota that has turns."""
 
 
 def encode(payload: Payload, most: int = MAX_TEXT_BYTES) -> str:

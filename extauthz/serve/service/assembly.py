@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
@@ -30,7 +30,7 @@ from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
-from extauthz.serve.service.inputs import Clock, Look, Stale
+from extauthz.serve.service.inputs import Clock, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.recording import Recording, recorder
@@ -149,20 +149,9 @@ class Assembly:
             await inputs.state.load()
             refused: Exception | None = None
             async with asyncio.TaskGroup() as group:
-                running = [group.create_task(one.follow()) for one in inputs]
-                running += [
-                    group.create_task(self._tick(inputs, connection)),
-                    group.create_task(self._recounting().run()),
-                    group.create_task(self._counting.run()),
-                ]
-                if connection is not None:
-                    running.append(group.create_task(self.askers.run(connection)))
-                if self.notifying is not None:
-                    running.append(group.create_task(self.notifying.run()))
-                host = Host(connection, self._clock, self._around.wall, self._log.event)
-                running += [group.create_task(each) for each in running_policies(self.gate.policies, host)]
+                running = [group.create_task(each) for each in self._beside(inputs, connection)]
                 try:
-                    if await _known(inputs, stop):
+                    if await all_set([one.known for one in inputs], stop):
                         self._holding.begin()
                         if self.recording is not None:
                             await self.recording.begin()
@@ -180,6 +169,19 @@ class Assembly:
                     task.cancel()
             if refused is not None:
                 raise refused
+
+    def _beside(self, inputs: sources.Inputs, connection: Connection | None) -> Iterator[Coroutine[Any, Any, None]]:
+        """What runs beside the answers, for ever."""
+        yield from (one.follow() for one in inputs)
+        yield self._tick(inputs, connection)
+        yield self._recounting().run()
+        yield self._counting.run()
+        if connection is not None:
+            yield self.askers.run(connection)
+        if self.notifying is not None:
+            yield self.notifying.run()
+        host = Host(connection, self._clock, self._around.wall, self._log.event)
+        yield from running_policies(self.gate.policies, host)
 
     async def _wired(self, connection: Connection | None, stack: AsyncExitStack) -> tuple[Deciding, sources.Inputs]:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
@@ -327,17 +329,3 @@ class Assembly:
 def _grade(off_s: float) -> int:
     """Of a clock: 0 right, 1 so far off that it is told, 2 further off than overrides allow for."""
     return (abs(off_s) > CLOCK_TOLD_S) + (abs(off_s) > MARGIN_S)
-
-
-async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
-    """Wait until all is known; False if told to stop before."""
-    everything = asyncio.gather(*(one.known.wait() for one in inputs))
-    stopped = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((everything, stopped), return_when=asyncio.FIRST_COMPLETED)
-        return not stop.is_set()
-    finally:
-        everything.cancel()
-        stopped.cancel()
-        # asyncio logs a cancelled task that nobody awaits as an error, with a traceback.
-        await asyncio.gather(everything, stopped, return_exceptions=True)

@@ -19,6 +19,7 @@ from extauthz.inputs.kube.session import own_namespace
 from extauthz.serve.rpc.link import ALPN
 from extauthz.serve.selfsigned.keeper import Keeper, SecretPlace
 from extauthz.serve.selfsigned.renewal import Terms
+from extauthz.serve.service.inputs import all_set
 from extauthz.serve.service.listening import ListenError
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
@@ -315,12 +316,7 @@ class SelfSigned:
 
     async def waited(self, stop: asyncio.Event) -> bool:
         """Wait until there is a certificate; False if told to stop before."""
-        waiting = [asyncio.ensure_future(one.wait()) for one in (self._keeper.shown, stop)]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for one in waiting:
-            one.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        return not stop.is_set()
+        return await all_set([self._keeper.shown], stop)
 
     @property
     def problem(self) -> str:

@@ -37,7 +37,7 @@ class RequestResults:
         self._failing = ""
 
     def __call__(self, result: str, why: str) -> None:
-        self._metrics.asked(self._source, result, time.time())
+        self._metrics.asked(self._source, result)
         if why and why != self._failing:
             self._log.event("warning", "source-failed", source=self._source, url=self._url, error=why)
         if self._failing and not why:

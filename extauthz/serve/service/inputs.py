@@ -34,6 +34,20 @@ class Stale(NamedTuple):
     """Whether it decides which quotas cover what: quotas, or the labels of namespaces."""
 
 
+async def all_set(events: Iterable[asyncio.Event], stop: asyncio.Event) -> bool:
+    """Wait until all are set; False if ``stop`` is set before."""
+    everything = asyncio.gather(*(one.wait() for one in events))
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((everything, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return not stop.is_set()
+    finally:
+        everything.cancel()
+        stopped.cancel()
+        # asyncio logs a cancelled task that nobody awaits as an error, with a traceback.
+        await asyncio.gather(everything, stopped, return_exceptions=True)
+
+
 class Input:
     """Where quotas, the state or a shared ledger come from."""
 

@@ -162,7 +162,6 @@ class Metrics:
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
         self._drift = 0
-        self._answered: dict[tuple[str, ...], float] = {}
         self._last_good: dict[tuple[str, ...], float] = {}
 
     def _count(self, name: str, *labels: str, by: int = 1) -> None:
@@ -222,11 +221,9 @@ class Metrics:
         self._count("extauthz_ledger_writes_total", result)
         self._count("extauthz_ledger_grants_total", by=grants)
 
-    def asked(self, source: str, result: str, at: float) -> None:
-        """A service was asked over HTTP. ``at``: seconds since the epoch."""
+    def asked(self, source: str, result: str) -> None:
+        """A service was asked over HTTP."""
         self._count("extauthz_source_requests_total", source, result)
-        if result in ("ok", "not-modified"):
-            self._answered[source,] = at
 
     def recount(self, result: str, differences: int) -> None:
         """Usage was recounted, and so many numbers differed from what was kept."""
@@ -266,7 +263,6 @@ class Metrics:
             "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},
-            "extauthz_source_answered_timestamp_seconds": dict(self._answered),
             "extauthz_drift": {(): self._drift},
             "extauthz_stale": {(): int(now.stale)},
             "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},

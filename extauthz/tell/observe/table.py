@@ -156,10 +156,6 @@ TABLE = (
         "too-large, credentials, circuit-open, busy.",
     ),
     Family(
-        "extauthz_source_answered_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
-        "When such a service last gave a good answer.",
-    ),
-    Family(
         "extauthz_recounts_total", "counter", "recounts", ("result",),
         "Recounts of all usage: exact, drifted (and repaired), overtaken (by another count).",
     ),

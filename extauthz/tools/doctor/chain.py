@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from extauthz.tools.render.options import Outage, Profile
+from extauthz.tools.render import replies
+from extauthz.tools.render.clusters import GATE
+from extauthz.tools.render.envoy import GATE_SEES_HEADERS, MAX_BODY_BYTES
+from extauthz.tools.render.options import PARTS, Outage, Profile
 from extauthz.tools.render.routes import Rule, rules
 
-from . import table
 from .dump import ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, asks_gate, kind, lowers, seconds, stops_undecided
 from .table import Row, fail, judged, ok, skipped, warn
 
@@ -57,7 +59,7 @@ def accepted(dump: Dump, chains: list[Chain]) -> Row:
     """After a refused update the old configuration stays in force. Without our chain, everything passes undecided."""
     refused = [(f"listener {each.name}", each.error) for each in dump.listeners if each.error]
     refused += [(f"cluster {name}", why) for name, why in dump.refused.items()]
-    awaited = [name for name in dump.awaited if name in table.SECRETS]
+    awaited = [name for name in dump.awaited if name in PARTS]
     if not refused and not awaited:
         return ok("accepted", "Envoy took every listener and cluster that it was sent")
     problems = [f"Envoy refused {what}: {why}" for what, why in refused]
@@ -65,7 +67,7 @@ def accepted(dump: Dump, chains: list[Chain]) -> Row:
     found = "; ".join(problems)
     ours = {each.listener for each in chains}
     hurts = not chains or any(f"listener {name}" == what for name in ours for what, _ in refused)
-    hurts = hurts or table.GATE_CLUSTER in dump.refused
+    hurts = hurts or GATE in dump.refused
     if not hurts and awaited:
         return fail("accepted", found, THERE)
     return fail("accepted", found, TAKEN) if hurts else warn("accepted", found, TAKEN)
@@ -74,7 +76,7 @@ def accepted(dump: Dump, chains: list[Chain]) -> Row:
 def present(dump: Dump, chains: list[Chain]) -> Row:
     if not chains:
         there = ", ".join(each.name for each in dump.listeners[:8]) or "none"
-        return fail("chain", f"no listener asks the cluster {table.GATE_CLUSTER}; there are: {there}", ON_LISTENER)
+        return fail("chain", f"no listener asks the cluster {GATE}; there are: {there}", ON_LISTENER)
     return ok("chain", f"listener {', '.join(dict.fromkeys(each.listener for each in chains))} asks the gate")
 
 
@@ -180,8 +182,8 @@ def body(chain: Chain) -> Row:
     config: Tree = chain.ext_authz.get("with_request_body") or {}
     limit = int(config.get("max_request_bytes", 0))
     problems = []
-    if limit < table.MAX_BODY_BYTES:
-        problems.append(f"max_request_bytes is {limit}: render gives {table.MAX_BODY_BYTES}")
+    if limit < MAX_BODY_BYTES:
+        problems.append(f"max_request_bytes is {limit}: render gives {MAX_BODY_BYTES}")
     if not config.get("allow_partial_message"):
         problems.append("without allow_partial_message longer bodies are refused, or fill Envoy's memory")
     if not config.get("pack_as_bytes"):
@@ -194,7 +196,7 @@ def headers(chain: Chain) -> Row:
     patterns = (chain.ext_authz.get("allowed_headers") or {}).get("patterns", [])
     if not patterns:
         return fail("headers", "the gate is shown every header, bearer tokens too (no allowed_headers)", RENDER_AGAIN)
-    more = [str(each.get("exact", each)) for each in patterns if each.get("exact") not in table.GATE_SEES_HEADERS]
+    more = [str(each.get("exact", each)) for each in patterns if each.get("exact") not in GATE_SEES_HEADERS]
     if more:
         return fail("headers", f"the gate is shown more than it needs: {', '.join(more)}", RENDER_AGAIN)
     return ok("headers", "the gate is shown no credentials")
@@ -266,7 +268,7 @@ def exempted(chain: Chain) -> tuple[str, ...]:
 
 def asks(route: Tree) -> bool:
     """The route does not switch ext_authz off."""
-    own = (route.get("typed_per_filter_config") or {}).get(table.EXT_AUTHZ) or {}
+    own = (route.get("typed_per_filter_config") or {}).get(replies.EXT_AUTHZ) or {}
     return not own.get("disabled")
 
 

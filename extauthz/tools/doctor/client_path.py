@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
 from extauthz.serve.service.setting_types import Address
 
 from . import canary, table
@@ -70,7 +71,7 @@ class ClientPath:
     async def canary(self, sent: Canary) -> CanaryReply:
         """Send one canary; its answer."""
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
-        return CanaryReply(status, given.get(table.DECISION_ID_HEADER, ""), message(text))
+        return CanaryReply(status, given.get(DECISION_ID_HEADER, ""), message(text))
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""

@@ -18,9 +18,10 @@ import aiohttp
 from yarl import URL
 
 from extauthz.inputs.kube.session import Trust
+from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
 from extauthz.serve.service.setting_types import Address
 
-from . import canary, client_path, table
+from . import canary, client_path
 from .canary import Canary, CanaryReply
 from .client_path import Found, State, headers, message, trusting
 
@@ -120,7 +121,7 @@ async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe
         allow_redirects=False,
     ) as answer:
         text = (await answer.content.read(ENOUGH_BYTES)).decode(errors="replace")
-        return CanaryReply(answer.status, answer.headers.get(table.DECISION_ID_HEADER, ""), message(text))
+        return CanaryReply(answer.status, answer.headers.get(DECISION_ID_HEADER, ""), message(text))
 
 
 def _why(error: Exception) -> str:

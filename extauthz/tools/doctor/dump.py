@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from . import table
+from extauthz.tools.render.clusters import GATE
 
 Tree: TypeAlias = Any
 """JSON. Fields with their default are left out, as protobuf's JSON has it."""
@@ -134,12 +134,12 @@ def kind(filter_: Tree) -> str:
 
 def asks_gate(filter_: Tree) -> bool:
     """Whether it is ext_authz and asks the gate's cluster."""
-    return kind(filter_) == EXT_AUTHZ and _cluster(filter_) == table.GATE_CLUSTER
+    return kind(filter_) == EXT_AUTHZ and _cluster(filter_) == GATE
 
 
 def lowers(filter_: Tree) -> bool:
     """Whether it is ext_proc and asks the gate's cluster, for mode Clamp."""
-    return kind(filter_) == EXT_PROC and _cluster(filter_) == table.GATE_CLUSTER
+    return kind(filter_) == EXT_PROC and _cluster(filter_) == GATE
 
 
 def _cluster(filter_: Tree) -> str | None:

@@ -10,17 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-GATE_CLUSTER = "extauthz"
-SECRETS = ("serving", "apiserver-ca", "gate-ca", "gate-client")
-EXT_AUTHZ = "envoy.filters.http.ext_authz"
-RBAC = "envoy.filters.http.rbac"
-DECISION_ID_HEADER = "x-extauthz-decision-id"
 OUTAGE = "quota gate unavailable"
 """How Envoy's own sentence begins when the gate gives no answer."""
 WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
 """How the API server begins where the webhook refused."""
-MAX_BODY_BYTES = 64 * 1024
-GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
 
 ENVOYS = (
     *("accepted", "chain", "listener", "order", "failure mode", "request body", "headers"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from . import table
+from extauthz.tools.render.clusters import GATE
+
 from .dump import Chain, Dump, Tree, seconds
 from .table import Row, fail, ok, skipped, warn
 
@@ -41,9 +42,9 @@ def upstream_rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int,
 def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
     """Whether the gate answers. It is known only once a request was answered."""
     name = UPSTREAM_NAMES[0]
-    if table.GATE_CLUSTER not in dump.clusters:
-        return fail(name, f"there is no cluster {table.GATE_CLUSTER}", "apply what `extauthz render` prints")
-    strange = [port for port in _rendered_ports(dump.clusters[table.GATE_CLUSTER]) if ports and port not in ports]
+    if GATE not in dump.clusters:
+        return fail(name, f"there is no cluster {GATE}", "apply what `extauthz render` prints")
+    strange = [port for port in _rendered_ports(dump.clusters[GATE]) if ports and port not in ports]
     if strange:
         found = f"the cluster goes to port {strange[0]}, the Service has {', '.join(map(str, ports))}"
         return fail(name, found, "render it again with the Service's port in --gate")
@@ -106,7 +107,7 @@ def _hosts(clusters: Tree) -> list[Tree]:
     return [
         host
         for each in clusters.get("cluster_statuses", [])
-        if each.get("name") == table.GATE_CLUSTER
+        if each.get("name") == GATE
         for host in each.get("host_statuses", [])
     ]
 

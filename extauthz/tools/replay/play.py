@@ -649,7 +649,7 @@ def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]
         for key in node.hard:
             if key in risen or key in above:
                 yield node, key, accounts.charged(node, key) + risen.get(key, 0)
-    for node, key, need in accounts.needs_beyond(step):
+    for node, key, need in accounts.needs_with_kept(step):
         if key in node.hard:
             yield node, key, accounts.charged(node, key) + need
 

@@ -220,7 +220,7 @@ def kept_of_children_alone():
 )
 def what_may_move_uses_guarantees():
     """What a write may take elsewhere uses up guarantees where it is and where it goes: less is kept than is needed."""
-    return replaced(Account, stray=lambda self, node, at, times: None)
+    return replaced(Account, count_unsure=lambda self, node, at, times: None)
 
 
 @bug("never over", faults="late", entrances="both")

@@ -1,6 +1,6 @@
 """Planted bugs of a ledger that gates share."""
 
-from extauthz.core.ledger.line import Turns
+from extauthz.core.ledger.line import Lines
 from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.replica import Replica
 from tests.simulate.planted.planting import bug, replaced
@@ -70,7 +70,7 @@ def new_ledger_is_trusted():
 )
 def line_lost_on_conflict():
     """What a gate has written of the line counts as known to the others, though another one was faster."""
-    sent = Turns.sent
+    sent = Lines.sent
 
     def lost(self):
         for line in self.lines.values():
@@ -79,7 +79,7 @@ def line_lost_on_conflict():
                 one.is_here = False
         return sent(self)
 
-    return replaced(Turns, sent=lost)
+    return replaced(Lines, sent=lost)
 
 
 @bug("never over", ledger="kubernetes", faults="lost,partition")

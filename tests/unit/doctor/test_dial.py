@@ -13,8 +13,9 @@ from aiohttp import web
 
 from extauthz.demo.certs import Authority, Pair
 from extauthz.inputs.kube.session import Trust
+from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
 from extauthz.serve.service.setting_types import Address
-from extauthz.tools.doctor import dial, table
+from extauthz.tools.doctor import dial
 from extauthz.tools.doctor.canary import BODIES, Canary
 from extauthz.tools.doctor.client_path import AT_MOST, Found, State
 from extauthz.tools.doctor.dial import Probe
@@ -85,7 +86,7 @@ async def test_who_takes_the_write_undecided_is_a_way_around(authority: Authorit
 
 
 ANSWERS = {
-    "decided": (Listener(403, {table.DECISION_ID_HEADER: "d-1"}), State.ASKS, "decided as well (403)"),
+    "decided": (Listener(403, {DECISION_ID_HEADER: "d-1"}), State.ASKS, "decided as well (403)"),
     "outage": (
         Listener(503, text='{"message": "quota gate unavailable: nobody could tell"}'),
         State.ASKS,

@@ -104,11 +104,11 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
 def test_a_workload_with_nothing_under_way_keeps_no_position():
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     (entry,) = ask.gate.ledger.workloads
-    assert entry.standing is None
+    assert entry.kept_position is None
     granted = ask(scale("web", 2))
-    assert entry.standing is not None
+    assert entry.kept_position is not None
     ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
-    assert entry.standing is None
+    assert entry.kept_position is None
 
 
 def two_creates(*there: dict[str, Any]) -> Asker:

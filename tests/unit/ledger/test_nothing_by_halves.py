@@ -90,10 +90,15 @@ def state(ask: Asker) -> dict[str, Any]:
         "bounds": (dict(pending._of_source), dict(pending._of_tree), dict(pending._bytes), pending.bytes_held),
         "left over": (dict(pending._trees), set(pending._held), set(pending._on_owners), set(pending._answered)),
         "workloads": {
-            one.ref: (one.head and one.head.ref, set(one.children or ()), set(one.pending_writes or ()), one.standing)
+            one.ref: (
+                one.head and one.head.ref,
+                set(one.children or ()),
+                set(one.pending_writes or ()),
+                one.kept_position,
+            )
             for one in ledger.workloads
         },
-        "kept": {one.ref for one in ledger.usage._standing},
+        "kept": {one.ref for one in ledger.usage._with_kept_position},
         "drift": dict(ledger.drift()),
     }
 

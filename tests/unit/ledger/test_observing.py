@@ -210,22 +210,22 @@ def test_a_label_of_a_namespace_moves_its_workloads_and_their_pending_writes_and
     ask(scale("web", 4))
     ask(scale("far", 3, namespace="team-b"))
     far = ask.gate.ledger.get(WEB._replace(namespace="team-b", name="far"))
-    before = far.standing
+    before = far.kept_position
     ask.gate.observe_namespace("team-a", B)
     assert (books(ask), books(ask, "other")) == ((2, 1), (3, 1))
-    assert far.standing is before, "it was not counted anew"
+    assert far.kept_position is before, "it was not counted anew"
     assert ask(scale("web", 11)).evidence.shortages[0].quota == "other"
 
 
 def test_what_did_not_change_counts_nothing_anew():
     ask = two_spaces()
     ask(scale("web", 4))
-    before = ask.gate.ledger.get(WEB).standing
+    before = ask.gate.ledger.get(WEB).kept_position
     ask.gate.observe_namespace("team-a", dict(A))
     ask.gate.observe_limit_ranges("team-a", [])
     ask.gate.observe_runtime_class("kata", None)
     ask.gate.observe_default_storage_class("")
-    assert ask.gate.ledger.get(WEB).standing is before
+    assert ask.gate.ledger.get(WEB).kept_position is before
 
 
 def test_growth_in_a_namespace_that_is_gone_or_not_there_yet_is_refused_by_name():

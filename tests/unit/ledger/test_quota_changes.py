@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.accounts import changed as changed_trees
+from extauthz.core.ledger.coverage import changed as changed_trees
 from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Verdict
