@@ -168,8 +168,9 @@ def _sorted(
     left: list[Left] = []
     for one in read:
         try:
-            if _is_gated(one.tree, custom):
-                found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
+            tree = one.tree if _is_gated(one.tree, custom) else not_weighed.made_of(one.tree)
+            if _is_gated(tree, custom):
+                found.append(one._replace(tree=_in_namespace(tree, namespace)))
             elif fields.kind_of(one.tree) in state_file.RESTED_ON:
                 others.append(one._replace(tree=_placed(one.tree, namespace)))
             elif why := not_weighed.why(one.tree):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -79,6 +80,19 @@ def amount(metric: Metric, value: int) -> str:
     if metric.measure == "Utilization":
         return f"{value} %"
     return quantities.format(value * 10**6, metric.resource or "pods")
+
+
+def replicas(count: int) -> str:
+    """With its noun."""
+    return f"{count} replica{'s' * (count != 1)}"
+
+
+def least(low: int, high: int, does: Callable[[int], bool]) -> int:
+    """The smallest number above ``low`` for which ``does`` holds; it must hold for all above that, up to ``high``."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return high
 
 
 def number(ratio: float) -> str:

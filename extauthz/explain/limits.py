@@ -208,41 +208,35 @@ def limited(rule: Rules, memory: Memory, wanted: int, current: int) -> tuple[Ran
         over = "ScaleUpLimit" if rule.most > most else "TooManyReplicas"
         return Range(count, count, count), over if wanted > most else ""
     if wanted > current:
-        allowed = _up(rule.up, memory, current)
+        allowed = _allowed(rule.up, memory, current, 1)
         counts = Range(*(min(wanted, rule.most, max(limit, current)) for limit in allowed))
         reason = "ScaleUpLimit" if max(allowed.guess, current) < rule.most else "TooManyReplicas"
         return counts, reason if counts.guess < wanted else ""
     if wanted < current:
-        allowed = _down(rule.down, memory, current)
+        allowed = _allowed(rule.down, memory, current, -1)
         counts = Range(*(max(wanted, rule.least, min(limit, current)) for limit in allowed))
         reason = "ScaleDownLimit" if min(allowed.guess, current) > rule.least else "TooFewReplicas"
         return counts, reason if counts.guess > wanted else ""
     return Range(wanted, wanted, wanted), ""
 
 
-def _up(rule: Tree, memory: Memory, current: int) -> Range:
+def _allowed(rule: Tree, memory: Memory, current: int, way: int) -> Range:
+    """How far policies let it go. ``way``: 1 is up, -1 is down."""
     if rule["selectPolicy"] == "Disabled":
         return Range(current, current, current)
-    choose = min if rule["selectPolicy"] == "Min" else max
+    choose = max if (rule["selectPolicy"] == "Min") == (way < 0) else min
 
     def limit(start: int) -> int:
-        steps: list[tuple[str, int]] = [(one["type"], one["value"]) for one in rule["policies"]]
-        return choose(start + by if kind == "Pods" else math.ceil(start * (1 + by / 100)) for kind, by in steps)
+        return choose(_limit(one, start, way) for one in rule["policies"])
 
     if memory.steps is None:
         return Range(*[limit(current)] * 3)
-    return Range(current, current if memory.is_limited else limit(current - memory.steps), INT32)
+    probable = current if memory.is_limited and way > 0 else limit(current - memory.steps)
+    return Range(current, probable, INT32) if way > 0 else Range(0, probable, current)
 
 
-def _down(rule: Tree, memory: Memory, current: int) -> Range:
-    if rule["selectPolicy"] == "Disabled":
-        return Range(current, current, current)
-    choose = max if rule["selectPolicy"] == "Min" else min
-
-    def limit(start: int) -> int:
-        steps: list[tuple[str, int]] = [(one["type"], one["value"]) for one in rule["policies"]]
-        return choose(start - by if kind == "Pods" else int(start * (1 - by / 100)) for kind, by in steps)
-
-    if memory.steps is None:
-        return Range(*[limit(current)] * 3)
-    return Range(0, limit(current - memory.steps), current)
+def _limit(policy: Tree, start: int, way: int) -> int:
+    if policy["type"] == "Pods":
+        return int(start + way * policy["value"])
+    part = start * (1 + way * policy["value"] / 100)
+    return math.ceil(part) if way > 0 else int(part)

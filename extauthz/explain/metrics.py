@@ -44,6 +44,8 @@ class Known(NamedTuple):
     """Of pods that the ceiling multiplies."""
     certain_in_band: bool = True
     """Unready pods, and pods without a metric, bring a ratio nearer to 1 or past it: neither leaves the band."""
+    of_status: bool = False
+    """The value is the one that the HPA saw when it last looked."""
 
 
 def known(scene: Scene, metric: Metric) -> Known:
@@ -136,7 +138,7 @@ def _from_status(scene: Scene, metric: Metric, pods: Sequence[Tree]) -> Known:
         note = f"the pods are not among the objects; {ready} are taken as ready"
     count = max(ready, 1)
     pool = Pool(ready, count, value * count, 100 * count, unready=(100,) * unready)
-    return _pooled(metric, pool, False, note)
+    return _pooled(metric, pool, False, note)._replace(of_status=True)
 
 
 # Metrics of an object, and external ones

@@ -61,14 +61,30 @@ def of(scene: Scene) -> Refused | None:
 
 
 def believed(scene: Scene, answer: Answer) -> Answer:
-    """The answer, with the refusal in place of what the arithmetic alone would say. Where that goes down, a refusal
-    of growth holds nothing."""
+    """The answer, with what the controller did in place of what the arithmetic alone would say: a refusal, or that it
+    stayed with these values. Where the arithmetic goes down, a refusal of growth holds nothing."""
     refusal = of(scene)
     if refusal is None or answer.desired < answer.current:
-        return answer
+        return _stayed(answer) if _has_seen(scene, answer) else answer
     desired = max(answer.desired, refusal.asked or 0)
     step = Step(OUTCOME, refusal.text, answer.current, refusal.certain)
     return replace(answer, desired=desired, outcome=OUTCOME, certain=refusal.certain, steps=(step, *answer.steps))
+
+
+def _has_seen(scene: Scene, answer: Answer) -> bool:
+    """Whether the controller has looked at these values at this count, and no window or limit kept it then."""
+    able, limited = condition(scene.hpa, "AbleToScale"), condition(scene.hpa, "ScalingLimited")
+    counts = [at(scene.hpa, "status", key) for key in ("currentReplicas", "desiredReplicas")]
+    calm = able.get("reason") == "ReadyForNewScale" and limited.get("status") == "False"
+    seen = any(one.known.of_status for one in answer.proposals if one.known is not None)
+    return seen and calm and counts == [answer.current] * 2 and answer.desired != answer.current and not answer.certain
+
+
+def _stayed(answer: Answer) -> Answer:
+    why = "some of its pods do not count, or the controller has other flags"
+    text = f"it stayed at {answer.current} with these values when it last looked: {why}"
+    step = Step("status", text, answer.current, certain=False)
+    return replace(answer, desired=answer.current, outcome="pods-not-counted", steps=(*answer.steps, step))
 
 
 def plain(message: str) -> str:

@@ -12,7 +12,7 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
 from . import refused, remedies
-from .answer import Answer, Change, Proposal, amount, percent
+from .answer import Answer, Change, Proposal, amount, least, percent, replicas
 from .decide import at_tolerance, decide
 from .pods import SUCCEEDED
 from .specs import Scene
@@ -40,19 +40,15 @@ def sentence(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     sure = "" if answer.certain else "probably "
     if answer.outcome == refused.OUTCOME:
         asks = f"asks for {answer.desired}" if answer.desired > answer.current else "asked for more when it last looked"
-        return f"{name} {sure}stays at {_replicas(answer.current)}: it {asks}, and is refused: {answer.steps[0].text}."
+        return f"{name} {sure}stays at {replicas(answer.current)}: it {asks}, and is refused: {answer.steps[0].text}."
     if answer.desired != answer.current:
-        return f"{name} {sure}goes from {answer.current} to {_replicas(answer.desired)}: {_why_it_moves(answer)}."
-    stays = f"{name} {sure}stays at {_replicas(answer.current)}: "
+        return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why_it_moves(answer)}."
+    stays = f"{name} {sure}stays at {replicas(answer.current)}: "
     if answer.outcome == "failed":
         return stays + f"{answer.steps[-1].text}; {_first_error(answer.proposals)}".rstrip("; ") + "."
     if answer.outcome == "tolerance":
         return stays + _tolerance(scene, answer, changes) + "."
     return stays + REASONS[answer.outcome] + "."
-
-
-def _replicas(count: int) -> str:
-    return f"{count} replica{'s' * (count != 1)}"
 
 
 def _first_error(proposals: Sequence[Proposal]) -> str:
@@ -67,7 +63,7 @@ def _why_it_moves(answer: Answer) -> str:
     assert most.result is not None
     value = f"{most.metric.said} is {amount(most.metric, most.result.value)}, {_against(most)}"
     if most.result.why == "tolerance":
-        return f"its status has {_replicas(most.result.replicas)}, and these are enough ({value})"
+        return f"its status has {replicas(most.result.replicas)}, and these are enough ({value})"
     return value
 
 
@@ -134,9 +130,9 @@ def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
         top *= 2
         if top > LARGEST:
             return
-    least = _least(now, top, does)
-    after = decide(scene, {name: least}).desired
-    shown, before = amount(one.metric, least), amount(one.metric, now)
+    found = least(now, top, does)
+    after = decide(scene, {name: found}).desired
+    shown, before = amount(one.metric, found), amount(one.metric, now)
     how = "" if one.metric.type in ("Resource", "ContainerResource") else ", or a query that gives that"
     yield Change("metric", f"{name} at {shown} (it is {before}){how}: {after} replicas", shown, after)
 
@@ -161,7 +157,7 @@ def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
 
     if metric.target < 2 or not does(metric.target - 1):
         return
-    target = metric.target - _least(0, metric.target - 1, does)
+    target = metric.target - least(0, metric.target - 1, does)
     after = decide(aimed(target)).desired
     shown = amount(metric, target)
     yield Change("target", f"a target of {shown} for {metric.said}: {after} replicas", shown, after)
@@ -207,14 +203,3 @@ def _of_the_hpa(scene: Scene, wanted: int) -> Iterator[Change]:
     }
     if (after := tried(lambda spec: spec["behavior"]["scaleUp"].update(open_rules))) >= wanted:
         yield Change("policies", f"policies for scaling up that allow a larger step: {after} replicas", "", after)
-
-
-def _least(low: int, high: int, does: Callable[[int], bool]) -> int:
-    """The least above ``low`` that does, where ``high`` does and all above one that does do too."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if does(middle):
-            high = middle
-        else:
-            low = middle
-    return high

@@ -23,6 +23,7 @@ from extauthz.cli import explain_cluster
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import POD_METRICS, Flags, Objects, condition
+from extauthz.explain.refused import believed
 from extauthz.explain.specs import UnknownError
 from tests.controlplane import hpacases
 from tests.controlplane.access import service_account
@@ -143,7 +144,8 @@ def read_both(plane: Plane, one: Case) -> list[tuple[Any, ...]]:
     found = snapshot(plane, one)
     read = asyncio.run(explain_cluster.read(plane.folder / "owner", NAMESPACE, "hpa", one.name))
     hpa = read.one("HorizontalPodAutoscaler", NAMESPACE, one.name)
-    answers = [predicted(one, found, found[0]), decide(scene_of(read, hpa, FLAGS, time.time()))]
+    scene = scene_of(read, hpa, FLAGS, time.time())
+    answers = [predicted(one, found, found[0]), believed(scene, decide(scene))]
     return [(answer.desired, answer.outcome, answer.certain, answer.steps) for answer in answers]
 
 
@@ -184,7 +186,8 @@ def predicted(one: Case, objects: list[Tree], hpa: Tree, turn: str = "") -> Answ
     if turn == STATUS:
         known = Objects(objects)
     with suppress(UnknownError):
-        return decide(scene_of(known, hpa, FLAGS, time.time()))
+        scene = scene_of(known, hpa, FLAGS, time.time())
+        return believed(scene, decide(scene))
     return None
 
 

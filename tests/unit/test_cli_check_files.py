@@ -238,6 +238,8 @@ KNOWN = {
     "mpijobs.kubeflow.org": ("v2beta1", "MPIJob", {"mpiReplicaSpecs": ROLES}),
     "tfjobs.kubeflow.org": ("v1", "TFJob", {"tfReplicaSpecs": ROLES}),
     "xgboostjobs.kubeflow.org": ("v1", "XGBoostJob", {"xgbReplicaSpecs": ROLES}),
+    "paddlejobs.kubeflow.org": ("v1", "PaddleJob", {"paddleReplicaSpecs": ROLES}),
+    "jaxjobs.kubeflow.org": ("v1", "JAXJob", {"jaxReplicaSpecs": {"Worker": {"replicas": 4, "template": POD}}}),
 }
 
 
@@ -253,3 +255,24 @@ def test_a_kind_that_is_known_is_weighed_by_its_groups_without_a_setting(check, 
     assert (code, said.split()[0]) == (1, "deny"), said
     assert "requests.cpu=4, used: requests.memory=6Gi,requests.cpu=3" in said
     assert f"not weighed {kind}.{group} shop/x" in check.asked("-f", file)[1], "nobody gates it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "more", "expected"),
+    [
+        ("RayJob", "rayClusterSpec", {}, (1, "deny")),
+        ("RayJob", "rayClusterSpec", {"suspend": True}, (0, "allow")),
+        ("RayService", "rayClusterConfig", {}, (1, "deny")),
+        ("RayJob", "clusterSelector", {}, (2, "not weighed RayJob.ray.io shop/x")),
+    ],
+)
+def test_what_kuberay_makes_a_cluster_of_is_weighed_as_that(check, kind: str, field: str, more, expected):
+    """Where RayClusters are weighed. One that goes to a cluster that is there makes none."""
+    spec = {field: KNOWN["rayclusters.ray.io"][2], **more}
+    tree = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": spec}
+    state = STATE | {"items": [*STATE["items"], RAY_CLUSTERS]}
+    (check.directory / "state.json").write_text(json.dumps(state))
+    file = check.file("a.yaml", json.dumps(tree))
+    code, said = check.asked("-f", file, "--custom", "rayclusters.ray.io")
+    assert (code, said.startswith(expected[1])) == (expected[0], True), said
+    assert f"not weighed {kind}.ray.io shop/x" in check.asked("-f", file)[1], "nobody gates RayClusters"

@@ -260,4 +260,4 @@ def test_flags_of_the_controller_are_read_from_its_pod(ask, tmp_path):
         {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
     )
     (tmp_path / "more.yaml").write_text(yaml.safe_dump(trees))
-    assert ask("hpa/web", "-n", "shop", state="more.yaml")[0] == 0
+    assert ask("hpa/web", "-n", "shop", "--at", "cpu=81", state="more.yaml")[0] == 0

@@ -90,7 +90,8 @@ def _backwards(scene: Scene) -> Answer:
         failing = condition(scene.objects.one("Metric", scene.namespace, scene.name) or {}, "Ready")
         said = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
         note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
-        step = Step("status", _no_metrics(note), replicas, certain=False)
+        told = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
+        step = Step("status", told, replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [_status(scene)]
     last = scene.refused[-1] if scene.refused else None
@@ -189,8 +190,9 @@ def _activating(scene: Scene) -> _Outcome:
 def _active(scene: Scene) -> _Outcome:
     """It must have been active for a stable window; then it is first called inactive."""
     since, window = _since(scene), scene.rules.stable_window_s
+    longest = max(scene.rules.grace_s, scene.rules.retention_s)
     if since is not None and since >= window:
-        text = f"nothing asks for it, so it is marked inactive; it goes to zero {_grace(scene)} later"
+        text = f"nothing asks for it, so it is marked inactive; it goes to zero at most {longest:g} s later"
         return _Outcome(0, scene.replicas, "zero-waits", text, certain=True)
     left = "" if since is None else f", {window - since:.0f} s from now"
     text = f"nothing asks for it, but it became active less than {window:g} s ago (its stable window){left}; one stays"
@@ -215,10 +217,6 @@ def _inactive(scene: Scene) -> _Outcome:
         return _Outcome(0, 0, "", text, certain=sure)
     text = f"requests must go to the activator for {rules.grace_s:g} s first (scale-to-zero-grace-period)"
     return _Outcome(0, scene.replicas, "zero-waits", text, certain=sure and bool(proxied))
-
-
-def _grace(scene: Scene) -> str:
-    return f"at most {max(scene.rules.grace_s, scene.rules.retention_s):g} s"
 
 
 def _since(scene: Scene) -> float | None:
@@ -278,20 +276,15 @@ def _panic(scene: Scene, values: Values, found: Wanted, *, certain: bool) -> Ste
     """Panic mode, and the counts that it keeps."""
     rules, pods = scene.rules, max(1, scene.ready)
     ratio = f"{found.by_panic} / {pods} ready = {amount(found.by_panic / pods)}"
+    below = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}"
     if found.over:
-        text = (
-            f"{ratio} is at least the panic threshold of {rules.panic_threshold:g}: panic mode, which never scales down"
-        )
-    elif values.panics:
-        text = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}, but it is still in panic mode"
-    elif values.panics is False:
-        text = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}, and it is not in panic mode"
+        text = below.replace("below", "at least") + ": panic mode, which never scales down"
+    elif values.panics is not None:
+        text = below + (", but it is still in panic mode" if values.panics else ", and it is not in panic mode")
+    elif certain:
+        text = below
     else:
-        text = (
-            f"{ratio} is below the panic threshold of {rules.panic_threshold:g}; whether it is still in panic mode "
-            f"only the autoscaler knows (--at panic-mode=0 or 1)"
-        )
-        text = text if not certain else f"{ratio} is below the panic threshold of {rules.panic_threshold:g}"
+        text = f"{below}; whether it is still in panic mode only the autoscaler knows (--at panic-mode=0 or 1)"
     if rules.delay_s:
         text += f"; the largest count of the last {rules.delay_s:g} s stays (scale-down-delay)"
     if not certain and found.counts.high > found.counts.low:
@@ -329,8 +322,3 @@ def _status(scene: Scene) -> Step:
         f"{scale}, and {target(rules)}: that is {means}"
     )
     return Step("status", text, scale, certain=False)
-
-
-def _no_metrics(note: str) -> str:
-    """It has not decided yet."""
-    return "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,7 +169,7 @@ def of(autoscaler: Tree, config: Config) -> Rules:
     metric, total, target = _target(autoscaler, notes, config)
     reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
     window = first([duration(annotation(notes, "window")), cluster["stable-window"]])
-    share = _number(notes, cluster, "panic-window-percentage", "panicWindowPercentage")
+    share = _given(number, notes, cluster, "panic-window-percentage", "panicWindowPercentage")
     deadline = duration(notes.get("serving.knative.dev/progress-deadline"))
     return Rules(
         metric=metric,
@@ -177,19 +177,20 @@ def of(autoscaler: Tree, config: Config) -> Rules:
         target=target,
         up_rate=cluster["max-scale-up-rate"],
         down_rate=cluster["max-scale-down-rate"],
-        panic_threshold=_number(notes, cluster, "panic-threshold-percentage", "panicThresholdPercentage") / 100.0,
+        panic_threshold=_given(number, notes, cluster, "panic-threshold-percentage", "panicThresholdPercentage")
+        / 100.0,
         stable_window_s=window,
         panic_window_s=max(1.0, math.floor(window * share / 100.0 + 0.5)),
-        delay_s=_time(notes, cluster, "scale-down-delay", "scaleDownDelay"),
+        delay_s=_given(duration, notes, cluster, "scale-down-delay", "scaleDownDelay"),
         activation=integer(annotation(notes, "activation-scale")) or 0,
         reachable=reachable,
-        least=_count(notes, cluster, "min-scale", "minScale") if reachable else 0,
-        most=_count(notes, cluster, "max-scale", "maxScale"),
+        least=int(_given(integer, notes, cluster, "min-scale", "minScale")) if reachable else 0,
+        most=int(_given(integer, notes, cluster, "max-scale", "maxScale")),
         initial=_initial(notes, config),
         to_zero=config.switches["enable-scale-to-zero"],
         grace_s=cluster["scale-to-zero-grace-period"],
-        retention_s=_time(notes, cluster, RETENTION, "scaleToZeroPodRetentionPeriod") if reachable else 0.0,
-        burst=_number(notes, cluster, "target-burst-capacity", "targetBurstCapacity"),
+        retention_s=_given(duration, notes, cluster, RETENTION, "scaleToZeroPodRetentionPeriod") if reachable else 0.0,
+        burst=_given(number, notes, cluster, "target-burst-capacity", "targetBurstCapacity"),
         activation_within_s=(config.progress_deadline_s if deadline is None else deadline) + ACTIVATION_BUFFER_S,
         limit=int(cluster["max-scale-limit"]),
         config_known=config.known,
@@ -214,10 +215,6 @@ def _target(autoscaler: Tree, notes: Mapping[str, str], config: Config) -> tuple
     return "rps" if named == "rps" else "concurrency", total, max(TARGET_LEAST, total * part)
 
 
-def _count(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> int:
-    return int(first([integer(annotation(notes, *names)), cluster[names[0]]]))
-
-
 def _initial(notes: Mapping[str, str], config: Config) -> int:
     given = integer(annotation(notes, "initial-scale", "initialScale"))
     if given is None or (given == 0 and not config.switches["allow-zero-initial-scale"]):
@@ -225,9 +222,8 @@ def _initial(notes: Mapping[str, str], config: Config) -> int:
     return given
 
 
-def _number(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
-    return first([number(annotation(notes, *names)), cluster[names[0]]])
-
-
-def _time(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
-    return first([duration(annotation(notes, *names)), cluster[names[0]]])
+def _given(
+    parse: Callable[[str | None], float | None], notes: Mapping[str, str], cluster: Mapping[str, float], *names: str
+) -> float:
+    """What an annotation says, else what the cluster's config map does."""
+    return first([parse(annotation(notes, *names)), cluster[names[0]]])

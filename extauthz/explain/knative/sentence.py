@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from extauthz.explain.answer import Change
+from extauthz.explain.answer import Change, least, replicas
 
 from . import rules
 from .decide import Answer, amount, decide, target
@@ -51,11 +51,6 @@ def sentence(scene: Scene, answer: Answer) -> str:
         why = _bound(scene, answer)
     note = f" ({answer.note})" if answer.outcome == "no-metrics" and answer.note else ""
     return f"{name} {sure}stays at {replicas(answer.current)}: {why}{note}."
-
-
-def replicas(count: int) -> str:
-    """With its noun."""
-    return f"{count} replica{'s' * (count != 1)}"
 
 
 def _why(scene: Scene, answer: Answer) -> str:
@@ -114,7 +109,7 @@ def _value(scene: Scene, wanted: int) -> Iterator[Change]:
     if (count := _least(lambda one: at(one) >= wanted)) is None:
         return
     after, shown = at(count), amount(aim * (count - 1))
-    text = f"{scene.rules.metric} above {shown} over both windows ({target(scene.rules)}): {_count(after)}"
+    text = f"{scene.rules.metric} above {shown} over both windows ({target(scene.rules)}): {replicas(after)}"
     yield Change("metric", text, shown, after)
 
 
@@ -135,7 +130,7 @@ def _target(scene: Scene, values: Values | None, wanted: int) -> Iterator[Change
             lowered = _least(lambda one: with_target(one) >= wanted) or most
             shown = f"{total - lowered * step:g}"
             after = with_target(lowered)
-            yield Change("target", f"{GROUP}/target: {shown} (it is {total:g}): {_count(after)}", shown, after)
+            yield Change("target", f"{GROUP}/target: {shown} (it is {total:g}): {replicas(after)}", shown, after)
             return
 
 
@@ -152,7 +147,7 @@ def _maximum(scene: Scene, answer: Answer, wanted: int) -> Iterator[Change]:
         return
     limit = f"; max-scale-limit of the cluster is {own.limit}" if own.limit and wanted > own.limit else ""
     unsure = "" if answer.values is not None else ", if its metric asks for so many"
-    yield Change("max-scale", f"{GROUP}/max-scale: {wanted}: {_count(wanted)}{unsure}{limit}", str(wanted), wanted)
+    yield Change("max-scale", f"{GROUP}/max-scale: {wanted}: {replicas(wanted)}{unsure}{limit}", str(wanted), wanted)
 
 
 def _minimum(scene: Scene, wanted: int) -> Iterator[Change]:
@@ -161,7 +156,7 @@ def _minimum(scene: Scene, wanted: int) -> Iterator[Change]:
     changed = _annotated(scene, "min-scale", str(wanted))
     after = decide(changed, Values(0.0, 0.0)).desired
     if after >= wanted:
-        yield Change("min-scale", f"{GROUP}/min-scale: {wanted}: {_count(after)}", str(wanted), after)
+        yield Change("min-scale", f"{GROUP}/min-scale: {wanted}: {replicas(after)}", str(wanted), after)
 
 
 def _annotated(scene: Scene, name: str, value: str) -> Scene:
@@ -172,16 +167,9 @@ def _annotated(scene: Scene, name: str, value: str) -> Scene:
 
 def _least(does: Callable[[int], bool]) -> int | None:
     """The smallest count for which *does* holds. It must hold for every larger one too. ``None``: for no count."""
-    low, high = 0, 1
+    high = 1
     while not does(high):
-        low, high = high, high * 2
+        high *= 2
         if high > LARGEST:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle, high)
-    return high
-
-
-def _count(count: int) -> str:
-    return f"{count} replica{'s' * (count != 1)}"
+    return least(high // 2, high, does)

@@ -1,8 +1,9 @@
 """Custom resources whose pods are known without a setting: groups, counts and templates, as ``pod-groups`` takes them.
 
 Kinds that have one pod template at ``.spec.template`` (Rollout, CloneSet, …) and kinds priced by the pods that their
-scale selects (Prometheus, …) need no line. Sources: the definitions of KubeRay 1.4 (``ray.io/v1``), JobSet 0.8,
-LeaderWorkerSet 0.6, and of Kubeflow's training operator 1.9 and MPI operator 0.6.
+scale selects (Prometheus, …) need no line. Nor do kinds of which others make what is counted: a RayJob counts as its
+RayCluster, an InferenceService as its Deployment or Knative Service. Sources: the definitions of KubeRay 1.4
+(``ray.io/v1``), JobSet 0.8, LeaderWorkerSet 0.6, and of Kubeflow's training operator 1.9 and MPI operator 0.6.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ HAS_SCALE: Final = frozenset({"leaderworkersets.leaderworkerset.x-k8s.io"})
 
 
 def _replicas(field: str, *roles: str) -> list[dict[str, Any]]:
-    """Of a job of Kubeflow: a template and a count for each role."""
+    """Of a job of Kubeflow: a template and a count for each role (``ReplicaSpec`` in ``common_types.go``)."""
     over = [".spec.runPolicy.suspend", ".status.completionTime"]
     return [
         {"template": f".spec.{field}.{role}.template", "count": f".spec.{field}.{role}.replicas", "unless": over}
@@ -53,4 +54,6 @@ KNOWN: Final[dict[str, list[dict[str, Any]]]] = {
     "mpijobs.kubeflow.org": _replicas("mpiReplicaSpecs", "Launcher", "Worker"),
     "tfjobs.kubeflow.org": _replicas("tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator"),
     "xgboostjobs.kubeflow.org": _replicas("xgbReplicaSpecs", "Master", "Worker"),
+    "paddlejobs.kubeflow.org": _replicas("paddleReplicaSpecs", "Master", "Worker"),
+    "jaxjobs.kubeflow.org": _replicas("jaxReplicaSpecs", "Worker"),
 }

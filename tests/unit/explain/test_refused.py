@@ -162,3 +162,22 @@ def test_keda_writes_its_hpa_anew_so_its_scaled_object_is_what_to_change(value, 
     found = {one.kind: one.text for one in changes(scene, decide(scene)) if one.kind != "metric"}
     assert found.keys() == told.keys()
     assert all(told[kind] in found[kind] for kind in told), found
+
+
+@pytest.mark.parametrize(
+    ("told", "pods", "expected"),
+    [
+        pytest.param(status(4), False, ("pods-not-counted", 4), id="it-stayed-with-these-values"),
+        pytest.param(status(4, before=2), False, ("scales-up", 8), id="it-had-another-count"),
+        pytest.param(status(4, ScalingLimited="TooManyReplicas"), False, ("scales-up", 8), id="a-limit-kept-it"),
+        pytest.param(status(4), True, ("scales-up", 8), id="the-values-are-of-a-metrics-server"),
+    ],
+)
+def test_values_with_which_it_stayed_when_it_last_looked_probably_let_it_stay(told, pods, expected):
+    """Which pods have metrics is in no status, so arithmetic over all of them would say 8."""
+    current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 100}}}]
+    autoscaler = hpa(cpu(50), status=told | {"currentMetrics": current})
+    trees = [one for one in alike(4, "100m") if pods or "containers" not in one]
+    scene = scene_of(Objects([deployment(4), *trees, autoscaler]), autoscaler, Flags(), NOW)
+    answer = refused.believed(scene, decide(scene))
+    assert (answer.outcome, answer.desired) == expected
