@@ -64,7 +64,7 @@ class Api:
 
 
 def workspace(name: str) -> dict[str, Any]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": {"pods": "9"}}
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": {"pods": "9"}, "mode": "Enforce"}
     return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
 
 

@@ -89,8 +89,8 @@ def test_a_refusal_says_what_to_write_instead(server: Wire, spec: Tree, message:
     assert message in tried(server, spec).tree()["message"]
 
 
-def test_the_mode_is_enforce_where_none_is_given(server: Wire):
-    assert tried(server, {"hard": {"pods": 1}}).tree()["spec"]["mode"] == Mode.ENFORCE
+def test_the_mode_is_clamp_where_none_is_given(server: Wire):
+    assert tried(server, {"hard": {"pods": 1}}).tree()["spec"]["mode"] == Mode.CLAMP
 
 
 def test_the_largest_object_that_the_schema_allows_is_within_the_budget_of_its_rules(server: Wire):

@@ -69,7 +69,7 @@ def test_all_is_well_but_for_what_is_said_honestly(doctored: Workspace, doctor: 
     rows = doctor()
     assert having(rows, "fail") == []
     assert having(rows, "skipped") == ["topology", *WEBHOOK], "no Service was named, and there is no webhook"
-    assert set(having(rows, "warn")) <= {"certificate", "way around", "backstop"}
+    assert set(having(rows, "warn")) <= {"certificate", "way around", "backstop", "namespace labels"}
     assert rows["backstop"]["found"] == "none"
     assert "filtered-administrator" in rows["token"]["found"]
     assert "a dry run on doctored/web was decided" in rows["canary"]["found"]
