@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -351,14 +351,20 @@ async def scaled(api: Calls) -> list[Scaled]:
     return paired(hpas, found)
 
 
-async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:
-    """Namespace and name of one in each of a few namespaces, those ``exempt`` left out."""
+async def covered(api: Calls) -> set[str]:
+    """Namespaces that a quota selects."""
+    limits, there = await quotas(api), await namespaces(api)
+    return {name for name, labels in there.items() if any(covers(quota, labels) for quota in limits)}
+
+
+async def some_deployments(api: Calls, exempt: Sequence[str], first: Collection[str]) -> list[tuple[str, str]]:
+    """Namespace and name of one in each of a few namespaces, without those ``exempt``, and those of ``first`` first."""
     found: dict[str, str] = {}
     for each in await _items(api, "/apis/apps/v1/deployments"):
         metadata = each["metadata"]
         if metadata["namespace"] not in exempt:
             found.setdefault(metadata["namespace"], metadata["name"])
-    return list(found.items())[:AT_MOST_CANARIES]
+    return sorted(found.items(), key=lambda one: one[0] not in first)[:AT_MOST_CANARIES]
 
 
 async def _items(api: Calls, path: str, *query: tuple[str, str], whole: bool = False) -> list[Tree]:

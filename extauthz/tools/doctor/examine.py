@@ -298,8 +298,10 @@ class Examination:
         if self._options.deployment is not None:
             return [self._options.deployment]
         exempt = [*EXEMPT, *(chain.exempted(self._chain) if self._chain else ())]
-        found = await _or([], cluster.some_deployments(self._api, exempt)) if self._api else []
-        return found or [MADE_UP]
+        if self._api is None:
+            return [MADE_UP]
+        first: set[str] = await _or(set(), cluster.covered(self._api))
+        return await _or([], cluster.some_deployments(self._api, exempt, first)) or [MADE_UP]
 
     async def _decisions(self) -> int | None:
         try:
