@@ -165,6 +165,18 @@ def test_a_client_certificate_is_a_user_whom_rbac_knows(plane: Plane, api: Api, 
     assert api.ask(f"{ROOT}/quotas/api-bolt", pair=authority.issue("eve"))[0] == 403
 
 
+def test_a_token_of_nobody_is_refused(api: Api, owner: str):
+    assert api.ask(f"{ROOT}/quotas")[0] == 401
+    assert api.ask(f"{ROOT}/quotas", owner[:-6] + "AAAAAA")[0] == 401
+
+
+def test_the_log_names_the_service_account_and_holds_no_token(api: Api, owner: str):
+    api.ask(f"{ROOT}/quotas/api-acme", owner)
+    user = "system:serviceaccount:default:api-owner"
+    eventually(lambda: user in {line["user"] for line in api.gate.events("api")}, "a line")
+    assert owner not in api.gate.log_file.read_text()
+
+
 def test_with_an_audience_only_tokens_for_it_are_good(plane: Plane, api: Api, for_audience: Api):
     plain = service_account(plane, "default", "api-admin", "cluster-admin")
     meant = service_account(plane, "default", "api-admin", audience=AUDIENCE)
