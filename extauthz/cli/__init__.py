@@ -34,6 +34,9 @@ FLAGS = {"serve": "settings"}
 FLAGS |= dict.fromkeys(("check", "top"), "asking")
 FLAGS |= dict.fromkeys(("demo", "replay"), "small")
 
+FORMER = {"headroom": "check", "week": "replay --week", "why": "explain"}
+"""Names of before, and what to say in their place. They go with the next release."""
+
 EPILOG = """\
 examples:
   extauthz serve --quotas quotas/ --state state.yaml --grpc 127.0.0.1:9191 --http 127.0.0.1:9192
@@ -88,6 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
+    if chosen in FORMER:
+        return exits.fail(exits.USAGE, ValueError(f"{chosen}: say `extauthz {FORMER[chosen]}`"))
     parser = Parser(
         prog="extauthz",
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",

@@ -236,6 +236,9 @@ def test_what_is_not_known_is_said(ask: Run):
         (("check", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
         (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),
         (("check", "deploy/web"), "--namespace is needed with a workload"),
+        (("headroom", "deploy/web", "-n", "a"), "headroom: say `extauthz check`"),
+        (("week",), "week: say `extauthz replay --week`"),
+        (("why", "exceeded-quota"), "why: say `extauthz explain`"),
         (("check", "deploy/web", "--method", "PUT"), "--method: leave it out where a workload is given"),
         (("check",), "say what to decide: KIND/NAME -n NAMESPACE, -f FILE, or --method and --path"),
         (
