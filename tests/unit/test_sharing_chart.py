@@ -1,0 +1,100 @@
+"""The model behind ``python -m bench.sharing_chart``: one full house, first come and with turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import full_house, sharing_chart
+from bench.full_house import HOUSE, House, Outcome, Row, fair, outcome
+from extauthz.core.ledger.line import Lines
+
+SEEDS, HALF_AN_HOUR_S = range(4), 1800.0
+
+
+def late(found: Outcome) -> list[str]:
+    return [row.name for row in found.rows if row.beyond_s > 2 * row.interval_s]
+
+
+def test_with_turns_nobody_waits_for_two_of_its_intervals_beyond_its_turn():
+    first_come, share = (outcome(SEEDS, turns=turns, until_s=HALF_AN_HOUR_S) for turns in (False, True))
+    assert late(share) == []
+    assert "HPA of 8 GPUs" in late(first_come), "the slow and large one starves"
+    assert share.jain > first_come.jain
+    assert share.used > first_come.used - 0.1
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(19, id="who-comes-back-has-not-gone-to-the-end"),
+        pytest.param(27, id="who-asked-once-is-waited-for"),
+    ],
+)
+def test_a_turn_comes_after_those_that_come_first(seed: int):
+    """What is measured knew two turns that nobody had."""
+    assert late(outcome([seed], turns=True)) == []
+
+
+def test_it_is_seen_when_nothing_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Lines, "holding", lambda self, *of: [])
+    assert late(outcome(SEEDS, turns=True, until_s=HALF_AN_HOUR_S))
+
+
+def test_a_world_follows_from_its_seed():
+    found = []
+    for _ in range(2):
+        house = House(5, turns=True)
+        house.run(120.0)
+        found.append([(one.has, one.wants, one.waits) for one in house.clients])
+    assert found[0] == found[1]
+    assert 0 <= house.free <= HOUSE
+
+
+@pytest.mark.parametrize(
+    ("wants", "shares"),
+    [([8, 8, 8, 8], [8, 8, 8, 8]), ([24, 24, 24, 24], [16, 16, 16, 16]), ([8, 0, 24, 60], [8, 0, 24, 32])],
+)
+def test_a_fair_share_is_what_one_wants_or_what_all_others_leave(wants: list[int], shares: list[int]):
+    clients = [one for one in House(0, turns=False).clients if one.size == 1]
+    for client, wanted in zip(clients, wants, strict=True):
+        client.wants = wanted
+    assert fair(clients) == shares
+
+
+def even(turns: bool, beyond_s: float, jain: float) -> Outcome:
+    rows = (Row("HPA of 8 GPUs", 15.0, 60.0, 300.0, beyond_s), Row("KPA of 1 GPU", 2.0, 5.0, 30.0, 1.0))
+    return Outcome(turns, rows, jain, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("beyond_s", "jain", "code"),
+    [(30.0, 0.95, 0), (31.0, 0.95, 1), (30.0, 0.94, 1)],
+    ids=["even", "late", "uneven"],
+)
+def test_the_command_prints_a_table_and_draws_a_picture(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    beyond_s: float,
+    jain: float,
+    code: int,
+):
+    monkeypatch.setattr(
+        full_house, "outcome", lambda seeds, *, turns: even(turns, beyond_s if turns else 240.0, jain if turns else 0.8)
+    )
+    drawn = tmp_path / "sharing.svg"
+    assert sharing_chart.main(["--seeds", "2", "--svg", str(drawn)]) == code
+    assert "FirstCome  HPA of 8 GPUs  15 s      60 s      300 s  240 s            0.800  90%" in capsys.readouterr().out
+    assert drawn.read_text().startswith("<svg ")
+    assert drawn.read_text().count('<rect class="bar"') == 4 + 4 + 2, "what Share costs too: waits, and what is in use"
+    assert all(text in drawn.read_text() for text in ("Median wait", "60, FirstCome", "In use", "90, Share"))
+
+
+def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert sharing_chart.main(["--seeds", "0"]) == 64
+    assert "--seeds: must be 1 or more" in capsys.readouterr().err
+    monkeypatch.setattr(full_house, "outcome", lambda seeds, *, turns: even(turns, 1.0, 1.0))
+    assert sharing_chart.main(["--svg", str(tmp_path / "no" / "x.svg")]) == 64
+    assert "No such file" in capsys.readouterr().err
