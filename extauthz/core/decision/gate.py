@@ -186,20 +186,20 @@ class Gate(ClusterState):
 
     def _lowered(self, write: Write, question: Asking, refused: Decision, observed: Observed) -> Decision | None:
         """With a count that quotas have room for, and the platform's own service allows."""
-        why = refused
-        while (count := why.evidence.fits) is not None and count > observed.replicas:
+        why, count = refused, refused.evidence.fits
+        assert refused.replicas is not None
+        while count is not None and observed.replicas < count < (why.replicas or 0):
             asked = known.of_write(self, write._replace(replicas=count), question)
             granted = decided(asked)
             if isinstance(granted.todo, NeedsFetch):
                 return granted
             if granted.verdict is Verdict.ALLOW and granted.replicas == count:
-                assert refused.replicas is not None
                 sentence = sentences.clamped(write.ref, refused.replicas, count, why.evidence)
                 lower = Lower(count, observed.resource_version)
                 return why._replace(replicas=refused.replicas, todo=lower, sentence=sentence)
             if not _is_refused_for_its_count_alone(asked, granted, observed):
                 return None
-            why = granted
+            why, count = granted, granted.evidence.fits
         return None  # nothing fits, or it would be a hidden scale-down
 
 

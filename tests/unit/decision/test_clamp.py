@@ -262,6 +262,8 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     unasked = ask(asked, scale("web", 9))
     assert unasked is not None
     assert unasked.todo[:2] == (Fetch.MAX_SCALE, WEB)
+    asked.bounds.failed(WEB, 0.0)
+    assert ask(asked, scale("web", 9)) is None, "how many it allows is not known"
     asked.bounds.answered(WEB, 4, 0.0)
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
