@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hmac
 import os
+import re
 import sqlite3
 from html import escape
 
@@ -30,7 +31,10 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces
 {questions}</table>
 """
 ASKED = "INSERT INTO questions (workspace, workload, current, desired, requester, most) VALUES (?, ?, ?, ?, ?, ?)"
+FORGOTTEN = "DELETE FROM questions WHERE id <= ? - 1000"
 SHOWN = 20
+NAME = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""Gates refuse the whole answer for a name that is none of a label."""
 
 
 class Platform:
@@ -54,7 +58,8 @@ class Platform:
         most = row["most"] if row is not None else None
         workload = f"{told['namespace']}/{told['name']}"
         question = (told["workspace"], workload, told["current"], told["desired"], told.get("requester"), most)
-        self._sql.execute(ASKED, question)
+        last = self._sql.execute(ASKED, question).lastrowid
+        self._sql.execute(FORGOTTEN, (last,))
         return web.json_response({"maxAvailableScale": most})
 
     async def page(self, _: web.Request) -> web.Response:
@@ -72,6 +77,8 @@ class Platform:
         try:
             most = int(form["most"]) if form.get("most") else None
             row = (form["name"], form["cpu"], int(form["pods"]), most)
+            if not NAME.fullmatch(row[0]):
+                raise ValueError(f"{row[0]!r} is no name of a label")
         except (KeyError, ValueError) as error:
             text = f"name, cpu and pods are needed; pods and most are whole numbers: {error}\n"
             raise web.HTTPBadRequest(text=text) from None

@@ -57,7 +57,9 @@ def test_what_is_saved_on_the_page_binds_and_each_question_is_shown_there(servic
             service.save(name="acme", cpu="40", pods=9, most="all")
         service.save(name="acme", cpu="40", pods=9, most=8)
         assert within(10, lambda: gate.allows(8))
-        service.save(name="<b>", cpu="1", pods=1)
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            service.save(name="Team A", cpu="1", pods=1)
+        service.save(name="other", cpu="<b>", pods=1)
         page = urllib.request.urlopen(service.url, timeout=5).read().decode()
     assert "<td>acme<td>shop/web<td>3<td>4<td><td>3</tr>" in page
     assert "&lt;b&gt;" in page

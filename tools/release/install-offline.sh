@@ -30,6 +30,6 @@ while read -r image; do
     "$engine" tag "$image" "$registry/${image##*/}"
     "$engine" push "$registry/${image##*/}"
 done < images.txt
-tar -xzOf "$chart" extauthz/values-webhook.yaml |
-    helm upgrade --install extauthz "$chart" --namespace extauthz-system --create-namespace \
-        --values - --set "image.repository=$registry/extauthz" "$@"
+values=$(tar -xzOf "$chart" extauthz/values-webhook.yaml)
+echo "$values" | helm upgrade --install extauthz "$chart" --namespace extauthz-system --create-namespace \
+    --values - --set "image.repository=$registry/extauthz" "$@"

@@ -16,7 +16,7 @@ from extauthz.core import quantities, texts
 from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
-from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
+from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pod_costs import NamespaceCosts
@@ -190,7 +190,7 @@ def bound_by_service(asked: Case, proposal: Proposal) -> Nodes:
     return tuple(node for node in proposal.step.after.envelope_in if node.binds(asked.question.requester))
 
 
-MOST_LABELS = 2048
+MOST_LABELS = 1024
 """Characters. Of more labels the service is told nothing: a URL has no room for them."""
 
 
@@ -201,14 +201,14 @@ def _about(asked: Case, proposal: Proposal, binding: Nodes) -> tuple[tuple[str, 
     told = [("workspace", workspace), ("desired", str(asked.pending_write.replicas))]
     told.append(("current", str(asked.observed.replicas if asked.observed is not None else 0)))
     if asked.question.requester is not None:
-        told.append(("requester", asked.question.requester.user))
+        told.append(("requester", texts.cut(asked.question.requester.user, texts.MAX_NAME)))
     if made is not None and made.labels and len(made.labels) <= MOST_LABELS:
         told.append(("labels", made.labels))
     if made is not None and made.owner is not None:
         told.append(("owner", f"{made.owner.kind}/{made.owner.name}"))
     cost = NamespaceCosts(asked.ref.namespace, asked.state.ledger.pod_costs).highest(templates(asked, proposal))
-    named = (key for key in sorted(cost) if key != UNSEEN_CLASS and not key.startswith("count/"))
-    told.extend((f"pod.{key}", quantities.format(cost[key], key)) for key in named)
+    limited = {key for node in binding for key in node.quota.hard}
+    told.extend((f"pod.{key}", quantities.format(cost[key], key)) for key in sorted(limited & cost.keys()))
     return tuple(told)
 
 

@@ -52,24 +52,25 @@ class Webhooks(NamedTuple):
         )
 
 
-async def read(api: Calls, configuration: str, is_ours: Callable[[str], bool]) -> Webhooks:
+async def read(api: Calls, configuration: str, is_ours: Callable[[str], bool], own: str = "") -> Webhooks:
     """As they are now. Raises ApiError and Unreachable.
 
     Args:
         configuration: the name of both.
         is_ours: whether a webhook of this name in them leads to the gates.
+        own: the namespace of the gates. Else it is that of the Service, if they are asked by one.
     """
     validating = await _first(api, VALIDATING, configuration, is_ours)
     mutating = await _first(api, MUTATING, configuration, is_ours)
-    return of(validating, mutating)
+    return of(validating, mutating, own)
 
 
-def of(validating: Tree | None, mutating: Tree | None) -> Webhooks:
+def of(validating: Tree | None, mutating: Tree | None, own: str = "") -> Webhooks:
     """The same of one webhook each; ``None``: there is none."""
     service = ((validating or {}).get("clientConfig") or {}).get("service") or {}
-    own = frozenset({service["namespace"]}) if service else frozenset[str]()
+    never = Webhooks().never | {name for name in (own, service.get("namespace", "")) if name}
     unanswered = (validating or {}).get("failurePolicy") or "Fail"
-    return Webhooks(_selector(validating), _selector(mutating), Webhooks().never | own, unanswered)
+    return Webhooks(_selector(validating), _selector(mutating), never, unanswered)
 
 
 async def _first(api: Calls, plural: str, name: str, is_ours: Callable[[str], bool]) -> Tree | None:

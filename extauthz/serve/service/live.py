@@ -18,6 +18,7 @@ from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch,
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
+from extauthz.inputs.kube.session import own_namespace
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
@@ -319,7 +320,8 @@ class Askers:
     async def look(self, api: Calls) -> None:
         """Read them once. What cannot be read is not known; without an answer, what was known stays."""
         try:
-            self._webhooks = await webhooks.read(api, self._configuration, {NAME, CLAMP_NAME}.__contains__)
+            is_ours, own = {NAME, CLAMP_NAME}.__contains__, own_namespace() or ""
+            self._webhooks = await webhooks.read(api, self._configuration, is_ours, own)
             unknown = ""
         except ApiError as error:
             self._webhooks = None

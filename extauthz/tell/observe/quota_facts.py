@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Shortage, Unspecified
+from extauthz.core.model import Decision, Shortage, Unknown, Unspecified
 from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.problems import Standing, shown
 from extauthz.core.quota.spec import Mode
@@ -73,7 +73,7 @@ class Survey:
             override=use.node.override,
             next_override=use.node.next_override,
             never_fit=self.never_fit.get(name, ()),
-            hold_s=self.hold_s,
+            hold_s=None if use.node.on_unknown(Unknown.UNSYNCED) == "allow" else self.hold_s,
         )
 
     def _selected(self, use: QuotaUse) -> Selected:

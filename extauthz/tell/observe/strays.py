@@ -17,6 +17,10 @@ LOOK_S: Final = 30.0
 """Between two looks. Somebody who labels a namespace first and then creates the quota is not told."""
 
 
+AT_ONCE: Final = 10
+"""So many are told of at one look: events of refusals wait for them. The others are told of at the next."""
+
+
 class Strays:
     """Looks for them.
 
@@ -41,13 +45,12 @@ class Strays:
         if not self._gate.synced or self._gate.is_stale:
             return
         coverage = self._gate.ledger.coverage
-        by_name = await in_slices(node.quota.by_its_name for node in coverage.tree.nodes)
-        there = frozenset(
-            (name, one.labels[LABEL])
-            for name, one in coverage.namespaces.items()
-            if LABEL in one.labels and not one.covered and any(by_name)
-        )
-        for stray in sorted((there & self._before) - self._told):
+        has_some = any(await in_slices(node.quota.by_its_name for node in coverage.tree.nodes))
+        known = list(coverage.namespaces.items()) if has_some else []
+        labelled = await in_slices((name, one.labels.get(LABEL, ""), one.covered) for name, one in known)
+        there = frozenset((name, label) for name, label, covered in labelled if label and not covered)
+        now = sorted((there & self._before) - self._told)[:AT_ONCE]
+        for stray in now:
             self._found(*stray)
-        self._told = there & self._before
+        self._told = (self._told & there) | {*now}
         self._before = there

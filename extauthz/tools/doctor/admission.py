@@ -47,25 +47,26 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str,
     wanted = webhook.certificate_rights(found.configuration, secret)
     is_ours = webhook.gates_make(found, answered=answered)
     rights = await cluster.rights(api, account, wanted) if is_ours else None
-    return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found)]
+    return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found, account)]
 
 
-async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
+async def _scope(api: Calls, found: webhook.Found, account: str) -> list[Row]:
     """What it leaves out of what quotas cover."""
     lowers = webhook.find(await cluster.mutating_webhooks(api), CLAMP_NAME)
-    asked = webhooks.of(found.hook, lowers.hook if lowers is not None else None)
+    asked = webhooks.of(found.hook, lowers.hook if lowers is not None else None, account.partition("/")[0])
     about = await cluster.quotas(api), await cluster.namespaces(api)
     return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
 
 
 async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[CanaryReply]]:
-    """Dry runs that ask for more than any quota has, up to the first that the webhook refused."""
+    """Dry runs that ask for more than any quota has, up to the first that the webhook refused or lowered."""
     asked: list[str] = []
     answers: list[CanaryReply] = []
     for namespace, name in deployments:
         asked.append(f"{namespace}/{name}")
         answers.append(await _sent(api, Canary(namespace, name, canary.BODIES[0])))
-        if webhook.DENIED in answers[-1].message or webhook.FAILED in answers[-1].message:
+        last = answers[-1]
+        if last.is_lowered or webhook.DENIED in last.message or webhook.FAILED in last.message:
             break
     return asked, answers
 
@@ -73,12 +74,12 @@ async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[l
 async def _sent(api: Calls, sent: Canary) -> CanaryReply:
     path, body = sent.target.partition("?")[0], json.loads(sent.body)
     try:
-        await api.call("PATCH", path, query=[("dryRun", "All")], body=body, content_type=canary.MEDIA)
+        stored = await api.call("PATCH", path, query=[("dryRun", "All")], body=body, content_type=canary.MEDIA)
     except ApiError as error:
         return CanaryReply(error.status, message=error.message)
     except Unreachable as error:
         return CanaryReply(0, message=str(error))
-    return CanaryReply(200)
+    return CanaryReply(200, is_lowered=stored["spec"].get("replicas") != canary.MOST)
 
 
 def _handshake(where: webhook.Called, hook: Tree) -> Handshake:

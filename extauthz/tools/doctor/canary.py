@@ -23,11 +23,10 @@ BODIES: tuple[bytes, ...] = (b'{"spec":{"replicas":%d}}' % MOST, b"{")
 """More than any quota has, and a body that nobody can read."""
 
 PASSED = (
-    "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
-    " nothing is held back"
+    "name with --canary a Deployment that a quota covers; if there is none, or it only audits, nothing is held back"
 )
 NOT_IN_THE_WAY = (
-    "see the rows above, with --admin or --config-dump; if no quota in mode Enforce covers these, or the gate only"
+    "see the rows above, with --admin or --config-dump; if no quota covers these, or it only"
     " audits, only --admin can tell"
 )
 
@@ -54,6 +53,8 @@ class CanaryReply(NamedTuple):
     decision_id: str = ""
     """Of the gate's header; empty without it."""
     message: str = ""
+    is_lowered: bool = False
+    """It would be stored with a lower count than was asked for (mode Clamp)."""
 
 
 def row(asked: list[str], answers: list[CanaryReply], counted: int | None) -> Row:

@@ -58,8 +58,7 @@ LOWER = (
     "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
 )
 COVERED = (
-    "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
-    " nothing is held back"
+    "name with --canary a Deployment that a quota covers; if there is none, or it only audits, nothing is held back"
 )
 DENIED = table.WEBHOOK
 FAILED = f'failed calling webhook "{NAME}"'
@@ -245,15 +244,15 @@ def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     """What became of dry runs, sent straight at the API server.
 
     Args:
-        asked: about which Deployments, up to the first that the webhook refused.
+        asked: about which Deployments, up to the first that the webhook refused or lowered.
         answers: one each.
     """
     name = NAMES[2]
     if not answers:
         return skipped(name, "the cluster has no Deployment to ask about", "--canary")
     last, about = answers[-1], ", ".join(asked)
-    if DENIED in last.message:
-        return ok(name, f"a dry run on {asked[-1]} was decided ({last.status})")
+    if DENIED in last.message or last.is_lowered:
+        return ok(name, f"a dry run on {asked[-1]} was decided ({last.status}{', lowered' * last.is_lowered})")
     if FAILED in last.message:
         return fail(name, f"the API server gets no answer: {_reason(last.message)}", REACH)
     if all(each.status in (401, 403) for each in answers):

@@ -14,7 +14,7 @@ from extauthz.serve.service.deciding import Clamping, Deciding
 from tests.simulate.planted.planting import COUNTS, bug, replaced
 
 
-@bug("the line is right", faults="turns")
+@bug("the line is right", faults="turns", entrances="webhook", often={"scale": 20.0, "turns": 0.0})
 def a_question_takes_a_place():
     """A dry run stands in line, as a write does."""
     answered = turns.answered

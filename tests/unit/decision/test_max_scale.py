@@ -167,7 +167,7 @@ def test_who_is_bound_by_no_quota_is_not_bound_by_the_service(more: dict, who: s
 def test_the_service_is_told_of_workspace_counts_asker_labels_owner_and_what_a_pod_takes():
     corp = quota("corp", {"requests.cpu": "99"}, namespaces={})
     acme = quota("acme", {"requests.cpu": "10"}, parent="corp")
-    web = workload("web", 3, {"cpu": "500m"}, labels={"team": "a"})
+    web = workload("web", 3, {"cpu": "500m", "example.com/any": "1"}, labels={"team": "a"})
     web["metadata"]["ownerReferences"] = owned_by("llm", kind="InferenceService")
     ask = bounded(Asker(gate([corp, acme], web)), None, asked=False)
     told = dict(ask(scale("web", 9), by=Requester("jane")).todo.about)
@@ -179,7 +179,6 @@ def test_the_service_is_told_of_workspace_counts_asker_labels_owner_and_what_a_p
         "labels": "team=a",
         "owner": "InferenceService/llm",
         "pod.requests.cpu": "500m",
-        "pod.pods": "1",
-    }
+    }, "nothing of what no quota limits: a tenant can write as much of that as he likes"
     ask.gate.observe(*observe(workload("web", 3, labels={f"label-{one}": "x" * 60 for one in range(40)})))
     assert "labels" not in dict(ask(scale("web", 9)).todo.about), "a URL has no room for them"

@@ -198,6 +198,11 @@ FAILED = CanaryReply(500, message=f"Internal error occurred: {webhook.FAILED}: f
 ANSWERS: dict[str, tuple[list[CanaryReply], Verdict, str]] = {
     "none": ([], Verdict.SKIPPED, "the cluster has no Deployment"),
     "decided": ([CanaryReply(200), DENIED], Verdict.OK, "a dry run on shop/b was decided (403)"),
+    "lowered": (
+        [CanaryReply(200), CanaryReply(200, is_lowered=True)],
+        Verdict.OK,
+        "a dry run on shop/b was decided (200, lowered)",
+    ),
     "no-answer": ([FAILED], Verdict.FAIL, "the API server gets no answer: failed to call webhook: x509: unknown"),
     "passed": (
         [CanaryReply(200), CanaryReply(200)],

@@ -108,8 +108,8 @@ def both(**options: Any) -> Configurations:
     return Configurations(configuration(asked), clamp_configuration(asked))
 
 
-async def read(api: Configurations) -> webhooks.Webhooks:
-    return await webhooks.read(api, "extauthz", {NAME, CLAMP_NAME}.__contains__)
+async def read(api: Configurations, own: str = "") -> webhooks.Webhooks:
+    return await webhooks.read(api, "extauthz", {NAME, CLAMP_NAME}.__contains__, own)
 
 
 async def test_what_is_left_out_by_the_selector_is_named_but_for_what_never_is_asked_about():
@@ -117,6 +117,13 @@ async def test_what_is_left_out_by_the_selector_is_named_but_for_what_never_is_a
     assert (found.unasked(PLACES), found.unlowered(PLACES)) == (("lab",), ("lab",))
     everywhere = await read(both(except_namespaces=("shop",)))
     assert everywhere.unasked(PLACES) == ("shop",)
+
+
+async def test_gates_that_are_asked_by_a_url_know_their_own_namespace_by_themselves():
+    by_url = both(url="https://gate.example.com")
+    assert (await read(by_url)).unasked(PLACES) == ("extauthz-system",)
+    found = await read(by_url, "extauthz-system")
+    assert (found.unasked(PLACES), found.unlowered(PLACES)) == ((), ())
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])

@@ -83,7 +83,7 @@ def test_all_gates_have_one_order_though_their_policies_give_other_ranks():
     other.replica.take(one.write(2))
     one.replica.take(other.write(3))
     assert one.line() == other.line()
-    assert {seat.ledger.turns.lines["acme"].waiters[WEB].rank for seat in (one, other)} == {1}
+    assert {seat.ledger.turns.lines["acme"].waiters[WEB].place.rank for seat in (one, other)} == {1}
 
 
 def test_a_place_is_not_lost_with_a_race():

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.tell.observe.strays import Strays
+from extauthz.tell.observe.strays import AT_ONCE, Strays
 from extauthz.testing import gate
 
 SELECTING = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
@@ -65,3 +65,18 @@ async def test_what_may_be_out_of_date_is_told_to_nobody_and_a_label_that_comes_
         for _ in range(2):
             await strays.look()
     assert found == [("shop", "x")] * 2
+
+
+async def test_of_many_a_few_are_told_at_each_look_and_in_the_end_all():
+    known = gate([])
+    known.load_quotas(QuotaTree.build([parse(quota("acme"))]), 0.0)
+    for number in range(AT_ONCE + 1):
+        known.observe_namespace(f"n{number:02}", {"workspace": "x"})
+    known.state_synced(True)
+    found: list[str] = []
+    strays = Strays(known, lambda name, label: found.append(name))
+    told = []
+    for _ in range(4):
+        await strays.look()
+        told.append(len(found))
+    assert told == [0, AT_ONCE, AT_ONCE + 1, AT_ONCE + 1]

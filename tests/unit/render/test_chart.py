@@ -285,6 +285,10 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["autoscaling.enabled=true", 'place="keda"'], "autoscaling.enabled: is for place: service"),
         (["autoscaling.enabled=true", "replicas=1", 'ledger="memory"'], "leave autoscaling or ledger out"),
         (["hostNetwork=true", 'place="keda"'], "hostNetwork: is for place: service"),
+        (
+            ["webhook.enabled=true", 'webhook.certificates="self-signed"', "hostNetwork=true"],
+            "hostNetwork: no NetworkPolicy holds there, so that any pod could ask the webhook",
+        ),
         (['webhook.url="gate.example.com"'], "url"),
         (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
         (['api.clients=["192.0.2.1"]'], "clients"),
@@ -416,7 +420,7 @@ def test_a_control_plane_that_reaches_no_pods_asks_by_a_url_or_on_the_nodes_netw
     for kind, path in (("Validating", "validate"), ("Mutating", "mutate")):
         (hook,) = by_url[f"{kind}WebhookConfiguration/extauthz"]["webhooks"]
         assert hook["clientConfig"] == {"url": f"https://gate.example.com/{path}"}
-    spec = made(*setting(*values, "hostNetwork=true"))["Deployment/extauthz"]["spec"]
+    spec = made(*setting(*values, "hostNetwork=true", 'webhook.clientCASecret="api"'))["Deployment/extauthz"]["spec"]
     assert (spec["template"]["spec"]["hostNetwork"], spec["template"]["spec"]["dnsPolicy"]) == (
         True,
         "ClusterFirstWithHostNet",
