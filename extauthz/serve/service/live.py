@@ -303,6 +303,7 @@ class Askers:
         self._has_webhook = settings.webhook is not None
         self._by_envoy = settings.grpc != OFF
         self._configuration = CONFIGURATION
+        self._own = own_namespace() or ""
         self._log = log
         self._to_lower = to_lower
         self._webhooks: Webhooks | None = None
@@ -320,8 +321,8 @@ class Askers:
     async def look(self, api: Calls) -> None:
         """Read them once. What cannot be read is not known; without an answer, what was known stays."""
         try:
-            is_ours, own = {NAME, CLAMP_NAME}.__contains__, own_namespace() or ""
-            self._webhooks = await webhooks.read(api, self._configuration, is_ours, own)
+            is_ours = {NAME, CLAMP_NAME}.__contains__
+            self._webhooks = await webhooks.read(api, self._configuration, is_ours, self._own)
             unknown = ""
         except ApiError as error:
             self._webhooks = None

@@ -132,15 +132,19 @@ def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: 
 
 def labels_row(quotas: Sequence[WorkspaceQuota], there: Mapping[str, Mapping[str, str]]) -> Row:
     """Whether a quota covers each namespace with the label of quotas that have no selector. ``there``: their labels."""
-    name, by_name = NAMES[3], any(quota.by_its_name for quota in quotas)
+    name, by_name, inside = NAMES[3], any(quota.by_its_name for quota in quotas), _selected(quotas, there)
     strays = [
         f"{name} ({LABEL}={labels[LABEL]})"
         for name, labels in there.items()
-        if by_name and LABEL in labels and not any(covers(quota, labels) for quota in quotas)
+        if by_name and LABEL in labels and name not in inside
     ]
     if not strays:
         return ok(name, f"no namespace has a label {LABEL} that no quota covers")
     return warn(name, f"no quota covers {named(tuple(strays))}: nothing is limited there", MISTYPED)
+
+
+def _selected(quotas: Sequence[WorkspaceQuota], there: Mapping[str, Mapping[str, str]]) -> set[str]:
+    return {name for name, labels in there.items() if any(covers(quota, labels) for quota in quotas)}
 
 
 def covers(quota: WorkspaceQuota, labels: Mapping[str, str]) -> bool:
@@ -353,8 +357,7 @@ async def scaled(api: Calls) -> list[Scaled]:
 
 async def covered(api: Calls) -> set[str]:
     """Namespaces that a quota selects."""
-    limits, there = await quotas(api), await namespaces(api)
-    return {name for name, labels in there.items() if any(covers(quota, labels) for quota in limits)}
+    return _selected(await quotas(api), await namespaces(api))
 
 
 async def some_deployments(api: Calls, exempt: Sequence[str], first: Collection[str]) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import WebhookOptions
 
 from . import table, trust
-from .canary import CanaryReply
+from .canary import PASSED, CanaryReply
 from .cluster import Right, Rights, covers, may
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
@@ -56,9 +56,6 @@ MOST_QUOTAS = 5
 LABEL = "label these namespaces as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)"
 LOWER = (
     "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
-)
-COVERED = (
-    "name with --canary a Deployment that a quota covers; if there is none, or it only audits, nothing is held back"
 )
 DENIED = table.WEBHOOK
 FAILED = f'failed calling webhook "{NAME}"'
@@ -258,7 +255,7 @@ def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     if all(each.status in (401, 403) for each in answers):
         return skipped(name, "the user of --kubeconfig may not scale", "--kubeconfig of somebody who may")
     statuses = ", ".join(dict.fromkeys(str(each.status) for each in answers))
-    return warn(name, f"dry runs on {about} ({statuses}) were not refused by it", COVERED)
+    return warn(name, f"dry runs on {about} ({statuses}) were not refused by it", PASSED)
 
 
 def _reason(message: str) -> str:
