@@ -31,6 +31,8 @@ READY_WITHIN_S = 300.0
 GONE_WITHIN_S = 60.0
 PORT = 16443
 """Of 127.0.0.1; another one where it is taken."""
+_STARTED: dict[int, subprocess.Popen[bytes]] = {}
+"""Those that this process has to wait for."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def up(place: Place) -> Cluster:
                 env=environment(),
             )
         port = outside.getsockname()[1]
+    _STARTED[child.pid] = child
     place.process.write_text(str(child.pid))
     try:
         _wait(place, child)
@@ -142,8 +145,8 @@ def _end(place: Place, process: int) -> None:
     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         if b"tests.cluster.inside" in Path(f"/proc/{process}/cmdline").read_bytes():  # a number is given out again
             os.kill(process, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(process, 0)
+    if child := _STARTED.pop(process, None):
+        child.wait()
     place.process.unlink()
 
 

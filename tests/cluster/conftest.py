@@ -17,7 +17,9 @@ from tests.compose import prepare
 
 IMAGE = "registry.test/extauthz"
 """Where the node has the gate's image, by the version of the chart and by another one."""
-TAGS = ("0.1.0", "0.1.1")
+APP = "registry.test/app"
+"""Of whoever is limited: the same image, as it has a Python."""
+NAMES = (f"{IMAGE}:0.1.0", f"{IMAGE}:0.1.1", f"{APP}:1", f"{APP}:2")
 TRANSCRIPT = "TRANSCRIPT"
 """Names a file to which all that is typed is written."""
 
@@ -29,8 +31,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     place = Place(tmp_path_factory.mktemp("cluster") / "one")
     running = clusters.up(place)
     try:
-        for tag in TAGS:
-            running.tag_image(f"{IMAGE}:{tag}")
+        for name in NAMES:
+            running.tag_image(name)
         yield running
     finally:
         clusters.down(place)
@@ -45,9 +47,9 @@ def person(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person
 
 
 def install_command() -> str:
-    """The README's, with our registry in it."""
+    """The README's, with our registry in it, and with a new ledger's hold of seconds in place of two minutes."""
     (command,) = re.findall(r"^(helm install .*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    return str(command).replace("<yours>", IMAGE)
+    return str(command).replace("<yours>", f"{IMAGE},settings.window-s=10")
 
 
 @pytest.fixture(scope="session")

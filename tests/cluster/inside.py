@@ -31,6 +31,7 @@ KERNEL = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "
 READY_WITHIN_S = 120.0
 AGAIN_AFTER_S = 1.0
 COMMAND_WITHIN_S = 120.0
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 def main(folder: Path, listener: int) -> None:
@@ -109,12 +110,13 @@ class Watched:
 
     def start(self, *names: str) -> None:
         for name in names:
-            with (self._place.logs / f"{name}.log").open("ab") as log:
-                child = subprocess.Popen(
-                    self._commands[name], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
-                )
-            self._running[child.pid] = name
-            (self._place.logs / f"{name}.pid").write_text(str(child.pid))
+            log = (os.POSIX_SPAWN_OPEN, 1, str(self._place.logs / f"{name}.log"), _APPEND, 0o644)
+            files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)]
+            command = self._commands[name]
+            # subprocess would wait for those it has started, and take an end away from `forever`.
+            child = os.posix_spawn(command[0], command, _environment(), file_actions=files, setsigdef=[signal.SIGPIPE])
+            self._running[child] = name
+            (self._place.logs / f"{name}.pid").write_text(str(child))
 
     def start_rest(self) -> None:
         self.start(*(name for name in self._commands if name not in self._running.values()))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import ROOT, Cluster
 from tests.cluster.typed import Person
 from tests.cluster.writers import Writer, administrator, paused
 from tests.controlplane.api import Api, RefusedError
@@ -62,24 +63,76 @@ def _created(api: Api) -> bool:
     return False
 
 
+(LEFT_BEHIND,) = re.findall(
+    "^kubectl delete .*webhookconfig.*", (ROOT / "docs" / "upgrade.md").read_text(), re.MULTILINE
+)
+GATES = "kubectl -n extauthz-system"
+ROLLED = f"{GATES} rollout status deployment extauthz | tail -1"
+UPGRADE = "helm upgrade extauthz charts/extauthz --namespace extauthz-system --reuse-values"
 STEPS = {
-    "restarted": ("kubectl -n extauthz-system rollout restart deployment extauthz",),
+    "restarted": f"{GATES} rollout restart deployment extauthz",
     "given a new certificate": (
-        "kubectl -n extauthz-system patch secret extauthz-webhook --type=json"
-        """ --patch '[{"op": "remove", "path": "/data"}]'""",
+        f"""{GATES} patch secret extauthz-webhook --type=json --patch '[{{"op": "remove", "path": "/data"}}]'"""
+    ),
+    "upgraded": f"{UPGRADE} --set image.tag=0.1.1 | head -3",
+    "rolled back": "helm -n extauthz-system rollback extauthz",
+    # One node: it is let schedule again while its gates are drained. Their disruption budget has them go one at a time.
+    "drained": (
+        "(sleep 2; kubectl uncordon node1) & kubectl drain node1 --timeout=240s"
+        " --pod-selector=app.kubernetes.io/name=extauthz --delete-emptydir-data"
     ),
 }
+"""What is done to the gates: no write fails meanwhile (docs/upgrade.md)."""
 
 
 @pytest.mark.parametrize("what", STEPS)
 def test_no_write_fails_while_gates_are(what: str, shop: Person, writer: Writer, tell):
     shop.heading(f"Gates are {what} under twenty writes a second")
-    for line in STEPS[what]:
-        shop.types(line)
-        shop.sees("kubectl -n extauthz-system rollout status deployment extauthz | tail -1", "successfully rolled out")
-        eventually(lambda: writer.more(100))
+    shop.types(STEPS[what])
+    shop.sees(ROLLED, "successfully rolled out")
+    eventually(lambda: writer.more(100))
     tell(f"gates {what}: {writer.grown} writes grew it, {len(writer.failed)} failed")
     assert writer.failed == []
+
+
+def test_of_a_killed_gate_only_what_it_was_asked_fails_and_the_others_answer(
+    shop: Person, writer: Writer, cluster: Cluster, tell
+):
+    shop.heading("A gate is killed under twenty writes a second")
+    cluster.inside("pkill", "--signal=KILL", "--oldest", "--full", "extauthz serve")
+    eventually(lambda: writer.more(20))
+    shop.sees(f"{GATES} get pods", "1 (")
+    eventually(lambda: writer.more(100))
+    tell(f"a gate killed: {writer.grown} writes grew it, {len(writer.failed)} failed: {writer.failed[:2]}")
+    assert all("failed calling webhook" in each for each in writer.failed)
+
+
+def test_writes_go_on_and_are_decided_after_the_api_server_has_restarted(
+    shop: Person, writer: Writer, cluster: Cluster, tell
+):
+    shop.heading("The API server restarts under twenty writes a second")
+    cluster.end_part("kube-apiserver")
+    eventually(lambda: writer.away)
+    eventually(lambda: writer.more(100))
+    tell(f"API server restarted: {writer.grown} writes grew it, {writer.away} found none, {len(writer.failed)} failed")
+    assert writer.failed == []
+    refused = shop.run("kubectl -n busy scale deployment counted --replicas=2000")
+    assert "exceeded workspace quota: busy" in refused.stdout
+
+
+@pytest.mark.parametrize(("policy", "grown"), [("Fail", False), ("Ignore", True)])
+def test_while_no_gate_lives_growth_is_what_the_failure_policy_says(policy: str, grown: bool, shop: Person):
+    """And less is never refused."""
+    shop.heading(f"webhook.failurePolicy={policy}, and no gate lives")
+    shop.types(f"{UPGRADE} --set webhook.failurePolicy={policy} | head -3")
+    shop.types(f"kubectl -n shop create deployment {policy.lower()} --image=registry.test/app:1 -- sleep 1d")
+    shop.types(f"{GATES} scale deployment extauthz --replicas=0")
+    shop.sees(f"{GATES} get pods", "No resources found")
+    said = shop.run(f"kubectl -n shop scale deployment {policy.lower()} --replicas=2")
+    assert (said.returncode == 0) == grown, said.stdout
+    shop.types(f"kubectl -n shop scale deployment {policy.lower()} --replicas=0")
+    shop.types(f"{GATES} scale deployment extauthz --replicas=3")
+    shop.sees(ROLLED, "successfully rolled out")
 
 
 def test_a_release_is_found_well_by_helm_test(shop: Person):
@@ -87,3 +140,13 @@ def test_a_release_is_found_well_by_helm_test(shop: Person):
     said = shop.types("helm -n extauthz-system test extauthz --logs")
     assert "Phase:          Succeeded" in said, said
     assert "webhook authority    ok" in said, said
+
+
+def test_a_namespace_deleted_without_uninstall_blocks_growth_until_what_upgrade_md_says_is_done(shop: Person):
+    """The last one here: it takes the release away."""
+    shop.heading("The gate's namespace is deleted, and the release with it is not")
+    shop.types("kubectl -n shop create deployment last --image=registry.test/app:1 -- sleep 1d")
+    shop.types("kubectl delete namespace extauthz-system")
+    assert "failed calling webhook" in shop.run("kubectl -n shop scale deployment last --replicas=2").stdout
+    shop.types(LEFT_BEHIND)
+    shop.types("kubectl -n shop scale deployment last --replicas=2")

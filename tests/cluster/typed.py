@@ -12,11 +12,12 @@ from tests.controlplane.parts import find
 from tests.waiting import eventually
 
 WITHIN_S = 300.0
-LINE_WITHIN_S = 300.0
+LINE_WITHIN_S = 400.0
+SHARED = ("charts", "deploy", "istio")
 
 
 class Person:
-    """Types in the root of the repository, with kubectl, helm and extauthz on PATH.
+    """Types in a folder that has this working tree's charts, with kubectl, helm and extauthz on PATH.
 
     Args:
         transcript: what is typed and shown goes to its end; ``None``: nowhere.
@@ -25,6 +26,8 @@ class Person:
     def __init__(self, cluster: Cluster, folder: Path, transcript: Path | None = None) -> None:
         self._cluster, self._folder, self._transcript = cluster, folder, transcript
         (folder / "bin").mkdir(parents=True)
+        for name in SHARED:
+            (folder / name).symlink_to(ROOT / name)
         self._program("kubectl", f'exec {find("kubectl")} "$@"')
         self._program("helm", f'exec {find("helm")} "$@"')
         self._program("extauthz", f'exec {sys.executable} -m extauthz.cli "$@"')
@@ -40,7 +43,7 @@ class Person:
         Raises:
             AssertionError: the line fails.
         """
-        done = self._run(line)
+        done = self.run(line)
         self._keep(line, done.stdout)
         assert done.returncode == 0, f"{line}: {done.stdout}"
         return done.stdout
@@ -51,7 +54,7 @@ class Person:
 
         def holds() -> bool:
             nonlocal last
-            last = self._run(line).stdout
+            last = self.run(line).stdout
             return all(word in last for word in words)
 
         eventually(holds, lambda: f"{line}: {words} is not in {last}", within_s=WITHIN_S, every_s=0.5)
@@ -70,7 +73,8 @@ class Person:
                 file.write(f"    $ {line.rstrip()}\n".replace("\n", "\n    ").rstrip(" "))
                 file.write("".join(f"    {each}".rstrip() + "\n" for each in shown.splitlines()))
 
-    def _run(self, line: str) -> subprocess.CompletedProcess[str]:
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        """What is shown, on both streams, and the exit code."""
         environment = {
             **os.environ,
             "HOME": str(self._folder),
@@ -79,7 +83,7 @@ class Person:
         }
         return subprocess.run(
             ["bash", "-o", "pipefail", "-c", f"exec 2>&1\n{line}"],
-            cwd=ROOT,
+            cwd=self._folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -52,7 +52,8 @@ class Writer:
     """From enter to exit, some twenty times a second. A context manager."""
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
-        self.grown = 0
+        self.grown = self.away = 0
+        """Writes that grew it, and those that found no API server."""
         self.failed: list[str] = []
         """What the server said of a write that it did not take."""
         self._api, self._namespace, self._name = api, namespace, name
@@ -71,7 +72,7 @@ class Writer:
             except RefusedError as error:
                 self.failed.append(f"{time.strftime('%H:%M:%S')} {error}")
             except httpx.TransportError:
-                time.sleep(EVERY_S)  # the API server itself is away
+                self.away += 1
 
     def more(self, count: int) -> bool:
         """Whether so many writes more than at the last question have grown it."""
