@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
+from typing import Protocol
 
 import pytest
 
@@ -41,7 +43,13 @@ def without_ages(text: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in ageless.replace(RACE, "").splitlines())
 
 
-def shown(person: Person, line: str, page: str) -> str:
+class Typist(Protocol):
+    """A ``Person``, or who stands in for one where no kubelet is."""
+
+    def run(self, line: str) -> subprocess.CompletedProcess[str]: ...
+
+
+def shown(person: Typist, line: str, page: str) -> str:
     """What is shown in the end."""
 
     def now() -> str:
@@ -59,6 +67,24 @@ def shown(person: Person, line: str, page: str) -> str:
     return page
 
 
+def follow(person: Typist) -> None:
+    """Types each line of the page, and compares.
+
+    Raises:
+        AssertionError: with the first line that shows something else.
+    """
+    pieces = re.split(r"^```\n(.*?)^```\n", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for at in range(1, len(pieces), 2):
+        typed = ""
+        for line, page in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", pieces[at], re.MULTILINE):
+            seen = shown(person, line, page)
+            assert seen == page or WRITES, f"$ {line}\n{seen}"
+            typed += f"$ {line}\n{seen}"
+        pieces[at] = f"```\n{typed}```\n"
+    if WRITES:
+        PAGE.write_text("".join(pieces))
+
+
 @pytest.fixture
 def newcomer(person: Person, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
     monkeypatch.setenv("TURNS", os.environ.get("TURNS", "5"))
@@ -68,12 +94,4 @@ def newcomer(person: Person, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person
 
 
 def test_the_page_shows_what_a_person_sees_from_install_to_uninstall(newcomer: Person):
-    pieces = re.split(r"^```\n(.*?)^```\n", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for at in range(1, len(pieces), 2):
-        typed = ""
-        for line, page in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", pieces[at], re.MULTILINE):
-            seen = shown(newcomer, line, page)
-            assert seen == page or WRITES, f"$ {line}\n{seen}"
-            typed += f"$ {line}\n{seen}"
-        pieces[at] = f"```\n{typed}```\n"
-    PAGE.write_text("".join(pieces))
+    follow(newcomer)
