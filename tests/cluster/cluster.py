@@ -71,8 +71,11 @@ class Cluster:
         self.inside(*ctr, "images", "tag", "--force", f"{engine.official(IMAGE)}:latest", name)
 
     def end_part(self, name: str) -> None:
-        """SIGTERM for a part of the control plane or the node; it is started again after a second."""
-        self.inside("kill", (self.place.logs / f"{name}.pid").read_text())
+        """SIGKILL for a part of the control plane or the node; it is started again after a second.
+
+        An API server that is asked to end serves its watches for another minute.
+        """
+        self.inside("kill", "-KILL", (self.place.logs / f"{name}.pid").read_text())
 
 
 def running(place: Place) -> Cluster | None:

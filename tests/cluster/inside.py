@@ -174,11 +174,14 @@ def _environment() -> dict[str, str]:
 def _carry(outside: socket.socket) -> None:
     """Each connection to the API server, in threads that end with it."""
     while True:
-        with contextlib.suppress(OSError):
-            here, _ = outside.accept()
+        here, _ = outside.accept()
+        try:
             there = socket.create_connection((ADDRESS, 6443))
-            for pair in ((here, there), (there, here)):
-                threading.Thread(target=_copy, args=pair, daemon=True).start()
+        except OSError:
+            here.close()  # else who came waits for an answer
+            continue
+        for pair in ((here, there), (there, here)):
+            threading.Thread(target=_copy, args=pair, daemon=True).start()
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
