@@ -111,7 +111,7 @@ def test_claims_of_a_job_s_ephemeral_volumes_stay_as_long_as_its_finished_pods(u
 
 
 def test_an_elastic_job_that_shrinks_has_done_none_of_what_it_no_longer_asks_for(under):
-    """Its last two indexes are done. It shrinks to the first four, none of which is."""
+    """Its last two indexes are done. It goes on with the first four, none of which is."""
     acme = under("requests.cpu", "6")
     acme.create(job(6, 6, completionMode="Indexed"))
     eventually(lambda: len(exist(acme, "Pod")) == 6)
@@ -119,13 +119,22 @@ def test_an_elastic_job_that_shrinks_has_done_none_of_what_it_no_longer_asks_for
     def status() -> Tree:
         return acme.api.get("Job", "train", acme.namespace).get("status", {})
 
+    def patch(**spec: Any) -> None:
+        acme.api.patch("Job", "train", acme.namespace, {"spec": spec})
+
     def are_done() -> bool:
         finish(acme, 4, 5)
         return status().get("completedIndexes") == "4,5"
 
     eventually(are_done, status)
-    acme.api.patch("Job", "train", acme.namespace, {"spec": {"parallelism": 4, "completions": 4}})
-    eventually(lambda: (acme.used(), acme.charged()) == (4, 4), lambda: (acme.used(), acme.charged()))
-    assert status().get("active") == 4
-    with pytest.raises(RefusedError, match="largest allowed replicas: 2"):
-        acme.create(workload("web", 3, {"cpu": "1"}))
+    patch(suspend=True)
+    eventually(lambda: not status().get("active"), status)
+    acme.set_hard({"requests.cpu": "3"})
+    eventually(lambda: (acme.hard(), acme.charged()) == (3, 0), lambda: (acme.hard(), acme.charged()))
+    with pytest.raises(RefusedError, match="largest allowed parallelism: 3"):
+        patch(suspend=False, parallelism=4, completions=4)
+    acme.set_hard({"requests.cpu": "4"})
+    eventually(lambda: acme.hard() == 4)
+    patch(suspend=False, parallelism=4, completions=4)
+    eventually(lambda: status().get("active") == 4, status)
+    assert acme.charged() == 4
