@@ -31,23 +31,6 @@ AUTOSCALERS: Final = frozenset({"keda.sh", "autoscaling.internal.knative.dev"})
 """API groups whose objects have counts, and no pods of their own."""
 
 
-CLUSTER_OF: Final[Mapping[tuple[str, str], str]] = {
-    ("ray.io", "RayJob"): "rayClusterSpec",
-    ("ray.io", "RayService"): "rayClusterConfig",
-}
-"""Where KubeRay's kinds have the spec of the RayCluster that it makes of them (``rayjob_types.go``,
-``rayservice_types.go`` of KubeRay 1.4)."""
-
-
-def made_of(tree: Tree) -> Tree:
-    """The RayCluster that KubeRay makes of an object; of others the object itself."""
-    key, spec = fields.kind_of(tree), tree.get("spec")
-    made = spec.get(CLUSTER_OF[key]) if key in CLUSTER_OF and isinstance(spec, Mapping) else None
-    if not isinstance(made, Mapping):
-        return tree  # a RayJob may go to a RayCluster that is there
-    return {**tree, "kind": "RayCluster", "spec": {**made, "suspend": spec.get("suspend", False)}}
-
-
 def why(tree: Tree) -> str | None:
     """Why this object is not weighed; ``None``: no pods come of it, as far as its fields show.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,87 @@ def test_what_kuberay_makes_a_cluster_of_is_weighed_as_that(check, kind: str, fi
     code, said = check.asked("-f", file, "--custom", "rayclusters.ray.io")
     assert (code, said.startswith(expected[1])) == (expected[0], True), said
     assert f"not weighed {kind}.ray.io shop/x" in check.asked("-f", file)[1], "nobody gates RayClusters"
+
+
+RAW = {"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}}
+SMALL = {"cpu": "100m", "memory": "1Gi"}
+WHOLE = {"name": "kserve-container", "resources": {"requests": SMALL, "limits": SMALL}}
+MODEL = {"model": {"modelFormat": {"name": "onnx"}, "resources": {"requests": SMALL}}}
+RUNTIME, SETTINGS, QUEUE = (
+    "its ServingRuntime adds",
+    "what inferenceservice-config says",
+    "Knative adds its queue-proxy",
+)
+
+
+def scales(**notes: str) -> dict[str, Any]:
+    """A Knative Service with these annotations, whose pods need 1Gi."""
+    template = {
+        "metadata": {"annotations": {f"autoscaling.knative.dev/{name}": value for name, value in notes.items()}},
+        "spec": {"containers": [{"image": "hello", "resources": {"requests": SMALL}}]},
+    }
+    return {"template": template}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "expected", "beyond"),
+    [
+        (RAW, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 2, **MODEL}}, "allow predictor 2", [RUNTIME]),
+        ({}, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME, QUEUE]),
+        (RAW, {"predictor": {"model": {"modelFormat": {"name": "onnx"}}}}, "allow predictor 1", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 0, **MODEL}}, "allow predictor 1", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 2, "containers": [WHOLE]}}, "allow predictor 2", []),
+        (RAW, {"predictor": {"minReplicas": 3, "containers": [WHOLE]}}, "deny predictor 3", []),
+        (RAW, {"predictor": {"containers": [{"name": "c"}]}}, "allow predictor 1", [SETTINGS]),
+        (RAW, {"predictor": {"containers": [WHOLE, WHOLE, WHOLE]}}, "deny predictor 1", []),
+        ({}, {"predictor": {"containers": [WHOLE]}}, "allow predictor 1", [QUEUE]),
+        (
+            RAW,
+            {"predictor": {"containers": [WHOLE]}, "transformer": {"minReplicas": 3, "containers": [WHOLE]}},
+            "deny transformer 3",
+            ["its components are weighed one by one"],
+        ),
+        (
+            {"annotations": {"serving.kserve.io/deploymentMode": "ModelMesh"}},
+            {"predictor": MODEL},
+            "",
+            ["is weighed when"],
+        ),
+        ({"annotations": {"serving.kserve.io/stop": "true"}}, {"predictor": MODEL}, "", ["is weighed when"]),
+    ],
+)
+def test_an_inference_service_is_weighed_by_what_its_manifest_says_and_the_rest_is_named(
+    check, metadata, spec, expected: str, beyond: list[str]
+):
+    """What it leaves out is no reason to refuse: a ServingRuntime may say it."""
+    code, said = weighed(check, "serving.kserve.io/v1beta1", "InferenceService", metadata, spec)
+    assert (code, expected in said) == (1 if "deny" in expected else 2 if beyond else 0, True), said
+    assert ("deployments.apps" in said) == bool(expected)
+    assert [part for part in beyond if part in said] == beyond
+    assert ("not weighed InferenceService.serving.kserve.io shop/x: " in said) == bool(beyond)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (scales(**{"min-scale": "3", "max-scale": "10"}), "deny 3"),
+        (scales(minScale="3"), "deny 3"),
+        (scales(**{"min-scale": "2"}), "allow 2"),
+        (scales(), "allow 1"),
+        (scales(**{"initial-scale": "3"}), "deny 3"),
+    ],
+)
+def test_a_knative_service_is_weighed_by_its_first_scale(check, spec, expected: str):
+    code, said = weighed(check, "serving.knative.dev/v1", "Service", {}, spec)
+    verdict, count = expected.split()
+    assert (code, said.split()[0]) == (1 if verdict == "deny" else 2, verdict), said
+    assert f"deployments.apps shop/x-00001-deployment, new, {count}: " in said
+    assert "not weighed Service.serving.knative.dev shop/x: Knative adds its queue-proxy" in said
+
+
+def weighed(check: CheckFiles, version: str, kind: str, metadata: Any, spec: Any) -> tuple[int, str]:
+    """The exit code, and what is printed: of a Deployment ``deny predictor 3``."""
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop", **metadata}}
+    code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree | {"spec": spec})))
+    return code, re.sub(r"(\w+) +(deployments\.apps) shop/x-([a-z]+), new, (\d+):", r"\1 \3 \4 \2 ", said)
