@@ -10,7 +10,7 @@ from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
 from extauthz.explain import by_quota
-from extauthz.explain.knative import scene
+from extauthz.explain.knative import scene, when
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
@@ -57,6 +57,7 @@ def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
         "desiredScale": answer.scale if answer.scale >= 0 else None,
         "target": {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total},
         "status": {name: status.get(name) for name in ("actualScale", "desiredScale")},
+        "when": when.of(known, answer)._asdict(),
         "steps": explain_report.steps(answer.steps),
         "oneMore": [one._asdict() for one in by_quota.changes(quota, changes(known, answer), wants_more=wants_more)],
         "quota": quota,
