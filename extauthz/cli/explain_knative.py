@@ -9,7 +9,7 @@ from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_re
 from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota
+from extauthz.explain import by_quota, said
 from extauthz.explain.knative import scene, when
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
@@ -84,11 +84,13 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
         found.append(
             {"revision": revision.name, "role": revision.role} | explained(arguments, objects, autoscaler, now)
         )
-    said = " ".join(f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found)
+    own = [f"{one.text}." for one in said.of(tree, said.KNATIVE_SERVICE)]
+    each = [f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found]
     return {
         "ksvc": name,
         "namespace": namespace,
-        "sentence": f"ksvc/{name}: {said}",
+        "sentence": f"ksvc/{name}: {' '.join([*own, *each])}",
+        "said": own,
         "held": any(one["held"] for one in found),
         "revisions": found,
     }
@@ -97,6 +99,7 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
 def service_as_text(found: Json) -> str:
     count = len(found["revisions"])
     head = f"ksvc/{found['ksvc']} has {count} revision{'s' * (count != 1)} that matter{'s' * (count == 1)} now."
+    head = " ".join([head, *found["said"]])
     each = [f"{one['revision']} ({one['role']})\n\n{explain_report.as_text(one)}" for one in found["revisions"]]
     return "\n".join(["\n".join(wrapped(head)) + "\n", *each])
 

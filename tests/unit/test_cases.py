@@ -69,7 +69,11 @@ RIGHT = [
         "05-keda-refused-by-event",
         f"{KEDA} state.yaml",
         1,
-        ["is refused: KEDA asks for 1 in place of 0", "exceeded workspace quota: acme"],
+        [
+            "is refused: KEDA asks for 1 in place of 0",
+            "exceeded workspace quota: acme",
+            "for what it asks for: - raise .* of workspace quota acme by",
+        ],
         ["goes from 0 to 1 "],
     ),
     *(

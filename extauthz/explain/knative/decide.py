@@ -3,10 +3,11 @@ zero; or, if nobody gives the values of its metric, what can be concluded from i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from extauthz.core.objects.fields import at
+from extauthz.explain import said
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
 from extauthz.explain.objects import condition, moment
@@ -43,8 +44,11 @@ class Answer:
 
 def decide(scene: Scene, values: Values | None) -> Answer:
     """The autoscaler's next decision with these values, or what its status tells of the last one."""
-    if values is None:
-        return _backwards(scene)
+    found = _backwards(scene) if values is None else _forwards(scene, values)
+    return replace(found, steps=(*said.of(scene.autoscaler, said.KNATIVE), *found.steps))
+
+
+def _forwards(scene: Scene, values: Values) -> Answer:
     rules = scene.rules
     found = wanted(rules, values, scene.ready, scene.memory)
     sure = rules.config_known and scene.ready_known
@@ -89,15 +93,15 @@ def _backwards(scene: Scene) -> Answer:
     replicas, scale = scene.replicas, scene.scale
     if scale < 0:
         failing = condition(scene.objects.one("Metric", scene.namespace, scene.name) or {}, "Ready")
-        said = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
-        note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+        own = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
+        note = ": ".join(str(own[key]) for key in ("reason", "message") if own.get(key))
         told = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
         step = Step("status", told, replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [_status(scene)]
     last = scene.refused[-1] if scene.refused else None
     if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
-        steps.append(Step("write", f"its write was refused: {last.text}", replicas, certain=False))
+        steps.insert(0, Step("write", f"its write was refused: {last.text}", replicas, certain=False))
         return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)
     if scale == 0 and replicas > 0:
         last_step = _applied(scene, 0)
