@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.controlplane.manager import ControllerManager
 from tests.controlplane.metricsdesk import MetricsDesk, bare_envoy
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
 from tests.controlplane.workspace import workload
+from tests.e2e.clamping import Watched
 from tests.support.kubelet import Kubelet
 from tests.waiting import eventually
 
@@ -69,19 +71,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_an_hpa_of_an_adapter_without_labels_is_explained_as_it_acts(world: World, capsys, tell):
+    """Once it has come to rest, and, where that is called certain, while it is on its way."""
     seed = random.SystemRandom().randrange(1 << 32)
     lengths = random.Random(seed).sample(range(1, 2 * MOST), LENGTHS)
-    tell(f"lengths {lengths} by {seed}")
-    api = world.plane.api
+    watched, sure = Watched(world.plane, "HorizontalPodAutoscaler", SHOP), list[int]()
     with Queue() as queue:
         queue.length = 1
         for tree in (workload("web", 1, {"cpu": "1m"}), keda.scaled_object("web", queue.trigger, least=1, most=MOST)):
-            api.create(tree | {"metadata": tree["metadata"] | {"namespace": SHOP}})
+            world.plane.api.create(tree | {"metadata": tree["metadata"] | {"namespace": SHOP}})
         eventually(lambda: (world.hpa or {}).get("status", {}).get("currentMetrics"), lambda: world.hpa)
         for length in lengths:
-            queue.length, wanted = length, min(length, MOST)
-            eventually(lambda: world.hpa["status"]["desiredReplicas"] == wanted, lambda: world.hpa["status"])  # noqa: B023
-            eventually(lambda: world.hpa["status"]["currentReplicas"] == wanted, lambda: world.hpa["status"])  # noqa: B023
+            queue.length, wanted, before = length, min(length, MOST), len(watched.until(time.time()))
+            early = world.explained(capsys)
+            eventually(lambda: counts(world.hpa["status"]) == (wanted, wanted), lambda: world.hpa["status"])  # noqa: B023
             found = world.explained(capsys)
             assert (found["outcome"] == "failed", found["desiredReplicas"]) == (False, wanted), found
             assert any("s0-metric-api" in step["text"] for step in found["steps"]), found
+            if early["confidence"] == "certain" and early["desiredReplicas"] != early["currentReplicas"]:
+                sure.append(early["desiredReplicas"])
+                assert sure[-1] in {counts(one["status"])[0] for one in watched.until(time.time())[before:]}, early
+    tell(f"lengths {lengths} by {seed}; certain at once: {sure}")
+
+
+def counts(status: Tree) -> tuple[int, int]:
+    return status.get("desiredReplicas", 0), status.get("currentReplicas", 0)
