@@ -20,15 +20,20 @@ from aiohttp import web
 from extauthz.cli import main
 from extauthz.core import quantities
 from extauthz.core.model import Verdict
+from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.serve.servers.api.answers import Answers
+from extauthz.serve.servers.api.questions import scaled
 from extauthz.serve.servers.api.rights import ThisHost
 from extauthz.serve.servers.api.routes import routes
 from extauthz.serve.servers.page import why
 from extauthz.serve.servers.page.cluster import Cluster
+from extauthz.tell.observe.observers import Report
 from extauthz.testing import scale, workload
 from tests.servers import listing
 from tests.servers.paging import NAMESPACES, WEB, World
+from tests.unit.ledger.houses import full
 
 Tree = Any
 
@@ -179,6 +184,31 @@ async def test_where_a_quota_refuses_all_say_one_sentence_one_number_and_one_rem
 
         world.gate.load_quotas(QuotaTree.build(map(parse, raised(state.quotas, remedy["text"]))), 0.0)
         assert world.write(scale("web", state.asked)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("name", "has", "fits"), [("a", 4, 4), ("b", 1, 3), ("c", 3, 3)])
+async def test_where_others_come_first_all_say_one_number(name: str, has: int, fits: int):
+    """B waits for four GPUs, c for one; two are free."""
+    house, world = full(), World()
+    house.wants("b", 5)
+    house.passes(10)
+    house.has("c", 3)
+    house.wants("c", 4)
+    world.gate, world.write = house.gate, house.ask
+    decide = lambda reading: house.gate.decide(reading, "q", house.ask.now_s, charge=False)  # noqa: E731
+    world.answers = Answers(Queries(house.gate.ledger), decide, lambda: house.ask.now_s, world.recent)
+    world.recent.decided(Report(house.wants(name, fits + 1), "", "an-autoscaler/1"))
+    ref = house.ref(name)
+    assert world.answers.headroom(ref)["replicas"] == fits
+    granted, denied = (world.answers.decision(scaled(ref, count)) for count in (fits, fits + 1))
+    assert (granted["verdict"], denied["verdict"], denied["fits"]) == ("allow", "deny", fits)
+    assert f"largest allowed replicas: {fits}" in denied["sentence"]
+    async for _ in world.serve():
+        page = await world.get(f"/namespaces/{name}/workloads/deployments.apps/{name}")
+        (answer,) = page.texts("p", "answer")
+        assert ("may have no more" if fits == has else f"may have {fits}") in answer
+        (facts,) = (await world.get(f"/quotas/{name}")).texts("p", "facts")
+        assert facts.startswith(f"has {has}, wants {fits + 1}, {'no more' if fits == has else fits} would fit")
 
 
 DECIDED = {"namespace": "team-a", "resource": "deployments.apps", "name": "web"}
