@@ -361,3 +361,77 @@ def weighed(check: CheckFiles, version: str, kind: str, metadata: Any, spec: Any
     tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop", **metadata}}
     code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree | {"spec": spec})))
     return code, re.sub(r"(\w+) +(deployments\.apps) shop/x-([a-z]+), new, (\d+):", r"\1 \3 \4 \2 ", said)
+
+
+C = {"name": "c", "image": "x"}
+PUBLIC: dict[str, Any] = {
+    "apps.kruise.io/v1alpha1 CloneSet": {"replicas": 2, "template": {"spec": {"containers": [C]}}},
+    "apps.kruise.io/v1beta1 StatefulSet": {"replicas": 2, "template": {"spec": {"containers": [C]}}},
+    "argoproj.io/v1alpha1 Rollout": {"template": {"spec": {"containers": [C]}}},
+    "argoproj.io/v1alpha1 Workflow": {"entrypoint": "a", "templates": [{"name": "a", "container": C}]},
+    "argoproj.io/v1alpha1 CronWorkflow": {"schedule": "0 0 * * *", "workflowSpec": {"templates": [{"script": C}]}},
+    "batch.volcano.sh/v1alpha1 Job": {"tasks": [{"replicas": 4, "template": {"spec": {"containers": [C]}}}]},
+    "cassandra.datastax.com/v1beta1 CassandraDatacenter": {"size": 3, "storageConfig": {}},
+    "druid.apache.org/v1alpha1 Druid": {"nodes": {"brokers": {"replicas": 2}}},
+    "elasticsearch.k8s.elastic.co/v1 Elasticsearch": {"nodeSets": [{"name": "default", "count": 3}]},
+    "flink.apache.org/v1beta1 FlinkDeployment": {"taskManager": {"resource": {"memory": "2048m", "cpu": 1}}},
+    "jobset.x-k8s.io/v1alpha2 JobSet": {"replicatedJobs": [{"name": "a", "replicas": 2}]},
+    "k8s.mariadb.com/v1alpha1 MariaDB": {"replicas": 3},
+    "kafka.strimzi.io/v1beta2 KafkaNodePool": {"replicas": 3, "roles": ["broker"]},
+    "keda.sh/v1alpha1 ScaledJob": {"jobTargetRef": {"template": {"spec": {"containers": [C]}}}},
+    "kubeflow.org/v1 PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}},
+    "kubeflow.org/v1 Notebook": {"template": {"spec": {"containers": [C]}}},
+    "kubevirt.io/v1 VirtualMachine": {"runStrategy": "Always", "template": {"spec": {"domain": {"cpu": {"cores": 4}}}}},
+    "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": {"replicas": 2, "leaderWorkerTemplate": {"size": 4}},
+    "machinelearning.seldon.io/v1 SeldonDeployment": {"predictors": [{"replicas": 1}]},
+    "milvus.io/v1beta1 Milvus": {"components": {"resources": {"limits": {"cpu": "2"}}}},
+    "minio.min.io/v2 Tenant": {"pools": [{"servers": 4, "volumesPerServer": 4}]},
+    "monitoring.coreos.com/v1 Prometheus": {"serviceAccountName": "p"},
+    "monitoring.coreos.com/v1 Alertmanager": {"replicas": 3},
+    "mongodbcommunity.mongodb.com/v1 MongoDBCommunity": {"members": 3, "type": "ReplicaSet"},
+    "opentelemetry.io/v1beta1 OpenTelemetryCollector": {"mode": "deployment", "config": {}},
+    "postgresql.cnpg.io/v1 Cluster": {"instances": 3, "storage": {"size": "1Gi"}},
+    "acid.zalan.do/v1 postgresql": {"numberOfInstances": 2, "volume": {"size": "1Gi"}},
+    "ray.io/v1 RayCluster": {"headGroupSpec": {"template": {"spec": {"containers": [C]}}}},
+    "ray.io/v1 RayService": {"rayClusterConfig": {"headGroupSpec": {}}},
+    "redis.redis.opstreelabs.in/v1beta2 RedisCluster": {"clusterSize": 3},
+    "serving.kserve.io/v1beta1 InferenceService": {"predictor": {"model": {"modelFormat": {"name": "onnx"}}}},
+    "serving.kserve.io/v1alpha1 LLMInferenceService": {"model": {"uri": "hf://x"}},
+    "serving.knative.dev/v1 Service": {"template": {"spec": {"containers": [C]}}},
+    "sparkoperator.k8s.io/v1beta2 SparkApplication": {"driver": {"cores": 1}, "executor": {"instances": 3, "cores": 1}},
+    "tekton.dev/v1 TaskRun": {"taskSpec": {"steps": [C]}},
+    "tekton.dev/v1 PipelineRun": {"pipelineRef": {"name": "p"}},
+    "trainer.kubeflow.org/v1alpha1 TrainJob": {"trainer": {"numNodes": 4}},
+    "zookeeper.pravega.io/v1beta1 ZookeeperCluster": {"replicas": 3},
+}
+"""Kinds of public manifests of which pods come, as short as they may be."""
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_public_kind_of_which_pods_come_is_passed_over(check, name: str):
+    """No definition is there, and no setting: what is not weighed is named, and nothing is green."""
+    version, kind = name.split()
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": PUBLIC[name]}
+    code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree)))
+    assert (code, f"not weighed {kind}.{version.partition('/')[0]} shop/x: " in said) == (2, True), said
+
+
+HARMLESS: dict[str, Any] = {
+    "argoproj.io/v1alpha1 Application": {"source": {"helm": {"values": "replicas: 3"}}},
+    "autoscaling.k8s.io/v1 VerticalPodAutoscaler": {"resourcePolicy": {"containerPolicies": []}},
+    "cert-manager.io/v1 Certificate": {"secretName": "s", "privateKey": {"size": 2048}},
+    "cilium.io/v2 CiliumNetworkPolicy": {"endpointSelector": {}},
+    "external-secrets.io/v1 ExternalSecret": {"data": [{"secretKey": "k"}]},
+    "gateway.networking.k8s.io/v1 HTTPRoute": {"rules": [{"backendRefs": [{"name": "a", "weight": 1}]}]},
+    "keda.sh/v1alpha1 ScaledObject": {"minReplicaCount": 1, "scaleTargetRef": {"name": "x"}},
+    "monitoring.coreos.com/v1 ServiceMonitor": {"endpoints": [{"port": "http"}]},
+    "monitoring.coreos.com/v1 PrometheusRule": {"groups": [{"rules": [{"expr": "up"}]}]},
+    "networking.istio.io/v1 VirtualService": {"http": [{"route": [{"weight": 90}]}]},
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_kind_of_which_no_pods_come_is_no_matter(check, name: str):
+    version, kind = name.split()
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": HARMLESS[name]}
+    assert check.asked("-f", check.file("a.yaml", json.dumps(tree))) == (0, "no object with replicas\n")
