@@ -73,7 +73,7 @@ full: older keda h2spec containers cluster-parts promtool chromium bare  ## all 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)
 
-keda: setup  ## build or find KEDA's operator and adapter, which its end-to-end tests need (some 8 minutes and 3 GB, on two cores)
+keda: setup  ## build or find KEDA's operator and adapter, which its end-to-end tests need (some 15 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator keda-adapter
 
 image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/internals/image.md)

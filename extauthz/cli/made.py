@@ -1,7 +1,7 @@
 """What controllers make of objects that make no pods themselves, as far as a manifest shows it: ``check -f`` weighs it.
 
-What a manifest leaves out is weighed as nothing, as a ServingRuntime or a ConfigMap may fill it in. So what is refused
-would be refused in the cluster too, and ``beyond`` names what may come on top.
+What a manifest leaves out is weighed as nothing, as a ServingRuntime or a ConfigMap may fill it in. So what is new and
+refused here would be refused in the cluster too, and ``beyond`` names what may come on top.
 
 Sources: ``rayjob_types.go`` and ``rayservice_types.go`` of KubeRay 1.4; of KServe
 ``pkg/controller/v1beta1/inferenceservice`` (``components``, and ``reconcilers``: ``deployment``, ``hpa``, ``knative``);
@@ -39,6 +39,7 @@ _BY_RUNTIME: Final = (
 _OF_PODS: Final = ("initContainers", "volumes", "resources", "runtimeClassName", "resourceClaims")
 """What else of a component counts, and is the pod's as it stands."""
 _SAID: Final = ("cpu", "memory")
+_QUEUE: Final = "weighed as a new revision, to whose pods Knative adds its queue-proxy"
 
 
 def of(tree: Tree) -> list[Tree]:
@@ -57,7 +58,7 @@ def beyond(tree: Tree) -> str:
     """What else may come of an object of which something is made here; empty: nothing."""
     key = fields.kind_of(tree)
     if key == KNATIVE:
-        return "Knative adds its queue-proxy to each pod, and what config-defaults fills in (weighed as a new revision)"
+        return f"{_QUEUE}, and what config-defaults fills in"
     if key != KSERVE:
         return ""
     roles = _components(tree)
@@ -65,7 +66,7 @@ def beyond(tree: Tree) -> str:
     if len(roles) > 1:
         parts.append("its components are weighed one by one")
     if _note(tree, _MODE) not in _PLAIN:
-        parts.append("Knative adds its queue-proxy to each pod")
+        parts.append(_QUEUE)
     return "; ".join(dict.fromkeys(parts))
 
 

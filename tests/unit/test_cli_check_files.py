@@ -353,7 +353,9 @@ def test_a_knative_service_is_weighed_by_its_first_scale(check, spec, expected: 
     verdict, count = expected.split()
     assert (code, said.split()[0]) == (1 if verdict == "deny" else 2, verdict), said
     assert f"deployments.apps shop/x-00001-deployment, new, {count}: " in said
-    assert "not weighed Service.serving.knative.dev shop/x: Knative adds its queue-proxy" in said
+    assert (
+        "not weighed Service.serving.knative.dev shop/x: weighed as a new revision, to whose pods Knative adds" in said
+    )
 
 
 def weighed(check: CheckFiles, version: str, kind: str, metadata: Any, spec: Any) -> tuple[int, str]:
