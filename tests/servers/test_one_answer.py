@@ -199,7 +199,8 @@ async def test_where_others_come_first_all_say_one_number(name: str, has: int, f
     world.answers = Answers(Queries(house.gate.ledger), decide, lambda: house.ask.now_s, world.recent)
     world.recent.decided(Report(house.wants(name, fits + 1), "", "an-autoscaler/1"))
     ref = house.ref(name)
-    assert world.answers.headroom(ref)["replicas"] == fits
+    headroom = world.answers.headroom(ref)
+    assert (headroom["replicas"], headroom["certain"]) == (fits, True)
     granted, denied = (world.answers.decision(scaled(ref, count)) for count in (fits, fits + 1))
     assert (granted["verdict"], denied["verdict"], denied["fits"]) == ("allow", "deny", fits)
     assert f"largest allowed replicas: {fits}" in denied["sentence"]
@@ -207,6 +208,7 @@ async def test_where_others_come_first_all_say_one_number(name: str, has: int, f
         page = await world.get(f"/namespaces/{name}/workloads/deployments.apps/{name}")
         (answer,) = page.texts("p", "answer")
         assert ("may have no more" if fits == has else f"may have {fits}") in answer
+        assert "not known" not in "".join(page.texts("main"))
         (facts,) = (await world.get(f"/quotas/{name}")).texts("p", "facts")
         assert facts.startswith(f"has {has}, wants {fits + 1}, {'no more' if fits == has else fits} would fit")
 
