@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote as escaped
@@ -232,6 +233,41 @@ async def test_axe_finds_nothing_and_nothing_runs_off_the_side(
         assert wide <= viewport["width"], f"{path} scrolls sideways"
     assert window.said == []
     await window.context.close()
+
+
+LOWEST = """() => [...document.querySelectorAll('main section')]
+    .sort((a, b) => a.getBoundingClientRect().bottom - b.getBoundingClientRect().bottom).pop().className"""
+SHADOWS = """() => [...document.querySelectorAll('.scroll')]
+    .filter(one => one.scrollWidth > one.clientWidth)
+    .map(one => {
+    const style = getComputedStyle(one);
+    return [style.backgroundAttachment.includes('scroll'), style.backgroundImage.includes('gradient'), one.tabIndex];
+})"""
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+async def test_what_the_gate_knows_comes_last_there_is_one_why_and_what_scrolls_has_a_sign(
+    world: World, chromium: Browser, viewport: dict[str, int]
+):
+    """The sign is a shadow at the side where there is more; and the keyboard scrolls it."""
+    listing = Listing()
+    listing.lists[EVENTS] = [event(59, f"{'a_word_without_a_space' * 9}")]
+    world.explain(Why(Cluster(lambda: listing, lambda: world.now_s)))
+    world.ask("web", 30)
+    async for served in world.serve():
+        window = await opened(served, chromium, viewport=viewport)
+        for path in ("/", "/quotas/acme", WEB):
+            await window.go(path)
+            if path == WEB:
+                await expect(window.page.locator(".answer")).to_have_count(2)  # headroom, and why
+            assert await window.page.evaluate(LOWEST) == "knows", path
+            whys = window.page.get_by_role("heading", name=re.compile("why", re.IGNORECASE))
+            assert await whys.count() == (path == WEB)
+            for shadow in (shadows := await window.page.evaluate(SHADOWS)):
+                assert shadow == [True, True, 0]
+            assert shadows or path != WEB or viewport == DESK, "a table scrolls on a phone"
+        await window.context.close()
+        assert window.said == []
 
 
 async def test_a_hostile_name_is_shown_and_does_nothing(window: Window):
