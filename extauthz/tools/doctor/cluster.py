@@ -70,6 +70,7 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("autoscaling", ("horizontalpodautoscalers",), ("list",)),
     ("autoscaling.internal.knative.dev", ("podautoscalers",), ("list",)),
     ("keda.sh", ("scaledobjects",), ("list",)),
+    ("serving.knative.dev", ("services", "configurations", "revisions"), ("get",)),
     ("apiextensions.k8s.io", ("customresourcedefinitions",), _LIST_WATCH),
 )
 RIGHTS = tuple(
