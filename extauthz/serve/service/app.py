@@ -130,7 +130,7 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge, why=self._why).add_to(app)
+        Page(known, access, self._knowledge, why=self._why, signs_in=isinstance(access, People)).add_to(app)
 
     async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
