@@ -273,6 +273,7 @@ class App:
             ready=not self._stage,
             log_dropped=self._log.dropped,
             stale=self._gate.stale is not None,
+            reached=self._gate.reaching.reached,
             watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
             failing=inputs.quotas.failing() if inputs is not None else {},
