@@ -356,6 +356,11 @@ async def scaled(api: Calls) -> list[Scaled]:
     return paired(hpas, found)
 
 
+async def services(api: Calls) -> list[Tree]:
+    """The first of them."""
+    return await _items(api, "/api/v1/services")
+
+
 async def covered(api: Calls) -> set[str]:
     """Namespaces that a quota selects."""
     return _selected(await quotas(api), await namespaces(api))
