@@ -378,8 +378,11 @@ def test_a_policy_with_a_time_zone_that_nobody_knows_is_refused_by_name_and_open
 def test_a_record_of_the_ledger_that_no_gate_wrote_ends_no_gate(api, tmp_path):
     """Neither the one that reads it, nor the next that starts."""
 
+    def ledgers() -> list[Key]:
+        return [key for key in api.objects.items if key.resource == "workspaceledgers"]
+
     def spoil() -> None:
-        (ledger,) = (key for key in api.objects.items if key.resource == "workspaceledgers")
+        (ledger,) = ledgers()
         tree = copied(api.objects.items[ledger])
         held = payload.decode(tree["spec"]["payload"])
         texts, lines = {"t": "no JSON"}, {"d1": json.dumps({"workload": WORKLOAD, "templates": ["t"]})}
@@ -389,6 +392,7 @@ def test_a_record_of_the_ledger_that_no_gate_wrote_ends_no_gate(api, tmp_path):
 
     with Live(tmp_path, "--ledger=kubernetes", "--window-s=1") as gate:
         assert within(WITHIN_S, lambda: gate.allows(4))
+        assert within(WITHIN_S, ledgers), "a dry run waits for none"
         spoil()
         assert within(WITHIN_S, lambda: gate.events("ledger-unreadable"))
         assert within(WITHIN_S, lambda: gate.allows(4))

@@ -22,10 +22,9 @@ from extauthz.core.decision import known, policing, sentences, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
-from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.coverage import leaves
-from extauthz.core.ledger.entry import Entry, PendingWrite, State, is_newer
-from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.entry import PendingWrite, State, is_newer
+from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pending_writes import UNCOVERED, held_by
 from extauthz.core.model import (
     COMMIT,
@@ -500,19 +499,9 @@ def move_waits(asked: Case) -> Decision | None:
         return None  # nearly always: a count moves nothing
     if not replace(pending_write, templates=()).changes(observed):
         return None
-    followers = _followers_of(asked.entry, asked.state.ledger)
+    followers = [one for _, one in asked.state.ledger.followers(asked.entry)]
     if not followers:
         return None
     left = sentences.about(max(one.expires_s for one in followers) - asked.question.now_s)
     why = "cannot move it to other quotas while changes of its pods or members may still land; try again in"
     return asked.unavailable(MOVE_WAITS, f"{why} {left} at the latest")
-
-
-def _followers_of(entry: Entry, ledger: Ledger) -> list[PendingWrite]:
-    """Writes that are charged where ``entry`` counts now: what may enter its family, and resizes of its pods."""
-    found = [one for one in entry.live_pending_writes() if not ledger.pending.follows(one.id)]
-    for ref in ledger.workloads.of_unit(RESIZES, entry.ref.namespace):
-        pod, resizes = ledger.observations.pod(ref._replace(resource=PODS[1])), ledger.workloads.get(ref)
-        if pod is not None and resizes is not None and pod.root.ref == entry.root.ref:
-            found += resizes.live_pending_writes()
-    return found

@@ -484,14 +484,14 @@ class Entry:
     def family_labels(self) -> tuple[Labels, ...]:
         """Those by which it may count with what it is charged through, or with an owner that may leave that. Each
         once."""
-        counting = [one for one in self._lineage() if one.head is None or one.may_leave()]
+        counting = [one for one in self.lineage() if one.head is None or one.may_leave()]
         return tuple(dict.fromkeys(labels for one in counting for labels in one.all_labels()))
 
     def all_family_labels(self) -> tuple[Labels, ...]:
         """The same, and those of all in between: nobody asks before an owner is deleted."""
-        return tuple(dict.fromkeys(labels for one in self._lineage() for labels in one.all_labels()))
+        return tuple(dict.fromkeys(labels for one in self.lineage() for labels in one.all_labels()))
 
-    def _lineage(self) -> Iterator[Entry]:
+    def lineage(self) -> Iterator[Entry]:
         """Itself, its head, the head of that, and so on."""
         one: Entry | None = self
         while one is not None:

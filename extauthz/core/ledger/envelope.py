@@ -197,11 +197,11 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
     total: dict[str, int] = {}
     count = 0
     for member in _members(entry):
+        amounts, pods = _leaving(member, costs)
         if member.may_leave():
             part = charge(_reachable(member, costs), {})
-            amounts, pods = part.amounts, part.replicas
-        else:
-            amounts, pods = _leaving(member, costs)
+            pods = part.replicas  # with those of its own members that may leave
+            _add(total, part.amounts)
         count += pods
         _add(total, amounts)
     return total, count
@@ -340,23 +340,23 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
     Args:
         pending: with what pending writes may make of members.
     """
-    found: Templates = [*entry.left, *entry.adoptable]
+    made: Templates = [*entry.adoptable]
     is_priced_by_children = entry.observed is not None and entry.observed.by_pods
     for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
         seen = child.observed
-        found += child.left
+        made += child.left
         if seen is not None and (child.top_replicas() if pending else seen.replicas):
-            found.append(_of_child(entry, child, seen))
+            made.append(seen.template)
         if pending:
-            found += [template for one in child.live_pending_writes() for template in one.templates]
-    return found
+            made += [template for one in child.live_pending_writes() for template in one.templates]
+    return [*entry.left, *(_as_of_owner(entry, template) for template in made)]
 
 
-def _of_child(entry: Entry, child: Entry, seen: Observed) -> Template | None:
+def _as_of_owner(entry: Entry, template: Template | None) -> Template | None:
     own = entry.observed.template if entry.observed is not None else None
-    if entry.ref[:2] not in SHARE_TEMPLATES or own is None or seen.template is None:
-        return seen.template
-    return of_revision(own, seen.template)
+    if entry.ref[:2] not in SHARE_TEMPLATES or own is None or template is None:
+        return template
+    return of_revision(own, template)
 
 
 def _children(entry: Entry) -> Iterable[Entry]:

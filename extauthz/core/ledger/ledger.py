@@ -5,11 +5,12 @@ Pure and synchronous: nothing can happen between the check and the record of a g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
-from extauthz.core.kinds import SHARE_TEMPLATES
+from extauthz.core.kinds import PODS, RESIZES, SHARE_TEMPLATES
 from extauthz.core.ledger.accounts import NOWHERE, Position, Step, StepGrowth, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
@@ -31,9 +32,10 @@ class Joining(NamedTuple):
 
     owner: Entry
     labels: tuple[Labels, ...]
-    template: PendingWrite | None
-    """What is followed on the owner as long as the write is followed; ``None``: the owner multiplies no template."""
+    template: PendingWrite
+    """What is followed on the owner as long as the write is followed."""
     step: Step | None
+    """``None``: the owner multiplies no template."""
 
 
 class Proposal(NamedTuple):
@@ -129,21 +131,29 @@ class Ledger:
             return None
         owner, is_known = found
         labels = owner.all_family_labels() if is_known else (ANY_LABELS,)
-        if owner.ref[:2] not in SHARE_TEMPLATES:
-            return Joining(owner, labels, None, None)
+        multiplies = owner.ref[:2] in SHARE_TEMPLATES
         shown = [entry.shown.template] if entry.shown is not None and entry.shown.template is not None else []
         pending = [template for one in entry.live_pending_writes() for template in one.templates]
         template = PendingWrite(
             id=f"{pending_write.id} of {entry.ref.name}",
             replicas=None,
-            templates=tuple(dict.fromkeys((*shown, *pending, *pending_write.templates))),
+            templates=tuple(dict.fromkeys((*shown, *pending, *pending_write.templates))) if multiplies else (),
             labels=(),
             creates=False,
             precondition=Precondition(),
             expires_s=pending_write.expires_s,
             state=State.SUCCEEDED,  # no request of its own, so never the same as one
         )
-        return Joining(owner, labels, template, self._step(owner, self.usage.position(owner.root), template))
+        step = self._step(owner, self.usage.position(owner.root), template) if multiplies else None
+        return Joining(owner, labels, template, step)
+
+    def followers(self, entry: Entry) -> Iterator[tuple[Entry, PendingWrite]]:
+        """Writes under way that would move with ``entry``: of what may enter its family, and resizes of its pods."""
+        yield from self.pending.entering(entry)
+        for ref in self.workloads.of_unit(RESIZES, entry.ref.namespace):
+            pod, resizes = self.observations.pod(ref._replace(resource=PODS[1])), self.workloads.get(ref)
+            if pod is not None and resizes is not None and pod.root.ref == entry.root.ref:
+                yield from ((resizes, one) for one in resizes.live_pending_writes())
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
@@ -236,6 +246,8 @@ class Ledger:
         """
         entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
+        labels = (*pending_write.labels, *(proposal.joins.labels if proposal.joins is not None else ()))
+        followers = [*self.followers(entry)] if labels else []
         kept, is_booked = head.kept_position, False
         try:
             if entry.observed is None and not entry.pending_writes:
@@ -249,7 +261,7 @@ class Ledger:
             if after is not before:
                 self.usage.shift(head.ref, before, after)
                 is_booked = True
-            if proposal.joins is not None and proposal.joins.template is not None:
+            if proposal.joins is not None:
                 self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:
             if is_booked:
@@ -258,6 +270,11 @@ class Ledger:
             self.usage.restore(head, kept)
             self.ownership.forget_gone(entry)
             raise
+        for follower, one in followers:
+            # Where a quota covers the namespace, such a write waits for these. Where none does, one may come: they may
+            # then count by these labels too.
+            joins = tuple(dict.fromkeys((*one.joins, *labels)))
+            self.usage.change(follower.root, partial(setattr, one, "joins", joins))
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

@@ -123,6 +123,13 @@ class PendingWrites:
         self._on_owners[pending_write.id] = entry.ref, template
         self._usage.change(entry.root, lambda: entry.add(template))
 
+    def entering(self, entry: Entry) -> Iterator[tuple[Entry, PendingWrite]]:
+        """Live pending writes that may bring something into the family of ``entry``."""
+        for pending_id, (ref, _) in self._on_owners.items():
+            owner = self._workloads.get(ref)
+            if owner is not None and entry in owner.lineage():
+                yield self._pending_writes[pending_id]
+
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
         """Let a live ``pending_write`` also stand for one more request of the same effect, which may land until
         ``expires_s``."""

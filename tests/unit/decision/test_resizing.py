@@ -325,6 +325,16 @@ def test_a_move_to_another_quota_waits_for_a_resize_that_may_land_after_it():
     assert charged(ask.gate, of="back") == 0
 
 
+def test_where_no_quota_is_yet_a_resize_counts_where_its_workload_may_have_moved():
+    ask = two_quotas()
+    quotas = ask.gate.ledger.coverage.tree
+    ask.gate.load_quotas(QuotaTree.build([]), 0.0)
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    assert Asker(ask.gate, "move")(relabel()).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(quotas, 0.0)
+    assert charged(ask.gate, of="back") == 5, "two pods, and what one of them may come to hold more"
+
+
 def test_a_move_of_something_else_does_not_wait():
     ask = two_quotas()
     ask.gate.observe(*observe(workload("other", 1, {"cpu": "1"})))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,6 +223,37 @@ def test_an_owner_moves_under_another_quota_only_once_what_may_enter_its_family_
     assert ask(moved).reason == "move-waits"
     settle(ask, entered, Event.REFUSED)
     assert (ask(moved).verdict, charged(ask)) == (Verdict.ALLOW, {"a": 12, "b": 2})
+
+
+ROLLOUT = WorkloadRef("example.com", "rollouts", "team-a", "x")
+OF_X = [{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "x", "uid": "uid-x", "controller": True}]
+
+
+def with_custom_owner(quotas: list[Any]) -> Asker:
+    """A Deployment of ten, and a custom resource ``x``."""
+    ask = Asker(gate(quotas, workload("web", 10, labels={"team": "a", "app": "x"})))
+    ask.gate.observe_kind("example.com", "Rollout", "rollouts")
+    ask.gate.observe(ROLLOUT, observe(workload("x", 0, {}, labels={"team": "a"}))[1])
+    return ask
+
+
+def teams(hard: str) -> list[Any]:
+    return [quota(n, {"requests.cpu": hard}, namespaces={"workspace": "acme"}, workloads={"team": n}) for n in "ab"]
+
+
+@pytest.mark.parametrize("owner", ["Deployment", "custom resource"])
+def test_where_no_quota_is_yet_what_may_enter_counts_where_its_owner_may_have_moved(owner: str):
+    """Its ten pods come under the quota of the owner's new labels, whichever of both writes lands first."""
+    if owner == "Deployment":
+        ask = Asker(gate([], workload("web", 2, labels={"team": "a"}), old(10, labels={"app": "web", "team": "a"})))
+        assert ask(patch(TARGET, BY_WEB)).reason == "no-quota"
+        assert ask(patch(path("web"), {"metadata": {"labels": {"team": "b"}}})).reason == "no-quota"
+    else:
+        ask = with_custom_owner([])
+        assert ask(patch(path("web"), {"metadata": {"ownerReferences": OF_X}})).reason == "no-quota"
+        ask.gate.ledger.adopt(ROLLOUT, replace(entering(), labels=("team=b",), owner=None, frees=False))
+    ask.gate.load_quotas(gate(teams("99")).ledger.coverage.tree, 1.0)
+    assert charged(ask)["b"] >= 10
 
 
 def test_a_deployment_s_template_is_weighed_beside_what_may_enter():

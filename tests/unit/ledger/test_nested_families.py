@@ -84,6 +84,15 @@ def test_what_may_leave_a_family_within_a_family_stays_beside_what_the_outer_one
     assert (ask(patch(OLD, FREED)).verdict, charged(ask)) == (Verdict.ALLOW, {"a": 0, "b": 5})
 
 
+def test_of_two_that_may_leave_one_within_the_other_each_may_be_made_anew():
+    """Three of the Rollout, three of the Deployment that it had, and the three of the ReplicaSet that this had."""
+    inner, owner = replica_set(3, owned_by("web"), app="web", team="b"), deployment(3, "b")
+    owner["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    ask = asker(owner, inner, rollout=3)
+    assert [ask(patch(path("web"), FREED)).verdict, ask(patch(OLD, FREED)).verdict] == [Verdict.ALLOW] * 2
+    assert charged(ask) == {"a": 0, "b": 9}
+
+
 def test_what_enters_a_family_within_a_family_counts_with_its_owner_too_which_is_left_alone_when_the_outer_one_goes():
     pods = replica_set(7, [], app="web", team="c")
     owner = deployment(0)
