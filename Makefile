@@ -68,13 +68,13 @@ older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' jud
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
 full: older keda h2spec containers cluster-parts promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)
 
-keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
-	@$(BIN)/python -m tests.controlplane.build --only keda-operator
+keda: setup  ## build or find KEDA's operator and adapter, which its end-to-end tests need (some 15 minutes and 3 GB, on two cores)
+	@$(BIN)/python -m tests.controlplane.build --only keda-operator keda-adapter
 
 image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/internals/image.md)
 	@$(BIN)/python -m tests.compose.prepare image

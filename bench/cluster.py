@@ -1,10 +1,13 @@
 """A gate on a live cluster: time until it is ready, what a workload costs it, what it asks the API server when idle.
 
 The real API server of ``make controlplane``; where that is not built, nothing of this is measured, and said so.
+
+``python -m bench.cluster --deployments 5000 --namespaces 120 --quotas 40 --pods 2`` says the same of another size.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import time
@@ -29,6 +32,8 @@ Tree = Any
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+PODS = Resource("", "v1", "pods", "Pod")
 QUOTAS = Resource("extauthz.dev", "v1alpha1", "workspacequotas", "WorkspaceQuota", namespaced=False)
 CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
 PAGE = 500
@@ -45,6 +50,8 @@ class Size:
     quotas: int
     starts: int
     idle_s: float
+    pods: int = 0
+    """Of each Deployment, by a ReplicaSet. Nobody makes them here."""
 
 
 FULL = Size(deployments=20_000, namespaces=500, quotas=50, starts=3, idle_s=60.0)
@@ -60,6 +67,7 @@ class _Found:
     """Each just before a start."""
     resident_bytes: int = 0
     """More than that of a gate on an empty cluster."""
+    whole_bytes: int = 0
     json_bytes: int = 0
     calls: float = 0.0
     """A minute, when idle."""
@@ -116,7 +124,8 @@ def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
             times = f"ready after {found.ready_s[-1]:.1f} s, a plain list {list_s:.1f} s"
             say(f"start {number + 1} of {size.starts}: {times}")
             if number == size.starts - 1:
-                found.resident_bytes = _resident_bytes(gate) - empty_bytes
+                found.whole_bytes = _resident_bytes(gate)
+                found.resident_bytes = found.whole_bytes - empty_bytes
                 _await_idle(gate)
                 say("looking at the API server under an idle gate")
                 found.calls = _calls_a_minute(plane, size.idle_s)
@@ -144,6 +153,29 @@ async def _fill(plane: Plane, size: Size) -> None:
         await each(create(NAMESPACES, None, namespace(n, size)) for n in range(size.namespaces))
         await each(create(QUOTAS, None, quota(n)) for n in range(size.quotas))
         await each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", deployment(n)) for n in range(size.deployments))
+        if size.pods:
+            await each(_pods(connection, n, size) for n in range(size.deployments))
+
+
+async def _pods(connection: Connection, number: int, size: Size) -> None:
+    """Those of one Deployment, as its controllers would make them."""
+    namespace, made = f"team-{number % size.namespaces}", deployment(number)
+    name, template = made["metadata"]["name"], made["spec"]["template"]
+    owner = await connection.call("GET", DEPLOYMENTS.object(namespace, name))
+    labels = template["metadata"]["labels"]
+    metadata = {"name": f"{name}-1", "labels": labels, "ownerReferences": [_owned("Deployment", owner)]}
+    spec = {"replicas": size.pods, "selector": made["spec"]["selector"], "template": template}
+    body = {"metadata": metadata, "spec": spec}
+    owner = await connection.call("POST", REPLICA_SETS.collection(namespace), body=body, timeout_s=60)
+    for each_of in range(size.pods):
+        metadata = {"name": f"{name}-1-{each_of}", "labels": labels, "ownerReferences": [_owned("ReplicaSet", owner)]}
+        body = {"metadata": metadata, "spec": template["spec"]}
+        await connection.call("POST", PODS.collection(namespace), body=body, timeout_s=60)
+
+
+def _owned(kind: str, owner: Tree) -> Tree:
+    metadata = owner["metadata"]
+    return {"apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
 
 
 async def each(calls: Iterable[Awaitable[None]]) -> None:
@@ -226,3 +258,20 @@ def _requests(plane: Plane) -> float:
     with urllib.request.urlopen(f"{plane.url}/metrics", context=plane.tls, timeout=30) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_request_total{"))
+
+
+def main() -> None:
+    """Measure a size of one's own."""
+    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
+    for name, default in (("deployments", 5_000), ("namespaces", 120), ("quotas", 40), ("pods", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    size = Size(**vars(parser.parse_args()), starts=2, idle_s=5.0)
+    with running_plane() as plane:
+        found = _found(plane, size, print)
+    print(f"ready after {median(found.ready_s):.1f} s, a plain list {median(found.list_s):.1f} s")
+    whole, more = found.whole_bytes / 2**20, found.resident_bytes / 2**20
+    print(f"memory {whole:.0f} MiB, {more:.0f} MiB more than on an empty cluster")
+
+
+if __name__ == "__main__":
+    main()

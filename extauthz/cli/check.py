@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from extauthz.cli import asking, asking_files, headroom, not_weighed, report
+from extauthz.cli import asking, asking_files, headroom, made, not_weighed, report
 from extauthz.cli.flags.settings import effective
 from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.errors import ObjectError
@@ -168,12 +168,17 @@ def _sorted(
     left: list[Left] = []
     for one in read:
         try:
-            tree = one.tree if _is_gated(one.tree, custom) else not_weighed.made_of(one.tree)
-            if _is_gated(tree, custom):
-                found.append(one._replace(tree=_in_namespace(tree, namespace)))
+            trees = [one.tree] if _is_gated(one.tree, custom) else made.of(one.tree)
+            gated = [_in_namespace(tree, namespace) for tree in trees if _is_gated(tree, custom)]
+            found += [one._replace(tree=tree) for tree in gated]
+            why: str | None = ""
+            if gated:
+                why = made.beyond(one.tree)
             elif fields.kind_of(one.tree) in state_file.RESTED_ON:
                 others.append(one._replace(tree=_placed(one.tree, namespace)))
-            elif why := not_weighed.why(one.tree):
+            else:
+                why = not_weighed.why(one.tree)
+            if why:
                 left.append(Left(one.name, not_weighed.named(one.tree, namespace), why))
         except ObjectError as error:
             detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"

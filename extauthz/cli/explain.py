@@ -19,6 +19,7 @@ from extauthz.cli import (
     report,
 )
 from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT, NothingScalesError
+from extauthz.cli.flags.asking import OWN, check_credentials
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         return explain_reason.run(name)
     if arguments.namespace is None:
         raise SettingsError("--namespace is needed with KIND/NAME")
+    check_credentials(arguments, OWN)
     try:
         objects, now = _objects(arguments)
         return _explained(arguments, objects, now)

@@ -237,16 +237,17 @@ class Reading:
         return [f"{root}/{version}/namespaces/{self._namespace}/{place}" for version in ("v1beta2", "v1beta1")]
 
     async def _metrics(self, name: str, paths: Iterable[str]) -> None:
-        """What a metrics server answers. An error is an answer too: the controller gets it as well."""
+        """What a metrics server answers. That it has nothing is an answer too: the controller gets it as well. Any
+        other error may be over when the controller asks, so the HPA's status stands in."""
         for path in paths:
             try:
                 self._found += (await self._get(path))["items"]
+                break
             except ApiError as error:
                 if error.status in FORBIDDEN:
                     self._lacks(path)
+                if error.status != NOT_FOUND:
                     return
-                continue
-            break
         self._asked.add(name)
 
     async def _controller(self) -> None:

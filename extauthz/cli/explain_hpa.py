@@ -9,7 +9,7 @@ from extauthz.cli import explain_finding, explain_quota, explain_report
 from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import by_quota, keda, refused, said, specs, when
+from extauthz.explain import by_quota, keda, refused, remedies, said, specs, when
 from extauthz.explain import objects as controller
 from extauthz.explain import target as targets
 from extauthz.explain.decide import at_tolerance, decide, scene_of
@@ -115,6 +115,7 @@ def of_scaled_object(arguments: argparse.Namespace, objects: Objects, tree: Tree
     ref = explain_quota.workload(objects, tree["spec"]["scaleTargetRef"], namespace)
     quota = explain_quota.said(arguments, objects, ref, max(answer.desired, answer.current + 1), scene.most, now)
     kind, name = keda.target(tree)
+    would = remedies.of_quota(answer.why, answer.desired) if answer.outcome == "refused" else ()
     return {
         "scaledObject": scene.name,
         "hpa": None,
@@ -130,7 +131,7 @@ def of_scaled_object(arguments: argparse.Namespace, objects: Objects, tree: Tree
         "status": {"currentReplicas": None, "desiredReplicas": None},
         "when": when.of_keda(scene, answer)._asdict(),
         "steps": explain_report.steps(answer.steps),
-        "oneMore": [one._asdict() for one in by_quota.changes(quota, (), wants_more=wants_more)],
+        "oneMore": [one._asdict() for one in by_quota.changes(quota, would, wants_more=wants_more)],
         "quota": quota,
     }
 

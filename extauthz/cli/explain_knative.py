@@ -9,8 +9,8 @@ from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_re
 from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota
-from extauthz.explain.knative import scene
+from extauthz.explain import by_quota, said
+from extauthz.explain.knative import scene, when
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
@@ -57,6 +57,7 @@ def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
         "desiredScale": answer.scale if answer.scale >= 0 else None,
         "target": {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total},
         "status": {name: status.get(name) for name in ("actualScale", "desiredScale")},
+        "when": when.of(known, answer)._asdict(),
         "steps": explain_report.steps(answer.steps),
         "oneMore": [one._asdict() for one in by_quota.changes(quota, changes(known, answer), wants_more=wants_more)],
         "quota": quota,
@@ -83,11 +84,13 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
         found.append(
             {"revision": revision.name, "role": revision.role} | explained(arguments, objects, autoscaler, now)
         )
-    said = " ".join(f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found)
+    own = [f"{one.text}." for one in said.of(tree, said.KNATIVE_SERVICE)]
+    each = [f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found]
     return {
         "ksvc": name,
         "namespace": namespace,
-        "sentence": f"ksvc/{name}: {said}",
+        "sentence": f"ksvc/{name}: {' '.join([*own, *each])}",
+        "said": own,
         "held": any(one["held"] for one in found),
         "revisions": found,
     }
@@ -96,6 +99,7 @@ def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now:
 def service_as_text(found: Json) -> str:
     count = len(found["revisions"])
     head = f"ksvc/{found['ksvc']} has {count} revision{'s' * (count != 1)} that matter{'s' * (count == 1)} now."
+    head = " ".join([head, *found["said"]])
     each = [f"{one['revision']} ({one['role']})\n\n{explain_report.as_text(one)}" for one in found["revisions"]]
     return "\n".join(["\n".join(wrapped(head)) + "\n", *each])
 

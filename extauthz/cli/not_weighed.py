@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from extauthz.core.kinds import MADE_BY_CUSTOM
 from extauthz.core.model import Tree
 from extauthz.core.objects import fields
 from extauthz.explain.target import plural
@@ -13,6 +14,7 @@ BUILT_IN: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "a pod by itself counts as it runs, and is never refused",
     ("apps", "DaemonSet"): "its pods count as they run, and are never refused",
     ("batch", "CronJob"): "each of its Jobs is weighed when it is made",
+    ("keda.sh", "ScaledJob"): "each of its Jobs is weighed when KEDA makes it",
 }
 MADE: Final[Mapping[tuple[str, str], str]] = {
     ("ray.io", "RayJob"): "its RayCluster is weighed when KubeRay makes it",
@@ -26,26 +28,33 @@ MADE: Final[Mapping[tuple[str, str], str]] = {
     ("trainer.kubeflow.org", "TrainJob"): "its JobSet is weighed when the trainer makes it",
 }
 """What is weighed in the place of kinds that make no pods themselves."""
-COUNTS: Final = ("replicas", "minreplicas", "parallelism", "replicacount")
-AUTOSCALERS: Final = frozenset({"keda.sh", "autoscaling.internal.knative.dev"})
-"""API groups whose objects have counts, and no pods of their own."""
-
-
-CLUSTER_OF: Final[Mapping[tuple[str, str], str]] = {
-    ("ray.io", "RayJob"): "rayClusterSpec",
-    ("ray.io", "RayService"): "rayClusterConfig",
-}
-"""Where KubeRay's kinds have the spec of the RayCluster that it makes of them (``rayjob_types.go``,
-``rayservice_types.go`` of KubeRay 1.4)."""
-
-
-def made_of(tree: Tree) -> Tree:
-    """The RayCluster that KubeRay makes of an object; of others the object itself."""
-    key, spec = fields.kind_of(tree), tree.get("spec")
-    made = spec.get(CLUSTER_OF[key]) if key in CLUSTER_OF and isinstance(spec, Mapping) else None
-    if not isinstance(made, Mapping):
-        return tree  # a RayJob may go to a RayCluster that is there
-    return {**tree, "kind": "RayCluster", "spec": {**made, "suspend": spec.get("suspend", False)}}
+PODS_COME: Final = frozenset(
+    {
+        *MADE_BY_CUSTOM,
+        ("argoproj.io", "CronWorkflow"),
+        ("argoproj.io", "Workflow"),
+        ("cassandra.datastax.com", "CassandraDatacenter"),
+        ("elasticsearch.k8s.elastic.co", "Elasticsearch"),
+        ("flink.apache.org", "FlinkDeployment"),
+        ("kubevirt.io", "VirtualMachine"),
+        ("kubevirt.io", "VirtualMachineInstance"),
+        ("monitoring.coreos.com", "Alertmanager"),
+        ("tekton.dev", "PipelineRun"),
+        ("tekton.dev", "TaskRun"),
+    }
+)
+"""Kinds of which pods come although their fields need not show it."""
+COUNTS: Final = frozenset(
+    {
+        *("replicas", "minreplicas", "replicacount", "parallelism", "instances", "numberofinstances", "members"),
+        *("numnodes", "nodecount", "clustersize", "servers"),
+    }
+)
+"""Fields with a number of pods, in lower case, wherever they stand."""
+TEMPLATES: Final[Mapping[str, type[object]]] = {"containers": list, "container": Mapping, "resources": Mapping}
+"""Fields with what one pod is made of, and what must be in them."""
+HAVE_NONE: Final = frozenset({"keda.sh", "autoscaling.internal.knative.dev", "apiextensions.k8s.io"})
+"""API groups whose objects have such fields, and no pods of their own."""
 
 
 def why(tree: Tree) -> str | None:
@@ -58,7 +67,7 @@ def why(tree: Tree) -> str | None:
     if known := BUILT_IN.get(key) or MADE.get(key):
         return known
     group, name = key
-    if "." not in group or group.endswith(".k8s.io") or group in AUTOSCALERS or not _makes_pods(tree.get("spec")):
+    if "." not in group or group in HAVE_NONE or not (key in PODS_COME or _makes_pods(tree.get("spec"))):
         return None
     custom = f"{plural(name)}.{group}"
     return f"what it makes is weighed when that is made; itself only with --custom {custom} and its definition"
@@ -66,7 +75,7 @@ def why(tree: Tree) -> str | None:
 
 def _makes_pods(spec: Tree) -> bool:
     return any(
-        key == "containers" or (key == "resources" and isinstance(value, Mapping)) or key.lower() in COUNTS
+        isinstance(value, TEMPLATES[key]) if key in TEMPLATES else str(key).lower() in COUNTS and type(value) is int
         for key, value in _fields(spec)
     )
 

@@ -11,8 +11,11 @@ from .objects import condition
 
 HPA: Final = ("AbleToScale", "ScalingActive")
 KEDA: Final = ("Ready",)
-ELSEWHERE: Final = frozenset({"FailedUpdateScale", "ScalingDisabled"})
-"""Reasons that the answer quotes by itself."""
+KNATIVE: Final = ("Active",)
+"""Of a PodAutoscaler (``pa_lifecycle.go`` of knative.dev/serving)."""
+KNATIVE_SERVICE: Final = ("Ready",)
+ELSEWHERE: Final = frozenset({"FailedUpdateScale", "ScalingDisabled", "NoTraffic"})
+"""Reasons that the answer quotes by itself, and that of what rests at zero."""
 
 
 def of(tree: Tree, types: tuple[str, ...]) -> list[Step]:

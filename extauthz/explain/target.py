@@ -18,7 +18,7 @@ _SPLIT: Final = re.compile(r",(?![^(]*\))")
 
 
 class Requirement(NamedTuple):
-    """One part of a selector, as ``matchExpressions`` has them."""
+    """One part of a selector, as ``matchExpressions`` has them; ``=`` is of ``matchLabels``."""
 
     key: str
     operator: str
@@ -29,7 +29,7 @@ class Requirement(NamedTuple):
             return self.key in labels
         if self.operator == "DoesNotExist":
             return self.key not in labels
-        return (labels.get(self.key) in self.values) == (self.operator == "In")
+        return (labels.get(self.key) in self.values) == (self.operator != "NotIn")
 
 
 Selector = tuple[Requirement, ...]
@@ -133,7 +133,7 @@ def labelled(tree: Tree) -> Selector:
     pairs = (tree.get("matchLabels") or {}).items()
     more = tree.get("matchExpressions") or []
     return (
-        *(Requirement(key, "In", frozenset([value])) for key, value in pairs),
+        *(Requirement(key, "=", frozenset([value])) for key, value in pairs),
         *(Requirement(one["key"], one["operator"], frozenset(one.get("values") or [])) for one in more),
     )
 
@@ -148,10 +148,11 @@ def parsed(text: str) -> Selector:
 
 
 def text(selector: Selector) -> str:
-    """The other way: as a query has it.
+    """The other way: as the HPA controller asks a metrics server (``LabelSelectorAsSelector`` of apimachinery). KEDA's
+    adapter takes ``=`` alone.
 
     >>> text(parsed("app=web,tier in (a,b),!old"))
-    'app in (web),tier in (a,b),!old'
+    'app=web,tier in (a,b),!old'
     """
     return ",".join(map(_spelled, selector))
 
@@ -159,6 +160,8 @@ def text(selector: Selector) -> str:
 def _spelled(one: Requirement) -> str:
     if one.operator in ("Exists", "DoesNotExist"):
         return "!" * (one.operator == "DoesNotExist") + one.key
+    if one.operator == "=":
+        return f"{one.key}={next(iter(one.values))}"
     return f"{one.key} {'in' if one.operator == 'In' else 'notin'} ({','.join(sorted(one.values))})"
 
 
@@ -182,6 +185,6 @@ def _requirement(part: str) -> Requirement:
         values = frozenset(value.strip() for value in match[3].split(","))
         return Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
     if match := _EQUAL.fullmatch(part):
-        return Requirement(match[1], "NotIn" if match[2] == "!=" else "In", frozenset([match[3]]))
+        return Requirement(match[1], "NotIn" if match[2] == "!=" else "=", frozenset([match[3]]))
     key = part.strip()
     return Requirement(key.removeprefix("!"), "DoesNotExist" if key.startswith("!") else "Exists")

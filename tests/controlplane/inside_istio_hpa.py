@@ -213,6 +213,7 @@ ROWS = [
     ("topology", "skipped"),
     ("webhook", "skipped"),
     ("appliers", "ok"),
+    ("serving pods", "ok"),
     ("way around", "ok"),
     ("backstop", "warn"),
 ]

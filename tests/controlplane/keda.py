@@ -1,4 +1,4 @@
-"""KEDA's real operator against a real API server, without its metrics adapter and its webhooks."""
+"""KEDA's real operator and its metrics adapter against a real API server, without its webhooks."""
 
 from __future__ import annotations
 
@@ -38,25 +38,54 @@ def install(plane: Plane) -> None:
 
 
 @contextlib.contextmanager
-def running_operator(plane: Plane, server: str, folder: Path) -> Iterator[Child]:
-    """One operator, installed, whose requests go to ``server`` with a bearer token."""
+def running_operator(plane: Plane, server: str, folder: Path, metrics: int = 0) -> Iterator[Child]:
+    """One operator, installed, whose requests go to ``server`` with a bearer token.
+
+    Args:
+        metrics: the port where it tells its adapter what it measures; 0: any.
+    """
     install(plane)
-    kubeconfig, certificates = folder / "keda.kubeconfig", folder / "keda-certificates"
-    token = service_account(plane, NAMESPACE, "keda-operator", "cluster-admin")
-    write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
-    certificates.mkdir()
-    for name, source in (("ca.crt", "ca.crt"), ("tls.crt", "server.crt"), ("tls.key", "server.key")):
-        (certificates / name).write_bytes((plane.folder / source).read_bytes())
-    probes, metrics = free_ports(2)
+    probes, free = free_ports(2)
     flags = [
-        f"--kubeconfig={kubeconfig}",
-        f"--cert-dir={certificates}",
         f"--health-probe-bind-address=127.0.0.1:{probes}",
-        f"--metrics-service-bind-address=127.0.0.1:{metrics}",
+        f"--metrics-service-bind-address=127.0.0.1:{metrics or free}",
         "--enable-prometheus-metrics=false",
     ]
+    with _running("keda-operator", plane, server, folder, flags) as child:
+        yield child
+
+
+@contextlib.contextmanager
+def running_adapter(plane: Plane, folder: Path, metrics: int) -> Iterator[str]:
+    """The adapter of an operator at that port; the URL of its external metrics API, which takes tokens of ``plane``."""
+    port, other = free_ports(2)
+    kubeconfig = folder / "keda-adapter.kubeconfig"
+    flags = [
+        f"--lister-kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-tolerate-lookup-failure=true",
+        f"--secure-port={port}",
+        f"--tls-cert-file={plane.folder / 'server.crt'}",
+        f"--tls-private-key-file={plane.folder / 'server.key'}",
+        f"--port={other}",
+        f"--metrics-service-address=localhost:{metrics}",
+    ]
+    with _running("keda-adapter", plane, plane.url, folder, flags):
+        yield f"https://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def _running(name: str, plane: Plane, server: str, folder: Path, flags: list[str]) -> Iterator[Child]:
+    kubeconfig, certificates = folder / f"{name}.kubeconfig", folder / f"{name}-certificates"
+    token = service_account(plane, NAMESPACE, name, "cluster-admin")
+    write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
+    certificates.mkdir()
+    for file, source in (("ca.crt", "ca.crt"), ("tls.crt", "server.crt"), ("tls.key", "server.key")):
+        (certificates / file).write_bytes((plane.folder / source).read_bytes())
     environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
-    child = Child(["env", *environment, str(parts.find("keda-operator")), *flags], folder / "keda-operator.log")
+    flags = [f"--kubeconfig={kubeconfig}", f"--cert-dir={certificates}", *flags]
+    child = Child(["env", *environment, str(parts.find(name)), *flags], folder / f"{name}.log")
     try:
         yield child
     finally:

@@ -171,7 +171,10 @@ MODULES: tuple[Module, ...] = (
     _istiod("istiod-1.30", OLDER),
     Module(
         "keda",
-        (Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),),
+        (
+            Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),
+            Part("keda-adapter", "github.com/kedacore/keda/v2/cmd/adapter"),
+        ),
         configs=("github.com/kedacore/keda/v2",),
         config_folder="config/crd/bases",
         optional=True,
@@ -194,8 +197,8 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm,
-actionlint, h2spec, and those of ``CLUSTER``."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, keda-adapter,
+helm, actionlint, h2spec, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -48,7 +48,8 @@ AUTOSCALERS: set[Right] = {
     ("autoscaling.internal.knative.dev", "podautoscalers", "list"),
     ("keda.sh", "scaledobjects", "list"),
 }
-NEEDED = WATCHED | DISCOVERED | WRITTEN | AUTOSCALERS
+OWNERS: set[Right] = {("serving.knative.dev", plural, "get") for plural in ("services", "configurations", "revisions")}
+NEEDED = WATCHED | DISCOVERED | WRITTEN | AUTOSCALERS | OWNERS
 
 FORBIDDEN: tuple[Right, ...] = (
     ("", "secrets", "list"),

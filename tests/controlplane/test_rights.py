@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.model import OwnerRef
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.inputs.cluster.live import DEPLOYMENTS, PHASES
@@ -25,6 +26,7 @@ from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS, Kubernetes
 from extauthz.serve.ledger_store.store import Stored
 from extauthz.serve.selfsigned import issuing, keeper, renewal
 from extauthz.serve.servers.page import cluster as page
+from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, Subject
 from extauthz.tell.observe.kube_events import EVENTS, KubeEvents
 from extauthz.tell.observe.status import StatusWriter
@@ -127,8 +129,13 @@ def trusted(kind: str) -> Doing:
     return lambda heard: renewal.trust(heard, renewal.Configuration(path, "1", (hook,)), b"new")
 
 
+def owned_by(kind: str) -> Doing:
+    return lambda heard: owners.top(heard, "default", OwnerRef("serving.knative.dev", kind, "web", "u1"))
+
+
 AUTOSCALERS = ("horizontalpodautoscalers.autoscaling", "podautoscalers.autoscaling.internal.knative.dev",
                "scaledobjects.keda.sh")  # fmt: skip
+OWNERS = {"services": "Service", "configurations": "Configuration", "revisions": "Revision"}
 FOLLOWED = [DEFINITIONS, WORKSPACE_QUOTAS, WORKSPACE_LEDGERS, *(one for phase in PHASES for one in phase)]
 DOING: dict[tuple[str, str], Doing] = {
     **{
@@ -141,6 +148,7 @@ DOING: dict[tuple[str, str], Doing] = {
     ("events.events.k8s.io", "create"): sent("POST", EVENTS.collection("default")),
     ("events.events.k8s.io", "patch"): sent("PATCH", EVENTS.object("default", "one")),
     **{(one, "list"): lambda heard: Autoscalers(heard, lambda: 0.0).of(SUBJECT) for one in AUTOSCALERS},
+    **{(f"{plural}.serving.knative.dev", "get"): owned_by(kind) for plural, kind in OWNERS.items()},
     ("events", "list"): lambda heard: page.Cluster(lambda: heard).events("default", "web"),
     **{
         (f"{kind}.admissionregistration.k8s.io", "get"): lambda heard: renewal.read(heard, "extauthz")

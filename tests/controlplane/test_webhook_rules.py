@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extauthz.core.kinds import POD_MAKERS
 from extauthz.core.quota.selectors import LabelSelector, Requirement
+from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS
+from extauthz.serve.service import reaching
 from extauthz.tools.render import webhook
 from extauthz.tools.render.webhook import Custom, WebhookOptions
 from tests.controlplane import fixtures
@@ -25,6 +28,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.controlplane
 
 Tree = Any
+LEDGERS = Path(__file__).parents[2] / "charts/extauthz/definitions/workspaceledgers.yaml"
 
 DEAD = WebhookOptions(
     url="https://127.0.0.1:1",
@@ -405,6 +409,32 @@ def test_nothing_is_asked_about_namespaces_without_the_label_that_it_selects(gua
         guarded.api.call("PATCH", path, {"webhooks": webhook.configuration(DEAD)["webhooks"]}, MERGE)
         guarded.api.patch("Namespace", "shop", None, {"metadata": {"labels": {"workspace": None}}})
         eventually(lambda: is_asked(guarded, "Deployment", more))
+
+
+def test_namespaces_with_the_label_that_breaks_the_glass_are_not_asked_about(guarded: Plane):
+    more = {"spec": {"replicas": 3}}
+    assert is_asked(guarded, "Deployment", more)
+    guarded.kubectl("label", "namespaces", "--all", "extauthz.dev/break-glass=")
+    try:
+        eventually(lambda: not is_asked(guarded, "Deployment", more))
+    finally:
+        guarded.kubectl("label", "namespaces", "--all", "extauthz.dev/break-glass-")
+        eventually(lambda: is_asked(guarded, "Deployment", more))
+
+
+def test_of_a_ledger_only_a_trial_is_asked_about(guarded: Plane):
+    """Gates need one before they can answer."""
+    guarded.kubectl("apply", "--server-side", f"--filename={LEDGERS}")
+
+    def said(query: str) -> str:
+        try:
+            guarded.api.call("POST", WORKSPACE_LEDGERS.collection() + query, reaching.TRIAL)
+        except RefusedError as error:
+            return str(error)
+        return ""
+
+    eventually(lambda: ASKED in said("?dryRun=All"))
+    assert said("") == ""
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     kubeconfig = tmp_path / "nowhere"
     write_kubeconfig(kubeconfig, "https://127.0.0.1:1", world.plane.ca, {"token": "t"})
     rows = doctor(kubeconfig=kubeconfig)
-    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "way around", "backstop"]
+    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods", "way around", "backstop"]
     assert rows["canary"]["verdict"] == "ok"
 
 

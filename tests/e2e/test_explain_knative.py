@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.cli import explain_cluster
-from extauthz.explain.knative import scene
+from extauthz.explain.knative import scene, when
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.objects import Objects
@@ -47,6 +48,7 @@ HELD = 4
 MOST_S = 3.5
 """Two looks further apart than that do not follow each other."""
 SHOWN = 8
+IN_TIME = "at zero in time"
 AGREEMENT = 0.99
 """On a busy machine the autoscaler may be late with what it has decided."""
 LOOK = re.compile(
@@ -153,6 +155,7 @@ def test_each_look_of_the_autoscaler_ends_as_predicted(running: Running, capsys:
     for name in names:
         for one, following in zip(told.looks.get(name, []), told.looks.get(name, [])[1:], strict=False):
             wrong += judged(tally, running, watched, one, following, told)
+        wrong += late(tally, running, watched, told.looks.get(name, []))
     with capsys.disabled():
         print(", ".join(f"{key}: {count}" for key, count in sorted(tally.items())))
         print(*wrong, sep="\n")
@@ -274,14 +277,34 @@ def judged(
     return counted(tally, one, answer, then.scale, answer.outcome)
 
 
+def late(tally: Counter[str], running: Running, watched: dict[str, Watched], looks: list[Look]) -> list[str]:
+    """Where it is said when it is at zero at the latest, and nothing asked for it meanwhile: whether it was then."""
+    wrong = list[str]()
+    for number, one in enumerate(looks):
+        if (before := known(running, watched, one.name, one.ready, one.at)) is None:
+            continue
+        answer = decide(before, Values(one.stable, one.panic))
+        told = when.of(before, answer)
+        if answer.outcome != "zero-waits" or told.seconds is None or told.text.startswith("probably"):
+            continue
+        end = one.at + told.seconds + MOST_S
+        if looks[-1].at < end or any(each.stable or each.panic for each in looks[number:] if each.at <= end):
+            tally["skipped: asked for before it was at zero"] += 1
+            continue
+        then = known(running, watched, one.name, one.ready, end)
+        assert then is not None
+        wrong += counted(tally, one, replace(answer, scale=0), then.replicas, IN_TIME)
+    return wrong
+
+
 def counted(tally: Counter[str], one: Look, answer: Answer, real: int, what: str) -> list[str]:
     word = "certain" if answer.certain else "likely"
     right = answer.scale == real
     tally[word] += 1
     tally[f"{word}, agrees"] += right
     tally[f"outcome {answer.outcome}"] += 1
-    if what == "refused":
-        tally[f"{word}, refused"] += 1
+    if what in ("refused", IN_TIME):
+        tally[f"{word}, {what}"] += 1
     if right or not answer.certain:
         return []
     return [f"{one}: {answer.outcome} {answer.scale}, not {real}\n    " + "\n    ".join(map(str, answer.steps))]

@@ -14,7 +14,7 @@ import pytest
 from extauthz.tools.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
-from tests.controlplane.api import RefusedError
+from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
@@ -494,6 +494,25 @@ def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
         world.gate.start()
     acme.api.delete("Deployment", "gate", "extauthz-system")
     eventually(lambda: "scaled" in scale(acme, "web", 4))
+
+
+def test_the_gates_see_that_the_api_server_does_not_reach_them(world, workspace):
+    """As behind a firewall."""
+
+    def reached(value: float) -> bool:
+        return f"extauthz_webhook_reached {value}" in world.gate.page("/metrics")
+
+    path = path_of("ValidatingWebhookConfiguration", group="admissionregistration.k8s.io/v1") + "/extauthz"
+    hooks = world.api.call("GET", path)["webhooks"]
+    eventually(lambda: reached(1.0), within_s=60)
+    blocked = [{**one, "clientConfig": {**one["clientConfig"], "url": "https://127.0.0.1:1/validate"}} for one in hooks]
+    world.api.call("PATCH", path, {"webhooks": blocked}, MERGE)
+    try:
+        eventually(lambda: reached(0.0), within_s=60)
+        assert "the API server reaches no gate: " in world.gate.page("/readyz")
+    finally:
+        world.api.call("PATCH", path, {"webhooks": hooks}, MERGE)
+    eventually(lambda: reached(1.0), within_s=60)
 
 
 def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_counts(world, workspace):

@@ -77,6 +77,7 @@ NEEDS_A_CLUSTER = (
     "webhook namespaces",
     "webhook clamp",
     "appliers",
+    "serving pods",
     "way around",
     "backstop",
 )

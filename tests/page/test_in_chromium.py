@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote as escaped
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
+from extauthz.demo.certs import Authority
 from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import quota, scale, workload
 from tests.page.browsing import browser
+from tests.servers import test_page_people as people
 from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small
 
@@ -234,6 +241,41 @@ async def test_axe_finds_nothing_and_nothing_runs_off_the_side(
     await window.context.close()
 
 
+LOWEST = """() => [...document.querySelectorAll('main section')]
+    .sort((a, b) => a.getBoundingClientRect().bottom - b.getBoundingClientRect().bottom).pop().className"""
+SHADOWS = """() => [...document.querySelectorAll('.scroll')]
+    .filter(one => one.scrollWidth > one.clientWidth)
+    .map(one => {
+    const style = getComputedStyle(one);
+    return [style.backgroundAttachment.includes('scroll'), style.backgroundImage.includes('gradient'), one.tabIndex];
+})"""
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+async def test_what_the_gate_knows_comes_last_there_is_one_why_and_what_scrolls_has_a_sign(
+    world: World, chromium: Browser, viewport: dict[str, int]
+):
+    """The sign is a shadow at the side where there is more; and the keyboard scrolls it."""
+    listing = Listing()
+    listing.lists[EVENTS] = [event(59, f"{'a_word_without_a_space' * 9}")]
+    world.explain(Why(Cluster(lambda: listing, lambda: world.now_s)))
+    world.ask("web", 30)
+    async for served in world.serve():
+        window = await opened(served, chromium, viewport=viewport)
+        for path in ("/", "/quotas/acme", WEB):
+            await window.go(path)
+            if path == WEB:
+                await expect(window.page.locator(".answer")).to_have_count(2)  # headroom, and why
+            assert await window.page.evaluate(LOWEST) == "knows", path
+            whys = window.page.get_by_role("heading", name=re.compile("why", re.IGNORECASE))
+            assert await whys.count() == (path == WEB)
+            for shadow in (shadows := await window.page.evaluate(SHADOWS)):
+                assert shadow == [True, True, 0]
+            assert shadows or path != WEB or viewport == DESK, "a table scrolls on a phone"
+        await window.context.close()
+        assert window.said == []
+
+
 async def test_a_hostile_name_is_shown_and_does_nothing(window: Window):
     window.world.recent.decided(
         Report(window.world.gate.decide(window.world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE)
@@ -297,3 +339,25 @@ async def test_why_a_count_is_as_it_is_comes_after_the_page_and_stays_while_it_l
         assert found.violations_count == 0, found.generate_report()
         await window.context.close()
         assert window.said == []
+
+
+async def test_a_person_shows_a_token_by_the_form_and_follows_links_with_it(chromium: Browser, tmp_path: Path) -> None:
+    shown = Authority(tmp_path).issue("gate")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(shown.cert, shown.key)
+    app = web.Application()
+    people.World().page.add_to(app)
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=tls)
+    async with server:
+        context = await chromium.new_context(ignore_https_errors=True)
+        try:
+            page = await context.new_page()
+            await page.goto(str(server.make_url("/?below=acme")))
+            await page.get_by_label("A bearer token").fill(people.OWNER)
+            await page.get_by_role("button", name="Look").click()
+            await expect(page.get_by_role("link", name="acme").first).to_be_visible()
+            assert page.url == str(server.make_url("/?below=acme"))
+            await expect(page.locator("#pulse-text")).to_have_text("live")
+        finally:
+            await context.close()

@@ -98,8 +98,8 @@ class World:
     def reading(self, name: str, replicas: int) -> Reading:
         return scaled(WorkloadRef("apps", "deployments", "team-a", name), replicas)
 
-    async def serve(self) -> AsyncIterator[World]:
-        app = web.Application()
+    async def serve(self, app: web.Application | None = None) -> AsyncIterator[World]:
+        app = app or web.Application()
         self.page.add_to(app)
         async with TestClient(TestServer(app)) as self.client:
             yield self

@@ -92,6 +92,16 @@ async def test_a_quota_s_page_has_who_uses_what_and_may_have_more(world: World):
     assert by_pods.texts("th")[4].startswith("web")
 
 
+async def test_no_more_is_free_than_above():
+    quotas = [
+        quota("corp", {"requests.cpu": "4"}, namespaces={"workspace": "nobody"}),
+        quota("acme", {"requests.cpu": "10"}, parent="corp", namespaces={"workspace": "acme"}),
+    ]
+    async for world in World(*quotas, objects=[workload("web", 3)]).serve():
+        (amounts,) = (await world.get("/quotas/acme")).texts("p", "amounts")
+        assert "1 free, as corp has no more" in amounts
+
+
 async def test_what_pends_is_told_with_how_long(world: World):
     world.write(scale("web", 4))
     page = await world.get("/quotas/acme")

@@ -64,7 +64,7 @@ class World:
         self.listing = Listing()
         self.listing.lists[EVENTS] = [event(1, "it was told")]
         why = Why(Cluster(lambda: self.listing, lambda: self.now_s))
-        self.page = Page(lambda: answers, people, lambda: told, lambda: self.now_s, why)
+        self.page = Page(lambda: answers, people, lambda: told, lambda: self.now_s, why, signs_in=True)
         self.client: TestClient[web.Request, web.Application]
 
     def tell(self, level: str, event: str, **fields: object) -> None:
@@ -110,6 +110,40 @@ async def test_who_shows_no_good_token_sees_no_page_no_stream_and_no_file(world:
             status, text = await world.ask(path, token)
             assert status == 401
             assert not told(text, ("acme", "web", *SECRET))
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_token_given_by_the_form_shows_what_it_would_in_a_header(world: World, path: str):
+    _, form = await world.ask(path, None)
+    assert '<form class="search" method="post">' in form
+    sent = await world.client.post(path, data={"token": OWNER}, allow_redirects=False)
+    assert (sent.status, sent.headers["location"]) == (303, path)
+    (cookie,) = sent.headers.getall("set-cookie")
+    assert set(cookie.split("; ")) == {
+        f"__Host-extauthz={OWNER}", "Path=/", "Secure", "HttpOnly", "SameSite=Strict"
+    }  # fmt: skip
+    given = {"cookie": f"__Host-extauthz={OWNER}"}
+    by_cookie = await world.client.get(path, headers=given)
+    assert (by_cookie.status, await by_cookie.text()) == await world.ask(path)
+    worse = await world.client.get(path, headers=given | {"authorization": "Bearer worthless"})
+    assert worse.status == 401, "a header comes first"
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "status"),
+    [
+        ({"token": "two words"}, {}, 401),
+        ({"token": ""}, {}, 401),
+        ({"token": "x" * 3_801}, {}, 401),
+        ({"token": "x" * 20_000}, {}, 413),
+        ({"token": OWNER}, {"sec-fetch-site": "cross-site"}, 403),
+        ({"token": OWNER}, {"sec-fetch-site": "same-site"}, 403),
+    ],
+    ids=["no token", "none", "too long for a cookie", "a long form", "another site", "another host of the site"],
+)
+async def test_nothing_else_becomes_a_cookie(world: World, data: dict, headers: dict, status: int):
+    sent = await world.client.post("/", data=data, headers=headers, allow_redirects=False)
+    assert (sent.status, sent.headers.getall("set-cookie", [])) == (status, [])
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -19,6 +19,7 @@ from extauthz.core.model import Decision, Question, Request, Unreadable, Verdict
 from extauthz.core.objects.custom import Shape, Shapes
 from extauthz.serve.servers import ext_authz, webhook
 from extauthz.serve.servers.ext_proc import Lowered
+from extauthz.serve.service import reaching
 from extauthz.serve.service.deciding import terse
 from extauthz.testing import admission as review_of
 from extauthz.testing import scale_object, workload
@@ -125,6 +126,15 @@ async def test_what_is_allowed_is_answered_with_its_uid(client: TestClient, gate
     assert question.user == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
     assert isinstance(question.reading, Write)
     assert question.reading.precondition.resource_version == "7"
+
+
+async def test_a_trial_is_refused_by_whichever_gate_is_reached_and_is_no_decision(client, gate) -> None:
+    ledgers = {"group": "extauthz.dev", "version": "v1alpha1", "resource": "workspaceledgers"}
+    trial = review_of(reaching.TRIAL, resource=ledgers, dryRun=True)
+    status, answer = await post(client, trial)
+    assert (status, answer["response"]["uid"], answer["response"]["allowed"]) == (200, trial["request"]["uid"], False)
+    assert answer["response"]["status"]["message"] == webhook.REACHED
+    assert gate.asked == []
 
 
 @pytest.mark.parametrize(

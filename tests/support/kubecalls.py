@@ -77,6 +77,8 @@ class ScriptedApi:
         if self.faults and (fault := self.faults.pop(0)):
             raise fault
         match (method, content_type):
+            case ("GET", _) if path in self.objects:
+                return copy.deepcopy(self.objects[path])
             case ("GET", _):
                 return self._list(path, int(dict(query).get("limit", "0")), int(dict(query).get("continue", "0")))
             case ("POST", "application/json") if path.startswith(EVENTS):

@@ -69,7 +69,11 @@ RIGHT = [
         "05-keda-refused-by-event",
         f"{KEDA} state.yaml",
         1,
-        ["is refused: KEDA asks for 1 in place of 0", "exceeded workspace quota: acme"],
+        [
+            "is refused: KEDA asks for 1 in place of 0",
+            "exceeded workspace quota: acme",
+            "for what it asks for: - raise .* of workspace quota acme by",
+        ],
         ["goes from 0 to 1 "],
     ),
     *(
@@ -167,17 +171,27 @@ RIGHT = [
         Case(
             "admin-04-check-f-green-without-weighing",
             f"check -f {name}.yaml -n a --quotas q.yaml --state s.yaml",
-            2,
-            [f"not weighed {kind} "],
+            code,
+            [f"not weighed {kind} ", *says],
         )
-        for name, kind in {
-            "isvc": r"InferenceService\.serving\.kserve\.io",
-            "ksvc": r"Service\.serving\.knative\.dev",
-            "pytorchjob": r"PyTorchJob\.kubeflow\.org",
-            "ray": r"RayCluster\.ray\.io",
-            "rayjob": r"RayJob\.ray\.io",
-            "mixed": r"DaemonSet\.apps",
-        }.items()
+        for name, kind, code, says in (
+            (
+                "isvc",
+                r"InferenceService\.serving\.kserve\.io",
+                1,
+                [r"^deny deployments\.apps a/llama-predictor, new, 2"],
+            ),
+            (
+                "ksvc",
+                r"Service\.serving\.knative\.dev",
+                1,
+                [r"^deny deployments\.apps a/hello-00001-deployment, new, 3"],
+            ),
+            ("pytorchjob", r"PyTorchJob\.kubeflow\.org", 2, []),
+            ("ray", r"RayCluster\.ray\.io", 2, []),
+            ("rayjob", r"RayJob\.ray\.io", 2, []),
+            ("mixed", r"DaemonSet\.apps", 2, []),
+        )
     ),
     Case(
         "admin-07-check-f-claim-template-in-same-file",

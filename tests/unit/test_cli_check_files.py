@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,163 @@ def test_what_kuberay_makes_a_cluster_of_is_weighed_as_that(check, kind: str, fi
     code, said = check.asked("-f", file, "--custom", "rayclusters.ray.io")
     assert (code, said.startswith(expected[1])) == (expected[0], True), said
     assert f"not weighed {kind}.ray.io shop/x" in check.asked("-f", file)[1], "nobody gates RayClusters"
+
+
+RAW = {"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}}
+SMALL = {"cpu": "100m", "memory": "1Gi"}
+WHOLE = {"name": "kserve-container", "resources": {"requests": SMALL, "limits": SMALL}}
+MODEL = {"model": {"modelFormat": {"name": "onnx"}, "resources": {"requests": SMALL}}}
+RUNTIME, SETTINGS, QUEUE = (
+    "its ServingRuntime adds",
+    "what inferenceservice-config says",
+    "Knative adds its queue-proxy",
+)
+
+
+def scales(**notes: str) -> dict[str, Any]:
+    """A Knative Service with these annotations, whose pods need 1Gi."""
+    template = {
+        "metadata": {"annotations": {f"autoscaling.knative.dev/{name}": value for name, value in notes.items()}},
+        "spec": {"containers": [{"image": "hello", "resources": {"requests": SMALL}}]},
+    }
+    return {"template": template}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "expected", "beyond"),
+    [
+        (RAW, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 2, **MODEL}}, "allow predictor 2", [RUNTIME]),
+        ({}, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME, QUEUE]),
+        (RAW, {"predictor": {"model": {"modelFormat": {"name": "onnx"}}}}, "allow predictor 1", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 0, **MODEL}}, "allow predictor 1", [RUNTIME]),
+        (RAW, {"predictor": {"minReplicas": 2, "containers": [WHOLE]}}, "allow predictor 2", []),
+        (RAW, {"predictor": {"minReplicas": 3, "containers": [WHOLE]}}, "deny predictor 3", []),
+        (RAW, {"predictor": {"containers": [{"name": "c"}]}}, "allow predictor 1", [SETTINGS]),
+        (RAW, {"predictor": {"containers": [WHOLE, WHOLE, WHOLE]}}, "deny predictor 1", []),
+        ({}, {"predictor": {"containers": [WHOLE]}}, "allow predictor 1", [QUEUE]),
+        (
+            RAW,
+            {"predictor": {"containers": [WHOLE]}, "transformer": {"minReplicas": 3, "containers": [WHOLE]}},
+            "deny transformer 3",
+            ["its components are weighed one by one"],
+        ),
+        (
+            {"annotations": {"serving.kserve.io/deploymentMode": "ModelMesh"}},
+            {"predictor": MODEL},
+            "",
+            ["is weighed when"],
+        ),
+        ({"annotations": {"serving.kserve.io/stop": "true"}}, {"predictor": MODEL}, "", ["is weighed when"]),
+    ],
+)
+def test_an_inference_service_is_weighed_by_what_its_manifest_says_and_the_rest_is_named(
+    check, metadata, spec, expected: str, beyond: list[str]
+):
+    """What it leaves out is no reason to refuse: a ServingRuntime may say it."""
+    code, said = weighed(check, "serving.kserve.io/v1beta1", "InferenceService", metadata, spec)
+    assert (code, expected in said) == (1 if "deny" in expected else 2 if beyond else 0, True), said
+    assert ("deployments.apps" in said) == bool(expected)
+    assert [part for part in beyond if part in said] == beyond
+    assert ("not weighed InferenceService.serving.kserve.io shop/x: " in said) == bool(beyond)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (scales(**{"min-scale": "3", "max-scale": "10"}), "deny 3"),
+        (scales(minScale="3"), "deny 3"),
+        (scales(**{"min-scale": "2"}), "allow 2"),
+        (scales(), "allow 1"),
+        (scales(**{"initial-scale": "3"}), "deny 3"),
+    ],
+)
+def test_a_knative_service_is_weighed_by_its_first_scale(check, spec, expected: str):
+    code, said = weighed(check, "serving.knative.dev/v1", "Service", {}, spec)
+    verdict, count = expected.split()
+    assert (code, said.split()[0]) == (1 if verdict == "deny" else 2, verdict), said
+    assert f"deployments.apps shop/x-00001-deployment, new, {count}: " in said
+    assert (
+        "not weighed Service.serving.knative.dev shop/x: weighed as a new revision, to whose pods Knative adds" in said
+    )
+
+
+def weighed(check: CheckFiles, version: str, kind: str, metadata: Any, spec: Any) -> tuple[int, str]:
+    """The exit code, and what is printed: of a Deployment ``deny predictor 3``."""
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop", **metadata}}
+    code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree | {"spec": spec})))
+    return code, re.sub(r"(\w+) +(deployments\.apps) shop/x-([a-z]+), new, (\d+):", r"\1 \3 \4 \2 ", said)
+
+
+C = {"name": "c", "image": "x"}
+PUBLIC: dict[str, Any] = {
+    "apps.kruise.io/v1alpha1 CloneSet": {"replicas": 2, "template": {"spec": {"containers": [C]}}},
+    "apps.kruise.io/v1beta1 StatefulSet": {"replicas": 2, "template": {"spec": {"containers": [C]}}},
+    "argoproj.io/v1alpha1 Rollout": {"template": {"spec": {"containers": [C]}}},
+    "argoproj.io/v1alpha1 Workflow": {"entrypoint": "a", "templates": [{"name": "a", "container": C}]},
+    "argoproj.io/v1alpha1 CronWorkflow": {"schedule": "0 0 * * *", "workflowSpec": {"templates": [{"script": C}]}},
+    "batch.volcano.sh/v1alpha1 Job": {"tasks": [{"replicas": 4, "template": {"spec": {"containers": [C]}}}]},
+    "cassandra.datastax.com/v1beta1 CassandraDatacenter": {"size": 3, "storageConfig": {}},
+    "druid.apache.org/v1alpha1 Druid": {"nodes": {"brokers": {"replicas": 2}}},
+    "elasticsearch.k8s.elastic.co/v1 Elasticsearch": {"nodeSets": [{"name": "default", "count": 3}]},
+    "flink.apache.org/v1beta1 FlinkDeployment": {"taskManager": {"resource": {"memory": "2048m", "cpu": 1}}},
+    "jobset.x-k8s.io/v1alpha2 JobSet": {"replicatedJobs": [{"name": "a", "replicas": 2}]},
+    "k8s.mariadb.com/v1alpha1 MariaDB": {"replicas": 3},
+    "kafka.strimzi.io/v1beta2 KafkaNodePool": {"replicas": 3, "roles": ["broker"]},
+    "keda.sh/v1alpha1 ScaledJob": {"jobTargetRef": {"template": {"spec": {"containers": [C]}}}},
+    "kubeflow.org/v1 PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}},
+    "kubeflow.org/v1 Notebook": {"template": {"spec": {"containers": [C]}}},
+    "kubevirt.io/v1 VirtualMachine": {"runStrategy": "Always", "template": {"spec": {"domain": {"cpu": {"cores": 4}}}}},
+    "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": {"replicas": 2, "leaderWorkerTemplate": {"size": 4}},
+    "machinelearning.seldon.io/v1 SeldonDeployment": {"predictors": [{"replicas": 1}]},
+    "milvus.io/v1beta1 Milvus": {"components": {"resources": {"limits": {"cpu": "2"}}}},
+    "minio.min.io/v2 Tenant": {"pools": [{"servers": 4, "volumesPerServer": 4}]},
+    "monitoring.coreos.com/v1 Prometheus": {"serviceAccountName": "p"},
+    "monitoring.coreos.com/v1 Alertmanager": {"replicas": 3},
+    "mongodbcommunity.mongodb.com/v1 MongoDBCommunity": {"members": 3, "type": "ReplicaSet"},
+    "opentelemetry.io/v1beta1 OpenTelemetryCollector": {"mode": "deployment", "config": {}},
+    "postgresql.cnpg.io/v1 Cluster": {"instances": 3, "storage": {"size": "1Gi"}},
+    "acid.zalan.do/v1 postgresql": {"numberOfInstances": 2, "volume": {"size": "1Gi"}},
+    "ray.io/v1 RayCluster": {"headGroupSpec": {"template": {"spec": {"containers": [C]}}}},
+    "ray.io/v1 RayService": {"rayClusterConfig": {"headGroupSpec": {}}},
+    "redis.redis.opstreelabs.in/v1beta2 RedisCluster": {"clusterSize": 3},
+    "serving.kserve.io/v1beta1 InferenceService": {"predictor": {"model": {"modelFormat": {"name": "onnx"}}}},
+    "serving.kserve.io/v1alpha1 LLMInferenceService": {"model": {"uri": "hf://x"}},
+    "serving.knative.dev/v1 Service": {"template": {"spec": {"containers": [C]}}},
+    "sparkoperator.k8s.io/v1beta2 SparkApplication": {"driver": {"cores": 1}, "executor": {"instances": 3, "cores": 1}},
+    "tekton.dev/v1 TaskRun": {"taskSpec": {"steps": [C]}},
+    "tekton.dev/v1 PipelineRun": {"pipelineRef": {"name": "p"}},
+    "trainer.kubeflow.org/v1alpha1 TrainJob": {"trainer": {"numNodes": 4}},
+    "zookeeper.pravega.io/v1beta1 ZookeeperCluster": {"replicas": 3},
+}
+"""Kinds of public manifests of which pods come, as short as they may be."""
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_public_kind_of_which_pods_come_is_passed_over(check, name: str):
+    """No definition is there, and no setting: what is not weighed is named, and nothing is green."""
+    version, kind = name.split()
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": PUBLIC[name]}
+    code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree)))
+    assert (code, f"not weighed {kind}.{version.partition('/')[0]} shop/x: " in said) == (2, True), said
+
+
+HARMLESS: dict[str, Any] = {
+    "argoproj.io/v1alpha1 Application": {"source": {"helm": {"values": "replicas: 3"}}},
+    "autoscaling.k8s.io/v1 VerticalPodAutoscaler": {"resourcePolicy": {"containerPolicies": []}},
+    "cert-manager.io/v1 Certificate": {"secretName": "s", "privateKey": {"size": 2048}},
+    "cilium.io/v2 CiliumNetworkPolicy": {"endpointSelector": {}},
+    "external-secrets.io/v1 ExternalSecret": {"data": [{"secretKey": "k"}]},
+    "gateway.networking.k8s.io/v1 HTTPRoute": {"rules": [{"backendRefs": [{"name": "a", "weight": 1}]}]},
+    "keda.sh/v1alpha1 ScaledObject": {"minReplicaCount": 1, "scaleTargetRef": {"name": "x"}},
+    "monitoring.coreos.com/v1 ServiceMonitor": {"endpoints": [{"port": "http"}]},
+    "monitoring.coreos.com/v1 PrometheusRule": {"groups": [{"rules": [{"expr": "up"}]}]},
+    "networking.istio.io/v1 VirtualService": {"http": [{"route": [{"weight": 90}]}]},
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_kind_of_which_no_pods_come_is_no_matter(check, name: str):
+    version, kind = name.split()
+    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": HARMLESS[name]}
+    assert check.asked("-f", check.file("a.yaml", json.dumps(tree))) == (0, "no object with replicas\n")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
 from collections.abc import Iterator
@@ -95,3 +96,14 @@ def test_a_token_follows_no_redirect(files: dict[str, str], redirecting: str, ca
     assert main(["top", "--server", redirecting, "--ca", files["ca"], "--token-file", files["token"]]) == 69
     assert Seen.shown == ["Bearer secret"]
     assert "302" in capsys.readouterr().err
+
+
+def test_explain_shows_a_token_too(files: dict[str, str], redirecting: str, tmp_path: Path):
+    template = {"spec": {"containers": [{"name": "main", "image": "a"}]}}
+    web = {"metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 1, "template": template}}
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", **web}))
+    asked = ["explain", "deploy/web", "-n", "shop", "--state", str(state), "--server", redirecting]
+    assert main([*asked, "--ca", files["ca"], "--token-file", files["token"]]) == 2
+    assert Seen.shown == ["Bearer secret"]
+    assert main([*asked[:-2], "--token-file", files["token"]]) == 64, "there is nobody to show it to"

@@ -14,6 +14,7 @@ from extauthz.cli import main
 from extauthz.explain.by_quota import sentence as of_quota
 from extauthz.explain.sentence import REASONS
 from extauthz.testing import workload
+from tests.unit.test_cli_check_files import PUBLIC
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "internals" / "explain.md").read_text()
@@ -144,6 +145,21 @@ def test_where_the_quota_lowers_a_count_explain_and_check_say_so(ask, tmp_path, 
     assert "asked for 15 replicas and may have 14: exceeded workspace quota: acme" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_of_a_public_kind_whose_definition_is_not_there_nothing_is_certain(ask, tmp_path, name):
+    """Where its count and its pods are only the definition tells, or its scale."""
+    version, kind = name.split()
+    (hpa,) = [one for one in yaml.safe_load(EXAMPLE)["items"] if one["kind"] == "HorizontalPodAutoscaler"]
+    hpa["spec"]["scaleTargetRef"] = {"apiVersion": version, "kind": kind, "name": "x"}
+    metadata, count = {"name": "x", "namespace": "shop"}, {"replicas": 12}
+    own = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": PUBLIC[name] | count, "status": count}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump_all([hpa, own]))
+    _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", state="own.yaml")
+    found = json.loads(out)
+    assert (found["confidence"], found["steps"][0]["confidence"]) == ("likely", "likely"), found
+    assert f"neither the scale of {kind} x nor its definition is among the objects" in found["steps"][0]["text"]
 
 
 def test_what_it_may_ask_for_and_would_not_get_is_told_before_it_asks(ask):

@@ -11,7 +11,7 @@ from extauthz.cli.explain_cluster import Reading
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import POD_METRICS, ExplainError, Flags
 from extauthz.inputs.kube.connection import ApiError
-from tests.unit.explain.building import NOW, alike, cpu, hpa, status
+from tests.unit.explain.building import NOW, alike, cpu, external, hpa, status
 
 Tree = Any
 
@@ -71,14 +71,31 @@ def test_an_hpa_is_read_with_all_that_it_looks_at(what):
     assert len(objects.of("Pod", "shop")) == len(objects.of(POD_METRICS, "shop")) == 12
 
 
-def test_where_we_may_not_read_metrics_the_status_stands_in():
-    _, answer = explained(**{METRICS: 403})
+@pytest.mark.parametrize("code", [403, 500, 503])
+def test_where_metrics_may_not_or_cannot_be_read_now_the_status_stands_in(code: int):
+    """The controller may have better luck at its next look."""
+    _, answer = explained(**{METRICS: code})
     assert answer.outcome == "tolerance"
 
 
-def test_where_no_metrics_server_answers_the_metric_fails_as_for_the_controller():
-    _, answer = explained(**{METRICS: 503})
+@pytest.mark.parametrize("answer", [404, {"items": []}])
+def test_where_metrics_servers_have_nothing_the_metric_fails_as_for_the_controller(answer):
+    _, answer = explained(**{METRICS: answer})
     assert (answer.outcome, answer.certain) == ("failed", True)
+
+
+QUEUE = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/s0-queue?labelSelector="
+
+
+def test_an_adapter_is_asked_as_the_controller_asks_it():
+    """KEDA's takes a selector with ``=`` alone. Its items have no labels."""
+    metric = external("s0-queue", average="10")
+    metric["external"]["metric"]["selector"] = {"matchLabels": {"scaledobject.keda.sh/name": "web"}}
+    tree = hpa(metric, status=status(12))
+    value = {"metricName": "s0-queue", "metricLabels": None, "value": "240"}
+    asked = {f"{QUEUE}scaledobject.keda.sh%2Fname%3Dweb": {"items": [value]}}
+    _, answer = explained(**({HPAS: {"items": [tree]}} | asked))
+    assert (answer.outcome, answer.desired) == ("scales-up", 24)
 
 
 def test_where_we_may_not_read_pods_they_are_taken_as_ready():

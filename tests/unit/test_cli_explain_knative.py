@@ -110,6 +110,24 @@ def test_a_service_is_all_its_revisions(ask):
     assert "there is no kpa/hello-00002 in namespace shop" in err
 
 
+def test_what_a_service_says_itself_comes_before_its_revisions(ask):
+    failed = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "RevisionFailed",
+        "message": "Initial scale was never achieved",
+    }
+
+    def said(items: list[Tree]) -> None:
+        if (service := of(items, "Service", "serving")).get("status"):
+            service["status"]["conditions"] = [failed]
+
+    text = "Ready is False, when it last looked: RevisionFailed: Initial scale was never achieved."
+    found = json.loads(ask("ksvc/hello", "-o", "json", change=said)[1])
+    assert found["sentence"].startswith(f"ksvc/hello: {text} hello-00001")
+    assert text in " ".join(ask("ksvc/hello", change=said)[1].partition("hello-00001")[0].split())
+
+
 def test_a_workload_of_keda_is_explained_by_keda_before_its_hpa(ask):
     found = json.loads(ask("deploy/worker", "-o", "json")[1])
     assert (found["scaledObject"], found["hpa"]) == ("worker", "keda-hpa-worker")

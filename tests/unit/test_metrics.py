@@ -36,6 +36,7 @@ def metrics() -> Metrics:
         workloads=5,
         ready=True,
         log_dropped=1,
+        reached=False,
         watches=watches,
         calls={"get": 9},
         failing={"Asked": 1},

@@ -24,7 +24,8 @@ def test_by_default_it_leads_to_the_service_and_spares_what_the_gate_needs(capsy
     webhook = rendered(capsys)
     service = {"name": "extauthz", "namespace": "extauthz-system", "port": 443, "path": "/validate"}
     assert webhook["clientConfig"] == {"service": service}
-    (spared,) = webhook["namespaceSelector"]["matchExpressions"]
+    spared, let_through = webhook["namespaceSelector"]["matchExpressions"]
+    assert let_through == {"key": "extauthz.dev/break-glass", "operator": "DoesNotExist"}
     assert spared["values"] == ["kube-system", "extauthz-system"]
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Fail", 2, "NoneOnDryRun")
 
@@ -49,6 +50,7 @@ def test_every_kind_that_envoy_asks_about_is_in_the_rules_with_its_scale(capsys)
         ("apps", "statefulsets/status"),
         ("apps", "replicasets/status"),
         ("", "replicationcontrollers/status"),
+        ("extauthz.dev", "workspaceledgers"),
         ("argoproj.io", "rollouts"),
         ("argoproj.io", "rollouts/scale"),
     }
@@ -100,6 +102,7 @@ def test_by_default_the_count_is_asked_about_before_and_passes_where_nobody_answ
     assert lowers["namespaceSelector"] == decides["namespaceSelector"]
     resources = [rule["resources"] for rule in decides["rules"]]
     for others in (
+        ["workspaceledgers"],
         ["pods/resize"],
         ["jobs"],
         ["statefulsets/status", "replicasets/status"],
@@ -128,6 +131,7 @@ def test_it_asks_only_about_what_it_is_told_to(capsys):
                     "operator": "NotIn",
                     "values": ["kube-system", "extauthz-system"],
                 },
+                {"key": "extauthz.dev/break-glass", "operator": "DoesNotExist"},
                 {"key": "workspace", "operator": "Exists"},
                 {"key": "tier", "operator": "In", "values": ["a", "b"]},
             ],

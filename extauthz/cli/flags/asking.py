@@ -4,6 +4,7 @@ shown by who asks."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    _add_credentials(parser)
+    add_credentials(parser)
     settings.add(parser, SETTINGS)
 
 
@@ -91,9 +92,14 @@ CREDENTIALS: Final = {
 }
 
 
-def _add_credentials(parser: argparse.ArgumentParser) -> None:
+OWN: Final = tuple(name for name in CREDENTIALS if name != "kubeconfig")
+"""Those where --kubeconfig says where the objects are."""
+
+
+def add_credentials(parser: argparse.ArgumentParser, names: Collection[str] = CREDENTIALS) -> None:
     group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
-    for name, text in CREDENTIALS.items():
+    for name in names:
+        text = CREDENTIALS[name]
         group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
 
 
@@ -101,9 +107,9 @@ def _word(name: str) -> str:
     return name.replace("_", "-")
 
 
-def check_credentials(arguments: argparse.Namespace) -> None:
+def check_credentials(arguments: argparse.Namespace, names: Collection[str] = CREDENTIALS) -> None:
     """Whether the flags go together; else SettingsError."""
-    given = [name for name in CREDENTIALS if getattr(arguments, name) is not None]
+    given = [name for name in names if getattr(arguments, name) is not None]
     if not given:
         return
     if arguments.server is None:
@@ -112,7 +118,7 @@ def check_credentials(arguments: argparse.Namespace) -> None:
         raise SettingsError(f"--{_word(given[0])}: credentials go over https only; write --server https://…")
     if (arguments.client_cert is None) != (arguments.client_key is None):
         raise SettingsError("--client-cert and --client-key go together; give both or neither")
-    if arguments.kubeconfig is not None and set(given) - {"kubeconfig", "ca"}:
+    if "kubeconfig" in given and set(given) - {"kubeconfig", "ca"}:
         raise SettingsError("--kubeconfig stands in place of --token-file and --client-cert; leave one of them out")
 
 

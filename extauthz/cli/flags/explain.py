@@ -70,8 +70,9 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     _add_what_if(parser.add_argument_group("what if"))
     quota = parser.add_argument_group("what the quota says")
-    quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http address.")
+    quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http or --api address.")
     quota.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects; with --state.")
+    asking.add_credentials(parser, asking.OWN)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="Default: text.")
     settings.add(parser, asking.SETTINGS)
 

@@ -67,6 +67,10 @@ read, and stay with the decision. Whom an API server knows by a token or certifi
 
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
+TRIAL: Final = NotAWrite("other-resource", "a gate tries whether the API server reaches one, and nothing is stored")
+"""The create of a WorkspaceLedger. No other than a dry run is asked about (``matchConditions``)."""
+LEDGERS: Final = ("extauthz.dev", "workspaceledgers")
+
 _NOTHING = NotAWrite("no-count", "it leaves the replica count, the pod template, the labels and the owner as they are")
 _OF_A_WORKLOAD = NotAWrite("no-count", "its workload, whose controller makes it, was decided upon")
 """Where somebody else refuses such a pod, its controller tries again and again, each time under another name."""
@@ -224,6 +228,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
     if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
         parts["subresource"] = ""
     kind = parts["group"], parts["resource"]
+    if kind == LEDGERS:
+        return TRIAL
     is_new_pod = kind == PODS and operation == "CREATE"
     if not parts["subresource"] and (kind == JOBS or is_new_pod or kind in shapes):
         return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False

@@ -3,10 +3,11 @@ zero; or, if nobody gives the values of its metric, what can be concluded from i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from extauthz.core.objects.fields import at
+from extauthz.explain import said
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
 from extauthz.explain.objects import condition, moment
@@ -37,12 +38,17 @@ class Answer:
     """For the sentence, where the outcome needs one."""
     wanted: int = 0
     """Before the bounds."""
+    left_s: float | None = None
+    """On the way to zero: the longest that it may take; ``None``: not known, or not on that way."""
 
 
 def decide(scene: Scene, values: Values | None) -> Answer:
     """The autoscaler's next decision with these values, or what its status tells of the last one."""
-    if values is None:
-        return _backwards(scene)
+    found = _backwards(scene) if values is None else _forwards(scene, values)
+    return replace(found, steps=(*said.of(scene.autoscaler, said.KNATIVE), *found.steps))
+
+
+def _forwards(scene: Scene, values: Values) -> Answer:
     rules = scene.rules
     found = wanted(rules, values, scene.ready, scene.memory)
     sure = rules.config_known and scene.ready_known
@@ -61,9 +67,8 @@ def decide(scene: Scene, values: Values | None) -> Answer:
     if last.why or last.text:
         steps.append(Step("zero", last.text, last.replicas, certain))
     outcome = _outcome(scene, found, own.guess, bounded.guess, last)
-    return Answer(
-        scene.replicas, last.replicas, last.scale, outcome, certain, tuple(steps), values, last.text, own.guess
-    )
+    counts = (scene.replicas, last.replicas, last.scale)
+    return Answer(*counts, outcome, certain, tuple(steps), values, last.text, own.guess, last.left_s)
 
 
 def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: _Outcome) -> str:
@@ -88,22 +93,23 @@ def _backwards(scene: Scene) -> Answer:
     replicas, scale = scene.replicas, scene.scale
     if scale < 0:
         failing = condition(scene.objects.one("Metric", scene.namespace, scene.name) or {}, "Ready")
-        said = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
-        note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+        own = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
+        note = ": ".join(str(own[key]) for key in ("reason", "message") if own.get(key))
         told = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
         step = Step("status", told, replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [_status(scene)]
     last = scene.refused[-1] if scene.refused else None
     if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
-        steps.append(Step("write", f"its write was refused: {last.text}", replicas, certain=False))
+        steps.insert(0, Step("write", f"its write was refused: {last.text}", replicas, certain=False))
         return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)
     if scale == 0 and replicas > 0:
         last_step = _applied(scene, 0)
         steps.append(Step("zero", last_step.text, last_step.replicas, certain=False))
         end = last_step.replicas
         outcome = "scales-down" if end < replicas else "zero-waits"
-        return Answer(replicas, end, last_step.scale, outcome, False, tuple(steps), None, last_step.text)
+        counts = (replicas, end, last_step.scale)
+        return Answer(*counts, outcome, False, tuple(steps), None, last_step.text, left_s=last_step.left_s)
     limits = _limits(scene)
     steps.append(_bounds(scene.rules, limits, scale, Range(scale, scale, scale), certain=False))
     if scale != replicas:
@@ -146,6 +152,8 @@ class _Outcome(NamedTuple):
     """A reason word if zero was asked for; else empty."""
     text: str
     certain: bool
+    left_s: float | None = None
+    """The longest until it is at zero, or ``None``."""
 
 
 def _limits(scene: Scene) -> _Bounds:
@@ -184,7 +192,8 @@ def _activating(scene: Scene) -> _Outcome:
         text = f"it has not become ready within {limit:g} s, so it goes to zero"
         return _Outcome(0, 0, "timed-out", text, certain=True)
     text = f"it is being started, and is given {limit:g} s for that"
-    return _Outcome(scene.scale, scene.replicas, "activating", text, certain=since is not None)
+    left_s = None if since is None else limit - since
+    return _Outcome(scene.scale, scene.replicas, "activating", text, since is not None, left_s)
 
 
 def _active(scene: Scene) -> _Outcome:
@@ -193,30 +202,31 @@ def _active(scene: Scene) -> _Outcome:
     longest = max(scene.rules.grace_s, scene.rules.retention_s)
     if since is not None and since >= window:
         text = f"nothing asks for it, so it is marked inactive; it goes to zero at most {longest:g} s later"
-        return _Outcome(0, scene.replicas, "zero-waits", text, certain=True)
+        return _Outcome(0, scene.replicas, "zero-waits", text, True, longest)
     left = "" if since is None else f", {window - since:.0f} s from now"
     text = f"nothing asks for it, but it became active less than {window:g} s ago (its stable window){left}; one stays"
-    return _Outcome(1, 1, "zero-waits", text, certain=since is not None)
+    return _Outcome(1, 1, "zero-waits", text, since is not None, None if since is None else window - since + longest)
 
 
 def _inactive(scene: Scene) -> _Outcome:
     """The activator must be in the path for the grace period, and the last pod is kept as long as is asked."""
     since, rules = _since(scene), scene.rules
     sure = since is not None and rules.burst == -1
+    left_s = None if since is None else max(rules.grace_s, rules.retention_s) - since
     since = 0.0 if since is None else since
     if since >= max(rules.grace_s, rules.retention_s):
         text = f"nothing has asked for it for {since:.0f} s, so it goes to zero"
         return _Outcome(0, 0, "", text, certain=sure)
     if since < rules.retention_s:
         text = f"the last pod is kept for {rules.retention_s:g} s (scale-to-zero-pod-retention-period)"
-        return _Outcome(0, scene.replicas, "zero-waits", text, certain=True)
+        return _Outcome(0, scene.replicas, "zero-waits", text, True, left_s)
     service = scene.objects.one("ServerlessService", scene.namespace, scene.name)
     proxied = condition(service or {}, "ActivatorEndpointsPopulated")
     if proxied.get("status") == "True" and scene.now - moment(proxied["lastTransitionTime"]) >= rules.grace_s:
         text = f"requests have gone to the activator for {rules.grace_s:g} s, so it goes to zero"
         return _Outcome(0, 0, "", text, certain=sure)
     text = f"requests must go to the activator for {rules.grace_s:g} s first (scale-to-zero-grace-period)"
-    return _Outcome(0, scene.replicas, "zero-waits", text, certain=sure and bool(proxied))
+    return _Outcome(0, scene.replicas, "zero-waits", text, sure and bool(proxied), left_s)
 
 
 def _since(scene: Scene) -> float | None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.explain import refused
 from extauthz.explain.objects import ExplainError, Objects, condition, moment
 
 from . import rules
@@ -18,7 +19,7 @@ from .rules import INT32, KPA, Rules
 KIND: Final = "PodAutoscaler"
 EVENT: Final = "Event"
 REVISION: Final = "serving.knative.dev/revision"
-_REFUSED: Final = re.compile(r"failed to apply scale (\d+) to scale target", re.IGNORECASE)
+_REFUSED: Final = re.compile(r"failed to apply scale (\d+) to scale target[^:]*:? ?(.*)", re.IGNORECASE | re.DOTALL)
 
 
 class Refusal(NamedTuple):
@@ -26,6 +27,7 @@ class Refusal(NamedTuple):
 
     replicas: int
     text: str
+    """The sentence of whoever refused."""
     at: float
 
 
@@ -139,7 +141,8 @@ def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
         if match := _REFUSED.search(text):
             time = event.get("lastTimestamp") or at(event, "metadata", "creationTimestamp")
             asked = numbers.capped(match[1], INT32) or 0
-            found.append(Refusal(asked, text, moment(time) if time else 0.0))
+            why = refused.plain(match[2] or text)
+            found.append(Refusal(asked, why, moment(time) if time else 0.0))
     return tuple(sorted(found, key=lambda one: one.at))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from extauthz.explain import remedies
 from extauthz.explain.answer import Change, least, replicas
 
 from . import rules
@@ -42,7 +43,7 @@ def sentence(scene: Scene, answer: Answer) -> str:
         ago = scene.now - scene.refused[-1].at
         return (
             f"{name} was refused {ago:.0f} s ago: it asked for {replicas(answer.desired)} in place of "
-            f"{answer.current}, and the write was not let through."
+            f"{answer.current}; {answer.note}."
         )
     if answer.desired != answer.current:
         return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why(scene, answer)}."
@@ -89,7 +90,7 @@ def changes(scene: Scene, answer: Answer) -> list[Change]:
     """All that would do, each by itself."""
     wanted = max(answer.current, answer.desired) + 1
     if answer.outcome == "refused":
-        return []
+        return remedies.of_quota(answer.note, answer.desired)
     return [
         *_value(scene, wanted),
         *_target(scene, answer.values, wanted),

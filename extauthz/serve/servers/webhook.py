@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
+from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, TRIAL, Review, read_at_once
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.serve.rpc.accepting import Bounds
@@ -50,6 +50,9 @@ server sends on a connection that ends without a word is lost, and the write tha
 TIMEOUT: Final = re.compile(r"([1-9]|[12]\d|30)s", re.ASCII)
 """The query parameter ``timeout``, with which the API server says how long it waits: ``timeoutSeconds`` of its
 configuration, 1 to 30."""
+
+REACHED: Final = "a gate was reached"
+"""The answer to a trial (``service.reaching``). It is refused, as what is allowed would also pass without a webhook."""
 
 PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 """Why a body was not read, where another try may help."""
@@ -110,6 +113,8 @@ class Webhook:
         """The answer to an AdmissionReview."""
         if isinstance(review, Unreadable):
             return await self._refused(review)
+        if review.question.reading == TRIAL:
+            return web.Response(body=orjson.dumps(_tried(review.uid)), content_type="application/json")
         answer = reviewed(review.uid, await self._decided(review.question))
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
@@ -160,6 +165,12 @@ def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
     response: dict[str, Any] = {"uid": uid, "allowed": decision.verdict is Verdict.ALLOW}
     if decision.verdict is not Verdict.ALLOW:
         response["status"] = ext_authz.fields(decision)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def _tried(uid: str) -> dict[str, Any]:
+    """The AdmissionReview that tells a gate that one was reached."""
+    response = {"uid": uid, "allowed": False, "status": {"code": 403, "reason": "Forbidden", "message": REACHED}}
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 

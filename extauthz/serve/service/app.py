@@ -130,7 +130,7 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge, why=self._why).add_to(app)
+        Page(known, access, self._knowledge, why=self._why, signs_in=isinstance(access, People)).add_to(app)
 
     async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
@@ -273,6 +273,7 @@ class App:
             ready=not self._stage,
             log_dropped=self._log.dropped,
             stale=self._gate.stale is not None,
+            reached=self._gate.reaching.reached,
             watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
             failing=inputs.quotas.failing() if inputs is not None else {},

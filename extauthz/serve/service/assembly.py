@@ -33,6 +33,7 @@ from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.notifying import notifying
+from extauthz.serve.service.reaching import Reaching
 from extauthz.serve.service.recording import Recording, recorder
 from extauthz.serve.service.recounting import Recounting
 from extauthz.serve.service.settings import Settings, policy
@@ -123,6 +124,7 @@ class Assembly:
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
         self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
+        self.reaching = Reaching(settings.webhook is not None, around.log.event)
         self._holding = Holding(settings, self.gate, around.log, around.clock)
         self.recording: Recording | None = None
         """``None``: nothing is recorded."""
@@ -178,6 +180,7 @@ class Assembly:
         yield self._counting.run()
         if connection is not None:
             yield self.askers.run(connection)
+            yield self.reaching.run(connection)
         if self.notifying is not None:
             yield self.notifying.run()
         host = Host(connection, self._clock, self._around.wall, self._log.event)
@@ -306,7 +309,7 @@ class Assembly:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
-        notes += self.notes_of_installation() + notes_of_policies(self.gate.policies)
+        notes += self.reaching.notes() + self.notes_of_installation() + notes_of_policies(self.gate.policies)
         if _grade(self._clock_off_s):
             growth = (
                 f"; growth under quotas with overrides: {self._settings.on('stale')}" if self.gate.clock_why else ""

@@ -2,8 +2,9 @@
 autoscaler that it may ask for more than can ever fit; authors of quotas that one is not in force as it is written; and
 a namespace that no quota covers it.
 
-On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
-one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
+On the workload, on what its owner writes (``owners``) and on the autoscaler's object that names it, in
+``events.k8s.io/v1`` with the API's own aggregation: one event for an episode (``episodes``), whose ``series`` is
+brought up to date rarely; nothing is written per retry.
 
 Wired by ``service``: ``KubeEvents(connection, gate, live.resources, instance=…, tell=log.event)``; its ``decision`` is
 called with each decision, ``status_written`` with each status that was written, ``never_fits`` by ``Ceilings``, and
@@ -31,6 +32,7 @@ from extauthz.core.quota.spec import API_VERSION, KIND, LABEL
 from extauthz.core.texts import Tell
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
+from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, NeverFits, Subject
 from extauthz.tell.observe.episodes import Ended, Episode, Episodes, would_get_now
 from extauthz.tell.observe.observers import Report
@@ -259,13 +261,14 @@ class KubeEvents:
                 raise
 
     async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
-        """The workload, if it is there, and the autoscalers that name it. The workload is first."""
+        """The workload, if it is there, which is first; what its owner writes; and the autoscalers that name it."""
         resource = self._resources.get((ref.group, ref.resource))
         observed = self._queries.observed(ref)
         if resource is None or observed is None or not observed.uid:
             return []
         workload = Subject(resource.api_version, resource.kind, ref.namespace, ref.name, observed.uid)
-        return [workload, *await self._autoscalers.of(workload)]
+        top = await owners.top(self._connection, ref.namespace, observed.owner)
+        return [workload, *([top] if top is not None else []), *await self._autoscalers.of(workload)]
 
     # Requests.
 

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from extauthz.core.model import Decision, Lower
+from extauthz.core.model import Decision, Evidence, Lower
 from extauthz.core.queries import QuotaUse
 from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.observers import Report
@@ -117,6 +117,8 @@ class Levels(NamedTuple):
     ready: bool
     log_dropped: int
     stale: bool = False
+    reached: bool | None = None
+    """The API server reaches a gate by the webhook; ``None``: it is not known."""
     watches: Sequence[tuple[str, float, int]] = ()
     """Resource, age in seconds, relists."""
     calls: Mapping[str, int] = {}
@@ -172,8 +174,8 @@ class Metrics:
         asked for with fewer replicas."""
         decision, evidence, seconds = told.decision, told.decision.evidence, told.seconds
         if isinstance(decision.todo, Lower):
-            for short in evidence.shortages if not decision.dry_run else ():
-                self._count("extauthz_clamps_total", short.quota, short.resource)
+            for key in _lowered_by(evidence) if not decision.dry_run else ():
+                self._count("extauthz_clamps_total", *key)
             return
         self._decisions[decision.verdict, decision.reason] += 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
@@ -252,7 +254,7 @@ class Metrics:
         now = self._levels()
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
-            _keep(self._counts[name], lambda key: key[:2] in shown)
+            _keep(self._counts[name], lambda key: key[:2] in shown or key == BY_SERVICE)
         _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         levels: dict[str, Level] = {
             **{name: dict(counts) for name, counts in self._counts.items()},
@@ -265,6 +267,7 @@ class Metrics:
             "extauthz_intents": {(): now.pending_writes},
             "extauthz_drift": {(): self._drift},
             "extauthz_stale": {(): int(now.stale)},
+            "extauthz_webhook_reached": {(): int(now.reached)} if now.reached is not None else {},
             "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},
             "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
             "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
@@ -283,6 +286,15 @@ class Metrics:
 
 
 _OF_QUOTAS = ("extauthz_quota_refusals_total", "extauthz_quota_audit_refusals_total", "extauthz_clamps_total")
+
+
+BY_SERVICE = ("", "replicas")
+"""Quota and resource of a count that the platform's own service has bounded (setting ``max-scale``)."""
+
+
+def _lowered_by(evidence: Evidence) -> list[tuple[str, str]]:
+    found = [(short.quota, short.resource) for short in evidence.shortages]
+    return found or ([BY_SERVICE] if evidence.turn is None else [])
 
 
 def _keep(counts: Counter[tuple[str, ...]], is_shown: Callable[[tuple[str, ...]], bool]) -> None:

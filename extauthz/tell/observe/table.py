@@ -47,7 +47,7 @@ TABLE = (
     ),
     Family(
         "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
-        "Lowered counts (mode Clamp), by what had no room.",
+        "Lowered counts (mode Clamp), by what had no room; resource replicas of no quota: by the service of max-scale.",
     ),
     Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
@@ -133,6 +133,10 @@ TABLE = (
         "Objects of the cluster that could not be read.",
     ),
     Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a source is stalled (setting allow-unknown)."),
+    Family(
+        "extauthz_webhook_reached", "gauge", "0 or 1", (),
+        "Whether the API server's webhook reached a gate when this gate last tried (every 15 s).",
+    ),
     Family(
         "extauthz_watch_age_seconds", "gauge", "seconds", ("resource",),
         "Time since this watch last sent something.",

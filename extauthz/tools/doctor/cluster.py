@@ -70,6 +70,7 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("autoscaling", ("horizontalpodautoscalers",), ("list",)),
     ("autoscaling.internal.knative.dev", ("podautoscalers",), ("list",)),
     ("keda.sh", ("scaledobjects",), ("list",)),
+    ("serving.knative.dev", ("services", "configurations", "revisions"), ("get",)),
     ("apiextensions.k8s.io", ("customresourcedefinitions",), _LIST_WATCH),
 )
 RIGHTS = tuple(
@@ -353,6 +354,11 @@ async def scaled(api: Calls) -> list[Scaled]:
         each | {"kind": kind} for kind, plural in kinds.items() for each in await _items(api, f"/apis/apps/v1/{plural}")
     ]
     return paired(hpas, found)
+
+
+async def services(api: Calls) -> list[Tree]:
+    """The first of them."""
+    return await _items(api, "/api/v1/services")
 
 
 async def covered(api: Calls) -> set[str]:

@@ -27,6 +27,7 @@ from . import (
     client_path,
     cluster,
     dial,
+    serving,
     topology,
     trust,
     upstream_health,
@@ -220,7 +221,7 @@ class Examination:
             *await self._cluster(),
             *await self._topology(),
             *(webhooks := await self._webhook()),
-            *await self._appliers(),
+            *await self._scaled(),
             *await self._bypass(covered=webhook.works(webhooks)),
         ]
         namespace = self._options.account.partition("/")[0]
@@ -378,15 +379,17 @@ class Examination:
 
         return await _told(webhook.NAMES, look)
 
-    async def _appliers(self) -> list[Row]:
-        api = self._api
+    async def _scaled(self) -> list[Row]:
+        """About workloads that an HPA scales."""
+        api, names = self._api, (cluster.NAME, serving.NAME)
         if api is None:
-            return all_skipped((cluster.NAME,), "not told which cluster", "--kubeconfig")
+            return all_skipped(names, "not told which cluster", "--kubeconfig")
 
-        async def look() -> Row:
-            return cluster.row(await cluster.scaled(api))
+        async def look() -> list[Row]:
+            scaled = await cluster.scaled(api)
+            return [cluster.row(scaled), serving.row(scaled, await cluster.services(api))]
 
-        return await _told([cluster.NAME], look)
+        return await _told(names, look)
 
     async def _bypass(self, *, covered: bool) -> list[Row]:
         api = self._api

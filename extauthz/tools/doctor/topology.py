@@ -20,6 +20,11 @@ NAMES = ("topology: asked for", "topology: every endpoint has a hint", "topology
 POLICIES = "topology: traffic policy"
 TAINTS = "topology: tainted zones"
 LONE = "topology: gates of the own zone"
+ANNOTATION = "topology: annotation"
+UNREADY = "topology: unready nodes"
+
+MODES = ("service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints")
+"""The annotations that came before trafficDistribution, the older one last."""
 
 
 class Endpoint(NamedTuple):
@@ -39,13 +44,14 @@ def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone:
     """
     ready = endpoints(slices)
     distribution = (service.get("spec") or {}).get("trafficDistribution")
+    before = [*policies(service), *unready(nodes), *by_annotation(service)]
     if not distribution:
         found = "the Service has no trafficDistribution: an Envoy may ask a gate in any zone"
         cure = "set spec.trafficDistribution: PreferSameZone"
-        return [*policies(service), warn(NAMES[0], found, cure)]
+        return [*before, warn(NAMES[0], found, cure)]
     asked = ok(NAMES[0], f"trafficDistribution: {distribution}")
     uneven = [*tainted(ready, nodes), *lone(ready, own_zone)]
-    return [*policies(service), asked, hinted(ready), own(ready, nodes, own_zone), *uneven]
+    return [*before, asked, hinted(ready), own(ready, nodes, own_zone), *uneven]
 
 
 def policies(service: Tree) -> list[Row]:
@@ -62,6 +68,32 @@ def policies(service: Tree) -> list[Row]:
             warn(POLICIES, told, "set it to Cluster, or have the load balancer leave out nodes without a gate")
         )
     return found
+
+
+def by_annotation(service: Tree) -> list[Row]:
+    """A warning where an annotation asks for hints. It goes before trafficDistribution, and gives hints only where
+    each zone has gates by its part of all CPUs."""
+    annotations = (service.get("metadata") or {}).get("annotations") or {}
+    there = [f"{name}: {annotations[name]}" for name in MODES if str(annotations.get(name, "")).lower() == "auto"]
+    if not there:
+        return []
+    told = f"the annotation {there[0]} goes before trafficDistribution, and drops hints where zones differ in CPUs"
+    return [warn(ANNOTATION, told, "take it off, and set spec.trafficDistribution: PreferSameZone")]
+
+
+def unready(nodes: Sequence[Tree]) -> list[Row]:
+    """A warning for zones half of whose nodes, or more, are not ready."""
+    zones: dict[str, list[bool]] = {}
+    for node in nodes:
+        if not _control_plane(node) and _zone(node):
+            zones.setdefault(_zone(node), []).append(_ready(node))
+    told = [
+        f"{ready.count(False)} of {len(ready)} nodes of zone {zone}"
+        for zone, ready in sorted(zones.items())
+        if 2 * ready.count(False) >= len(ready)
+    ]
+    cure = "see kubectl get nodes; the gates of other zones answer meanwhile"
+    return [warn(UNREADY, f"not ready: {', '.join(told)}", cure)] if told else []
 
 
 def tainted(ready: Sequence[Endpoint], nodes: Sequence[Tree]) -> list[Row]:

@@ -22,7 +22,7 @@ from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing, renewal
 from extauthz.tell.observe.observers import named
 from extauthz.tools.render import webhook as rendered
-from extauthz.tools.render.webhook import WebhookOptions
+from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
 
 from . import table, trust
 from .canary import PASSED, CanaryReply
@@ -53,7 +53,10 @@ MAY_MAKE = (
     " write its authority into caBundle (docs/webhook.md)"
 )
 MOST_QUOTAS = 5
-LABEL = "label these namespaces as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)"
+LABEL = (
+    "label these namespaces as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector);"
+    f" take the label {BREAK_GLASS} off"
+)
 LOWER = (
     "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
 )
@@ -164,7 +167,8 @@ def _left_out(hook: Tree) -> str:
     selector = hook.get("namespaceSelector") or {}
     expressions = selector.get("matchExpressions") or []
     excepted = [value for each in expressions if each.get("operator") == "NotIn" for value in each.get("values") or ()]
-    more = bool(selector.get("matchLabels")) or any(each.get("operator") != "NotIn" for each in expressions)
+    others = [each for each in expressions if each.get("operator") != "NotIn" and each.get("key") != BREAK_GLASS]
+    more = bool(selector.get("matchLabels")) or bool(others)
     return ", ".join([*excepted, *(["namespaces without certain labels"] if more else [])]) or "nothing"
 
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import Any as Tree
 from typing import TypeAlias
 
-from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
+from extauthz.core.intake.admission import CLAMP_NAME, LEDGERS, MOVED_BY_STATUS, NAME
 from extauthz.core.kinds import ADMITTED, GATED, POD_MAKERS
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.tools.render.manifests import Part
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that each namespace has."""
+
+BREAK_GLASS = "extauthz.dev/break-glass"
+"""A label of namespaces, with any value: nothing is asked about them. What applies the configurations from Git again
+and again does not take it off."""
 
 TIMEOUT_S = 2
 
@@ -100,6 +104,9 @@ def clamp_configuration(options: WebhookOptions) -> dict[str, Tree]:
     return _object("MutatingWebhookConfiguration", webhook | {"reinvocationPolicy": "IfNeeded"})
 
 
+_NOT_LET_THROUGH = {"key": BREAK_GLASS, "operator": "DoesNotExist"}
+
+
 def _about(options: WebhookOptions, path: str, operations: list[str], asked: tuple[Condition, ...]) -> dict[str, Tree]:
     """Where the gate is, and what it is asked about."""
     left_out = ["kube-system", options.namespace, *options.except_namespaces]
@@ -110,7 +117,7 @@ def _about(options: WebhookOptions, path: str, operations: list[str], asked: tup
         "clientConfig": _client(options, path),
         "rules": _rules(options, operations),
         "matchPolicy": "Equivalent",
-        "namespaceSelector": _selector(options.namespace_selector, spared),
+        "namespaceSelector": _selector(options.namespace_selector, spared, _NOT_LET_THROUGH),
         **({"objectSelector": objects} if objects else {}),
         "matchConditions": [{"name": name, "expression": text} for name, text in (*asked, *options.conditions)],
     }
@@ -152,6 +159,7 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
         for group, plurals in sorted(groups.items(), reverse=True)
     ]
     if "CREATE" in operations:  # here is no count that could be lowered
+        rules += [TRIAL_RULE]
         rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
         rules += [_rule([kind.key[0]], ["v1"], [kind.key[1]], operations) for kind in ADMITTED]
@@ -168,15 +176,20 @@ def _moved_by_status() -> list[tuple[str, list[str]]]:
     return sorted(found.items(), reverse=True)
 
 
-def _rule(groups: list[str], versions: list[str], resources: list[str], operations: list[str]) -> dict[str, Tree]:
+def _rule(
+    groups: list[str], versions: list[str], resources: list[str], operations: list[str], scope: str = "Namespaced"
+) -> dict[str, Tree]:
     return {
         "apiGroups": groups,
         "apiVersions": versions,
         "resources": resources,
         "operations": operations,
-        "scope": "Namespaced",
+        "scope": scope,
     }
 
+
+TRIAL_RULE = _rule([LEDGERS[0]], ["*"], [LEDGERS[1]], ["CREATE"], "Cluster")
+"""By it gates try whether the API server reaches them (``serve.service.reaching``)."""
 
 POD_RULE = _rule([""], ["v1"], ["pods"], ["CREATE"])
 
@@ -300,9 +313,14 @@ BY_WHOM: tuple[Condition, ...] = (
 )
 
 
+NO_LEDGER = f"request.resource.group != '{LEDGERS[0]}' || request.?dryRun.orValue(false)"
+"""Gates need their ledger before they can answer."""
+
+
 def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
     """All that must hold for a write to be decided upon."""
-    return (*BY_WHOM, ("no-pod-of-a-workload", POD_OF_NO_WORKLOAD), ("may-grow", may_grow(labels)))
+    never = ("no-pod-of-a-workload", POD_OF_NO_WORKLOAD), ("no-ledger", NO_LEDGER)
+    return (*BY_WHOM, *never, ("may-grow", may_grow(labels)))
 
 
 CLAMP_CONDITIONS: tuple[Condition, ...] = (

@@ -101,6 +101,23 @@ def test_a_zone_without_a_gate_where_all_nodes_are_tainted_gets_a_warning():
     assert "topology: tainted zones" not in rows([*NODES, tainted("n4")], [*ENDPOINTS, endpoint("d")])
 
 
+@pytest.mark.parametrize(
+    ("down", "told"), [(0, None), (1, None), (2, "2 of 3 nodes of zone d"), (3, "3 of 3 nodes of zone d")]
+)
+def test_a_zone_with_many_unready_nodes_gets_a_warning(down: int, told: str | None):
+    nodes = [*NODES, *(node(f"d{number}", "d", ready=number >= down) for number in range(3))]
+    row = rows(nodes).get("topology: unready nodes")
+    assert (row.found if row is not None else None) == (told and f"not ready: {told}")
+
+
+@pytest.mark.parametrize("name", topology.MODES)
+def test_the_annotation_that_goes_before_is_named_where_it_is_there(name: str):
+    for spec in ({}, {"trafficDistribution": "PreferSameZone"}):
+        row = rows(service={"metadata": {"annotations": {name: "Auto"}}, "spec": spec})["topology: annotation"]
+        assert (row.verdict, f"{name}: Auto" in row.found) == (Verdict.WARN, True)
+    assert "topology: annotation" not in rows(service={**SAME_ZONE, "metadata": {"annotations": {name: "Disabled"}}})
+
+
 def test_a_gate_that_is_alone_in_the_autoscalers_zone_gets_a_warning():
     assert rows(zone="a")["topology: gates of the own zone"].verdict is Verdict.WARN
     assert "topology: gates of the own zone" not in rows(endpoints=[*ENDPOINTS, endpoint("a")], zone="a")

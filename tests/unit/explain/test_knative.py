@@ -11,6 +11,9 @@ from extauthz.explain.knative.sentence import REASONS, changes, sentence
 from extauthz.explain.objects import ExplainError, Objects
 from tests.unit.explain.knativebuilding import config, decided, kpa, look, refusal
 
+WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request: '
+AMOUNTS = "requested: pods=2, used: pods=2, limited: pods=3; largest allowed replicas: 3"
+
 
 @pytest.mark.parametrize(
     ("tree", "value", "expected"),
@@ -158,9 +161,30 @@ class TestBackwards:
         scene = look(kpa(scale=2), refusal(4), replicas=2)
         answer = decide(scene, None)
         assert (answer.desired, answer.outcome) == (4, "refused")
-        assert "exceeded quota" in answer.steps[-1].text
-        assert sentence(scene, answer).startswith("kpa/web was refused 5 s ago: it asked for 4 replicas in place of 2")
+        assert answer.steps[0].text == "its write was refused: exceeded quota"
+        said = "kpa/web was refused 5 s ago: it asked for 4 replicas in place of 2; exceeded quota."
+        assert sentence(scene, answer) == said
         assert decided(kpa(scale=4), None, refusal(4), replicas=4).outcome == "on-target", "it got through since"
+
+    def test_where_our_quota_refused_it_quota_and_amount_are_what_helps(self):
+        exceeded = f'deployments.apps "web" is forbidden: exceeded workspace quota: acme, {AMOUNTS}'
+        event = refusal(4)
+        event["message"] = event["message"].replace("exceeded quota", f"{WEBHOOK}{exceeded}")
+        scene = look(kpa(scale=2), event, replicas=2)
+        answer = decide(scene, None)
+        assert sentence(scene, answer).endswith(f"in place of 2; {exceeded}.")
+        (remedy,) = changes(scene, answer)
+        assert remedy.text == "raise pods of workspace quota acme by 1, or free as much: 4 replicas"
+
+    @pytest.mark.parametrize("scale", [2, None])
+    def test_what_the_autoscaler_says_comes_first(self, scale):
+        tree = kpa(scale=scale, active="False")
+        tree["status"]["conditions"][0] |= {"reason": "FailedCreate", "message": 'Failed to create SKS "web".'}
+        for values in (None, Values(15, 15)):
+            first = decide(look(tree), values).steps[0]
+            assert first.text == 'Active is False, when it last looked: FailedCreate: Failed to create SKS "web".'
+        tree["status"]["conditions"][0]["reason"] = "NoTraffic"
+        assert decide(look(tree), None).steps[0].rule != "said"
 
     def test_a_refusal_after_which_it_would_have_tried_again_is_over(self):
         assert decided(kpa(scale=2), None, refusal(4, ago=1099), replicas=2).outcome == "refused"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from random import Random
 from typing import Any
 
 import pytest
 
-from extauthz.core.model import Verdict
-from extauthz.explain import refused, remedies
+from extauthz.explain import refused
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import Flags, Objects
 from extauthz.explain.sentence import changes, sentence
-from extauthz.testing import Asker, gate, quota, scale, workload
 from tests.unit.explain.building import NOW, alike, cpu, deployment, external, hpa, said, status
 
 Tree = Any
@@ -109,27 +105,6 @@ def test_without_conditions_the_gates_own_event_is_the_last_word():
     assert outcome(exceeded) == ("refused", OURS)
     assert outcome(exceeded, event("WorkspaceQuotaHasRoom", "", "2026-01-01T00:00:30Z"))[0] == "scales-up"
     assert outcome(exceeded | {"lastTimestamp": long_ago})[0] == "scales-up"
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_of_states_in_which_our_quota_refuses_each_is_explained_by_it(seed: int):
-    """The sentence is a real refusal of a real gate; the HPA passes it on in its condition."""
-    random = Random(seed)
-    replicas = random.randint(1, 30)
-    hard = {"pods": str(replicas + random.randint(0, 3))}
-    asked = int(hard["pods"]) + random.randint(1, 40)
-    decision = Asker(gate([quota("acme", hard)], workload("web", replicas)))(scale("web", asked))
-    assert decision.verdict is Verdict.DENY
-    message = BEFORE + random.choice(("", WEBHOOK)) + decision.sentence
-    used = f"{random.randint(75, 400)}m"
-    said, answer = answered([able(message)], used=used, replicas=replicas)
-    assert (answer.outcome, "acme" in said, decision.sentence in said) == ("refused", True, True)
-    (remedy,) = remedies.of_quota(answer.steps[0].text, asked)
-    more = re.fullmatch(
-        rf"raise pods of workspace quota acme by (\d+), or free as much: {asked} replicas", remedy.text
-    )[1]
-    raised = Asker(gate([quota("acme", {"pods": str(int(hard["pods"]) + int(more))})], workload("web", replicas)))
-    assert raised(scale("web", asked)).verdict is Verdict.ALLOW
 
 
 IN_KEDA = "(advanced.horizontalPodAutoscalerConfig.behavior.scaleUp of scaledobject/so)"

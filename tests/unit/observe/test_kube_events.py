@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Lower, Operation, Verdict, WorkloadRef
+from extauthz.core.objects.fields import controller
 from extauthz.inputs.cluster.live import DEPLOYMENTS
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.tell.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
@@ -109,6 +112,44 @@ async def test_the_autoscaler_that_names_the_workload_is_told(resource: Any, tar
     cluster.have(resource, named("scaler", target))
     await cluster.refused()
     assert cluster.subjects == [("Deployment", "web"), *[(resource.kind, "scaler")] * is_told]
+
+
+KNATIVE, KSERVE = "serving.knative.dev/v1", "serving.kserve.io/v1beta1"
+REVISION, CONFIGURATION = (KNATIVE, "Revision", "web-00001"), (KNATIVE, "Configuration", "web")
+SERVICE, INFERENCE = (KNATIVE, "Service", "web"), (KSERVE, "InferenceService", "model")
+
+
+def made_by(owner: tuple[str, str, str] | None) -> dict[str, Any]:
+    if owner is None:
+        return {}
+    api, kind, name = owner
+    reference = {"apiVersion": api, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+    return {"ownerReferences": [reference]}
+
+
+@pytest.mark.parametrize(
+    ("chain", "told"),
+    [
+        ([REVISION, CONFIGURATION, SERVICE, None], [("Service", "web")]),
+        ([REVISION, CONFIGURATION, SERVICE, INFERENCE], [("InferenceService", "model")]),
+        ([REVISION, CONFIGURATION, None], []),
+        ([REVISION], []),
+        ([INFERENCE], [("InferenceService", "model")]),
+        ([("apps/v1", "ReplicaSet", "web-1")], []),
+        ([("example.dev/v1", "InferenceService", "model")], []),
+    ],
+    ids=["Knative", "KServe on Knative", "by hand", "may not look", "KServe", "another kind", "another group"],
+)
+async def test_what_the_owner_of_a_workload_writes_is_told(chain: list, told: list[tuple[str, str]]):
+    cluster = Cluster()
+    (ref, seen), above = observed("web"), chain[0]
+    cluster.gate.observe(ref, replace(seen, owner=controller(made_by(above)["ownerReferences"])))
+    for lower, upper in pairwise(chain):
+        api, kind, name = lower
+        path = f"/apis/{api}/namespaces/team-a/{kind.lower()}s/{name}"
+        cluster.api.put(path, {"metadata": {"name": name, **made_by(upper)}})
+    await cluster.refused()
+    assert cluster.subjects == [("Deployment", "web"), *told]
 
 
 async def test_a_count_that_was_lowered_is_told_by_a_reason_of_its_own_and_the_refusals_after_it_are_not():

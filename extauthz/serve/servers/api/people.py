@@ -51,6 +51,11 @@ EVERYBODY: Final = "system:authenticated"
 
 BEARER: Final = "bearer "
 
+COOKIE: Final = "__Host-extauthz"
+"""Where a browser keeps a token that its person has shown to the page. A browser takes one of that name over HTTPS
+alone, and sends it to this host alone
+(https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Set-Cookie#cookie_prefixes)."""
+
 Found = TypeVar("Found")
 
 Covers: TypeAlias = Callable[[str], Iterable[str]]
@@ -193,7 +198,7 @@ class People:
             self._tell("warning", "api-refused", peer=request.remote, path=request.path, status=status, times=times)
 
     async def _by_token(self, request: web.Request) -> Person | None:
-        given = request.headers.get("Authorization", "")
+        given = request.headers.get("Authorization", BEARER + request.cookies.get(COOKIE, ""))
         token = given[len(BEARER) :].strip()
         if not given.lower().startswith(BEARER) or not token or not token.isascii():
             return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from extauthz.serve.servers import listener
+from extauthz.serve.servers.api.people import COOKIE
 from extauthz.serve.servers.api.rights import Access, Problem, Rights
 from extauthz.serve.servers.api.routes import Asked, Known
 from extauthz.serve.servers.bodies import Share
@@ -26,6 +30,18 @@ LOOKS: Final[dict[str, Look]] = {
 LIVE: Final = "<!-- live -->"
 """Where the part that lives is put into a page. No value can be that: each is escaped."""
 
+MOST_OF_A_TOKEN: Final = 3_800
+"""Characters. A browser keeps a cookie of 4,096 bytes, with its name and attributes (RFC 6265 §6.1)."""
+
+TOKEN: Final = re.compile(rf"(?=.{{1,{MOST_OF_A_TOKEN}}}\Z)[A-Za-z0-9._~+/-]+=*")
+"""As RFC 6750 §2.1 has it. A cookie takes all these characters."""
+
+MOST_OF_A_FORM: Final = 3 * MOST_OF_A_TOKEN + 100
+"""Bytes. A form may spell a character with three."""
+
+FORM_WITHIN_S: Final = 5.0
+OWN_SITE: Final = "same-origin"
+
 Handler = Callable[[web.Request, Rights], Awaitable[web.StreamResponse]]
 
 
@@ -37,6 +53,7 @@ class Page:
         knowledge: what the gate says of itself.
         clock: seconds since the epoch.
         why: explains a workload's count; without it no cluster is read.
+        signs_in: a person may show a bearer token by a form.
     """
 
     def __init__(
@@ -46,6 +63,8 @@ class Page:
         knowledge: Callable[[], Knowledge],
         clock: Callable[[], float] = time.time,
         why: Why | None = None,
+        *,
+        signs_in: bool = False,
     ) -> None:
         self._known = known
         self._access = access
@@ -53,6 +72,7 @@ class Page:
         self._clock = clock
         self._static = files()
         self._why = why or Why(Cluster(lambda: None))
+        self._signs_in = signs_in
         self._share = Share()
         self._streams = Streams()
         self._templates = Templates(self._static)
@@ -72,8 +92,9 @@ class Page:
             web.get(rendering.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
             for path, look in LOOKS.items()
         ]
+        forms = [web.post(path, self._sign_in) for path in LOOKS if self._signs_in]
         why = web.get(rendering.WHY, self._guarded(self._why_page))
-        return [*pages, *streams, why, web.get(rendering.STATIC, self._guarded(self._file))]
+        return [*pages, *forms, *streams, why, web.get(rendering.STATIC, self._guarded(self._file))]
 
     def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -83,9 +104,30 @@ class Page:
                 return await handler(request, rights)
             except Problem as problem:
                 self._access.answered(request, rights, problem.status)
-                return self._html(await self._templates.write("problem", problem.shown()), problem.status)
+                return await self._problem(problem)
 
         return guarded
+
+    async def _problem(self, problem: Problem) -> web.Response:
+        shown = {**problem.shown(), "signs_in": self._signs_in}
+        return self._html(await self._templates.write("problem", shown), problem.status)
+
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        """Have the browser keep a token, and show it with each question, which then is judged as a header would be.
+
+        The cookie needs no guard against requests of other sites: a browser sends it with none of theirs (``Strict``),
+        and whatever is asked changes nothing. No script can read it (``HttpOnly``). It goes with the browser's session.
+        """
+        # Its Origin is null, as the page sends no referrer (Fetch, "append a request Origin header").
+        if request.headers.get("Sec-Fetch-Site", OWN_SITE) != OWN_SITE:
+            return await self._problem(Problem(403, "the page takes a token from its own form alone"))
+        sent = await listener.body(request, MOST_OF_A_FORM, FORM_WITHIN_S)
+        token = parse_qs(sent.decode("ascii", "replace")).get("token", [""])[0].strip()
+        if not TOKEN.fullmatch(token):
+            return await self._problem(Problem(401, f"that is no bearer token of at most {MOST_OF_A_TOKEN} characters"))
+        response = web.Response(status=303, headers=HEADERS | {"Location": str(request.rel_url)})
+        response.set_cookie(COOKIE, token, path="/", secure=True, httponly=True, samesite="Strict")
+        return response
 
     def _page_of(self, look: Look) -> Handler:
         async def page(request: web.Request, rights: Rights) -> web.StreamResponse:

@@ -1,6 +1,9 @@
 //go:build tools
 
-// Package keda keeps the main package in go.mod.
+// Package keda keeps the main packages in go.mod.
 package keda
 
-import _ "github.com/kedacore/keda/v2/cmd/operator"
+import (
+	_ "github.com/kedacore/keda/v2/cmd/adapter"
+	_ "github.com/kedacore/keda/v2/cmd/operator"
+)

@@ -1,0 +1,74 @@
+"""Tries, again and again, whether the API server reaches a gate by the webhook: a blocked firewall, a certificate that
+it does not trust and a Service without endpoints are seen before somebody's growth fails.
+
+A trial is a dry run that creates a WorkspaceLedger. Gates have that right anyway, nothing is stored, and whichever gate
+is asked refuses it in words of its own (``servers.webhook``). It needs no metrics of the control plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from extauthz.core.intake.admission import NAME
+from extauthz.core.model import Tree
+from extauthz.core.texts import Tell
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.resource import Calls
+from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS
+from extauthz.serve.servers.webhook import REACHED
+
+EVERY_S: Final = 15.0
+"""The alert waits for a minute, and is to fire within two."""
+
+FAILED: Final = f'failed calling webhook "{NAME}"'
+"""How the API server begins where it fails closed."""
+
+TRIAL: Final[Tree] = {
+    "apiVersion": WORKSPACE_LEDGERS.api_version,
+    "kind": WORKSPACE_LEDGERS.kind,
+    "metadata": {"name": "trial"},
+    "spec": {"payload": ""},
+}
+
+
+class Reaching:
+    """What the last trial has shown.
+
+    Args:
+        has_webhook: this gate serves one. Without it nothing is tried.
+        tell: told when the API server reaches no gate any more, and when it does again.
+    """
+
+    def __init__(self, has_webhook: bool, tell: Tell) -> None:
+        self._has_webhook = has_webhook
+        self._tell = tell
+        self.reached: bool | None = None
+        """``None``: it is not known. The webhook is not installed, is of an older version, or fails open."""
+        self._why = ""
+
+    async def run(self, api: Calls) -> None:
+        """Try for ever. Ends by cancellation."""
+        while self._has_webhook:
+            await asyncio.sleep(EVERY_S)
+            await self.look(api)
+
+    async def look(self, api: Calls) -> None:
+        """Try once. While the API server itself does not answer, all stays as it is."""
+        before, self.reached = self.reached, None
+        try:
+            await api.call("POST", WORKSPACE_LEDGERS.collection(), query=[("dryRun", "All")], body=TRIAL)
+        except ApiError as error:
+            self._why = error.message
+            if REACHED in error.message or FAILED in error.message:
+                self.reached = REACHED in error.message
+        except Unreachable:
+            self.reached = before
+        if self.reached is False and before is not False:
+            self._tell("error", "webhook-not-reached", why=self._why)
+        if self.reached and before is False:
+            self._tell("info", "webhook-reached")
+
+    def notes(self) -> list[str]:
+        """Sentences for ``/readyz``."""
+        return [f"the API server reaches no gate: {self._why}"] if self.reached is False else []

@@ -1,0 +1,75 @@
+"""Whether the API server reaches a gate, as the gates try it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.serve.service.reaching import Reaching
+
+HOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request: '
+REACHED = ApiError(403, "Forbidden", f"{HOOK}a gate was reached")
+BLOCKED = ApiError(
+    500,
+    "InternalError",
+    'Internal error occurred: failed calling webhook "workspacequotas.extauthz.dev": failed to call webhook: Post '
+    '"https://extauthz.extauthz-system.svc:443/validate?timeout=2s": context deadline exceeded',
+)
+LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
+
+
+class Api:
+    """Answers as told."""
+
+    def __init__(self, answers: list) -> None:
+        self.answers = answers
+        self.asked: set[tuple] = set()
+
+    async def call(self, method: str, path: str, *, query: Any = (), **_: Any) -> Any:
+        self.asked.add((method, path, tuple(query)))
+        if (answer := self.answers.pop(0)) is not None:
+            raise answer
+
+
+class Told(list):
+    def __call__(self, level: str, event: str, **fields: object) -> None:
+        self.append(event)
+
+
+@pytest.mark.parametrize(
+    ("answers", "reached", "told"),
+    [
+        ([REACHED], True, []),
+        ([BLOCKED, BLOCKED], False, ["webhook-not-reached"]),
+        ([BLOCKED, REACHED], True, ["webhook-not-reached", "webhook-reached"]),
+        ([None], None, []),
+        ([ApiError(403, "Forbidden", "you may not")], None, []),
+        ([ApiError(500, "", 'failed calling webhook "others.example.dev"')], None, []),
+        ([BLOCKED, Unreachable("nobody")], False, ["webhook-not-reached"]),
+        ([BLOCKED, None], None, ["webhook-not-reached"]),
+    ],
+    ids=[
+        "reached",
+        "blocked",
+        "reached again",
+        "no such webhook",
+        "no right",
+        "another's",
+        "API server away",
+        "removed",
+    ],
+)
+async def test_a_trial_shows_whether_a_gate_is_reached(answers: list, reached: bool | None, told: list[str]):
+    api, heard = Api([*answers]), Told()
+    tried = Reaching(True, heard)
+    for _ in answers:
+        await tried.look(api)
+    assert (tried.reached, heard) == (reached, told)
+    assert api.asked == {("POST", LEDGERS, (("dryRun", "All"),))}
+    assert bool(tried.notes()) == (reached is False)
+
+
+async def test_without_a_webhook_nothing_is_tried():
+    await Reaching(False, Told()).run(Api([]))
