@@ -120,7 +120,7 @@ def test_writes_go_on_and_are_decided_after_the_api_server_has_restarted(
     assert "exceeded workspace quota: busy" in refused.stdout
 
 
-@pytest.mark.parametrize(("policy", "grown"), [("Fail", False), ("Ignore", True)])
+@pytest.mark.parametrize(("policy", "grown"), [("Ignore", True), ("Fail", False)])
 def test_while_no_gate_lives_growth_is_what_the_failure_policy_says(policy: str, grown: bool, shop: Person):
     """And less is never refused."""
     shop.heading(f"webhook.failurePolicy={policy}, and no gate lives")
