@@ -247,7 +247,8 @@ class Ledger:
         entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
         labels = (*pending_write.labels, *(proposal.joins.labels if proposal.joins is not None else ()))
-        followers = [*self.followers(entry)] if labels else []
+        moves = any(entry.observed is None or one != entry.observed.labels for one in labels)
+        followers = [*self.followers(entry)] if moves else []
         kept, is_booked = head.kept_position, False
         try:
             if entry.observed is None and not entry.pending_writes:

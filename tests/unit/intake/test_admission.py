@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake.admission import (
+    LEDGERS,
     MAX_COUNTS_BYTES,
     MAX_REVIEW_BYTES,
+    TRIAL,
     Review,
     kept,
     manifest,
@@ -187,6 +189,11 @@ def test_the_scale_of_a_custom_resource_is_a_write_and_the_resource_itself_is_no
     assert reading(workload(), resource=rollouts) == NotAWrite(
         "other-resource", "not a resource with replicas, and not a scale subresource"
     )
+
+
+def test_the_trial_of_a_gate_is_no_write():
+    ledgers = {"group": LEDGERS[0], "version": "v1alpha1", "resource": LEDGERS[1]}
+    assert reading(workload(), resource=ledgers) == TRIAL
 
 
 @pytest.mark.parametrize(
