@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from extauthz.cli import asking, asking_files, headroom, made, not_weighed, report
+from extauthz.cli import asking, asking_files, asking_made, headroom, made, not_weighed, report
 from extauthz.cli.flags.settings import effective
 from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.errors import ObjectError
@@ -120,16 +120,16 @@ def run_files(arguments: argparse.Namespace) -> int:
     custom = {*arguments.custom, *pod_groups.parse(effective(arguments).pod_groups)}
     placed, others, left = _sorted(arguments.filename, arguments.namespace, custom)
     with asking.source(arguments, others) as source:
-        found = [(one, source.decision({"object": one.tree})) for one in placed]
+        found = [(file, *asking_made.decided(source, one)) for file, one in placed]
     if arguments.output == "json":
-        told = [{"file": one.name, "decision": decision} for one, decision in found]
+        told = [{"file": file, "decision": decision} for file, decision, _ in found]
         sys.stdout.write(report.as_json([*told, *(one._asdict() for one in left)]))
     else:
-        sys.stdout.writelines(f"{_line(decision)}\n" for _, decision in found)
+        sys.stdout.writelines(f"{_line(decision)}\n" for _, decision, _ in found)
         sys.stdout.writelines(f"not weighed {one.notWeighed}: {one.why}\n" for one in left)
         if not found and not left:
             sys.stdout.write("no object with replicas\n")
-    verdicts = {Verdict(decision["verdict"]) for _, decision in found}
+    verdicts = {verdict for *_, verdict in found}
     if left:
         verdicts.add(Verdict.UNAVAILABLE)
     gravest = next((one for one in (Verdict.DENY, Verdict.UNAVAILABLE) if one in verdicts), Verdict.ALLOW)
@@ -159,18 +159,18 @@ class Left(NamedTuple):
 
 def _sorted(
     names: Iterable[str], namespace: str | None, custom: Container[str]
-) -> tuple[list[Placed], list[Placed], list[Left]]:
-    """Those with replicas, each with its namespace (of custom resources those of ``custom``); what these rest on; and
-    those of which pods come that are not weighed. Raises FilesError with all that is wrong."""
+) -> tuple[list[tuple[str, made.Made]], list[Placed], list[Left]]:
+    """Those with replicas, each with its file and its namespace (of custom resources those of ``custom``); what these
+    rest on; and those of which pods come that are not weighed. Raises FilesError with all that is wrong."""
     read, problems = objects(_contents(names))
-    found: list[Placed] = []
+    found: list[tuple[str, made.Made]] = []
     others: list[Placed] = []
     left: list[Left] = []
     for one in read:
         try:
-            trees = [one.tree] if _is_gated(one.tree, custom) else made.of(one.tree)
-            gated = [_in_namespace(tree, namespace) for tree in trees if _is_gated(tree, custom)]
-            found += [one._replace(tree=tree) for tree in gated]
+            makes = [made.Made(one.tree)] if _is_gated(one.tree, custom) else made.of(one.tree)
+            gated = [each for each in makes if _is_gated(each.tree, custom)]
+            found += [(one.name, each._replace(tree=_in_namespace(each.tree, namespace))) for each in gated]
             why: str | None = ""
             if gated:
                 why = made.beyond(one.tree)

@@ -11,7 +11,7 @@ of Knative Serving ``pkg/reconciler/revision/resources``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.objects import fields
@@ -42,15 +42,25 @@ _SAID: Final = ("cpu", "memory")
 _QUEUE: Final = "weighed as a new revision, to whose pods Knative adds its queue-proxy"
 
 
-def of(tree: Tree) -> list[Tree]:
+class Made(NamedTuple):
+    """An object, and what becomes of it where its owner is there already."""
+
+    tree: Tree
+    keeps_count: bool = False
+    """It keeps a larger count, which its autoscaler has set."""
+    service: str = ""
+    """The Knative Service that makes it, if its template changed."""
+
+
+def of(tree: Tree) -> list[Made]:
     """What is made of an object; empty: nothing that can be told."""
     key, spec = fields.kind_of(tree), tree.get("spec")
     if not isinstance(spec, Mapping):
         return []
     if key in CLUSTER_OF:
-        return _ray_cluster(tree, spec, CLUSTER_OF[key])
+        return [Made(one) for one in _ray_cluster(tree, spec, CLUSTER_OF[key])]
     if key == KNATIVE:
-        return _revision(tree, spec)
+        return [_revision(one) for one in _of_service(tree, spec)]
     return [_component(tree, role) for role in _components(tree)] if key == KSERVE else []
 
 
@@ -77,15 +87,22 @@ def _ray_cluster(tree: Tree, spec: Mapping[str, Tree], field: str) -> list[Tree]
     return [{**tree, "kind": "RayCluster", "spec": {**made, "suspend": spec.get("suspend", False)}}]
 
 
-def _revision(tree: Tree, spec: Mapping[str, Tree]) -> list[Tree]:
-    """The Deployment of its first revision, with the count that it starts with and keeps."""
+def _of_service(tree: Tree, spec: Mapping[str, Tree]) -> list[Tree]:
+    """The Deployment of its next revision, with the count that it starts with and keeps, and the Service's name."""
     pods, containers = at(spec, "template", "spec"), at(spec, "template", "spec", "containers")
     if not isinstance(pods, Mapping) or not isinstance(containers, list):
         return []
-    pod = {**pods, "containers": [_filled(one) for one in containers]}
+    pod = {**pods, "containers": [_filled(one, asks_limits=True) for one in containers]}
     metadata = at(spec, "template", "metadata")
     labels, count = at(metadata, "labels"), _scale(at(metadata, "annotations"))
-    return [_deployment(tree, "-00001-deployment", labels, count, pod)]
+    return [_deployment(tree, "", labels, count, pod)]
+
+
+def _revision(deployment: Tree) -> Made:
+    """As that of a new revision of the Service whose name it has. No object can have the name that it gets."""
+    service = deployment["metadata"]["name"] or ""
+    name = f"{service}-<new>-deployment" if service else ""
+    return Made({**deployment, "metadata": {**deployment["metadata"], "name": name}}, service=service)
 
 
 def _scale(annotations: Tree) -> int:
@@ -102,14 +119,15 @@ def _components(tree: Tree) -> list[str]:
     return [role for role in _COMPONENTS if isinstance(at(tree, "spec", role), Mapping)]
 
 
-def _component(tree: Tree, role: str) -> Tree:
+def _component(tree: Tree, role: str) -> Made:
     """A component's Deployment, in either mode: KServe hands its labels and annotations on to Knative."""
     spec = tree["spec"][role]
     merged = [{**spec[name], "name": "kserve-container"} for name in _BY_RUNTIME if isinstance(spec.get(name), Mapping)]
     pod = {key: spec[key] for key in _OF_PODS if key in spec}
-    pod["containers"] = [_filled(one) for one in (*merged, *_containers(spec))]
+    pod["containers"] = [_filled(one, asks_limits=False) for one in (*merged, *_containers(spec))]
     labels = {**_mapping(at(tree, "metadata", "labels")), **_mapping(spec.get("labels"))}
-    return _deployment(tree, f"-{role}", labels, _least(tree, spec), pod)
+    deployment = _deployment(tree, f"-{role}", labels, _least(tree, spec), pod)
+    return Made(deployment, not _by_others(tree)) if _note(tree, _MODE) in _PLAIN else _revision(deployment)
 
 
 def _least(tree: Tree, spec: Mapping[str, Tree]) -> Tree:
@@ -117,7 +135,12 @@ def _least(tree: Tree, spec: Mapping[str, Tree]) -> Tree:
     given = spec.get("minReplicas")
     if at(tree, "spec", "canary") or not isinstance(given, int):
         return 1  # canaries take their part of minReplicas
-    return given if _note(tree, "serving.kserve.io/autoscalerClass") in ("external", "none") else max(given, 1)
+    return given if _by_others(tree) else max(given, 1)
+
+
+def _by_others(tree: Tree) -> bool:
+    """KServe makes no autoscaler. Else it leaves the count to that (``deployment_reconciler.go``)."""
+    return _note(tree, "serving.kserve.io/autoscalerClass") in ("external", "none")
 
 
 def _unseen(spec: Mapping[str, Tree]) -> str:
@@ -134,13 +157,19 @@ def _unseen(spec: Mapping[str, Tree]) -> str:
     return ""
 
 
-def _filled(container: Tree) -> Tree:
-    """With nothing for what it does not say."""
+def _filled(container: Tree, *, asks_limits: bool) -> Tree:
+    """With nothing for what it does not say.
+
+    Args:
+        asks_limits: it asks for its limits, as far as it says no requests. Of KServe's that is not so: a ServingRuntime
+            and inferenceservice-config say them first (``inference_service_defaults.go``).
+    """
     if not isinstance(container, Mapping):
         return container
-    said = _mapping(container.get("resources"))
-    least = {kind: {**dict.fromkeys(_SAID, "0"), **_mapping(said.get(kind))} for kind in ("requests", "limits")}
-    return {**container, "resources": {**said, **least}}
+    said, nothing = _mapping(container.get("resources")), dict.fromkeys(_SAID, "0")
+    limits = {**nothing, **_mapping(said.get("limits"))}
+    requests = {**(limits if asks_limits else nothing), **_mapping(said.get("requests"))}
+    return {**container, "resources": {**said, "limits": limits, "requests": requests}}
 
 
 def _deployment(tree: Tree, suffix: str, labels: Tree, count: Tree, pod: Tree) -> Tree:

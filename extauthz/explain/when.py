@@ -23,10 +23,10 @@ NEVER: Final[dict[str, str]] = {
     "tolerance": "not while its metrics stay as they are: they are within the tolerance",
     "on-target": "not while its metrics stay as they are",
     "pods-not-counted": "when more of its pods are ready and have metrics",
-    "max-replicas": "not while maxReplicas stays as it is",
-    "min-replicas": "not while minReplicas stays as it is",
-    "up-off": "not while behavior.scaleUp.selectPolicy is Disabled",
-    "down-off": "not while behavior.scaleDown.selectPolicy is Disabled",
+    "max-replicas": "not upwards while maxReplicas stays as it is",
+    "min-replicas": "not downwards while minReplicas stays as it is",
+    "up-off": "not upwards while behavior.scaleUp.selectPolicy is Disabled",
+    "down-off": "not downwards while behavior.scaleDown.selectPolicy is Disabled",
     "disabled": "not while its count is 0",
 }
 

@@ -22,10 +22,10 @@ RETRY_S: Final = 1000
 
 LOOK: Final = f"it looks every {TICK_S} s"
 NEVER: Final[dict[str, str]] = {
-    "max-scale": "not while max-scale stays as it is",
-    "min-scale": "not while min-scale stays as it is",
-    "activation-scale": "not while there are requests and activation-scale stays as it is",
-    "zero-disabled": "not while enable-scale-to-zero is false",
+    "max-scale": "not upwards while max-scale stays as it is",
+    "min-scale": "not downwards while min-scale stays as it is",
+    "activation-scale": "not downwards while there are requests and activation-scale stays as it is",
+    "zero-disabled": "not to zero while enable-scale-to-zero is false",
     "up-rate": f"within {TICK_S} s after more of its pods are ready ({LOOK})",
     "down-rate": f"within {TICK_S} s after fewer of its pods are ready ({LOOK})",
     "timed-out": "when there are requests",
@@ -46,7 +46,8 @@ def of(scene: Scene, answer: Answer) -> When:
     if outcome == "min-scale" and answer.desired > rules.least:
         return When(None, "when it has had its initial scale once")
     if outcome in NEVER:
-        return When(None, NEVER[outcome])
+        by_status = answer.values is None and outcome in ("max-scale", "min-scale")
+        return When(None, f"{'probably ' if by_status else ''}{NEVER[outcome]}")
     if outcome in ("scales-up", "scales-down"):
         return When(TICK_S, f"{_sure(answer)}within {TICK_S} s ({LOOK})")
     windows = f"{LOOK}, at the last {rules.stable_window_s:g} s, and for a surge at the last {rules.panic_window_s:g} s"
