@@ -120,7 +120,7 @@ async def test_a_token_given_by_the_form_shows_what_it_would_in_a_header(world: 
     assert (sent.status, sent.headers["location"]) == (303, path)
     (cookie,) = sent.headers.getall("set-cookie")
     assert set(cookie.split("; ")) == {
-        f"__Host-extauthz={OWNER}", "Path=/", "Secure", "HttpOnly", "SameSite=Strict"
+        f"__Host-extauthz={OWNER}", "Path=/", "Max-Age=3600", "Secure", "HttpOnly", "SameSite=Strict"
     }  # fmt: skip
     given = {"cookie": f"__Host-extauthz={OWNER}"}
     by_cookie = await world.client.get(path, headers=given)

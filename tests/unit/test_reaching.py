@@ -17,6 +17,7 @@ BLOCKED = ApiError(
     'Internal error occurred: failed calling webhook "workspacequotas.extauthz.dev": failed to call webhook: Post '
     '"https://extauthz.extauthz-system.svc:443/validate?timeout=2s": context deadline exceeded',
 )
+BUSY = ApiError(429, "TooManyRequests", "try again")
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
 
 
@@ -49,6 +50,8 @@ class Told(list):
         ([ApiError(500, "", 'failed calling webhook "others.example.dev"')], None, []),
         ([BLOCKED, Unreachable("nobody")], False, ["webhook-not-reached"]),
         ([BLOCKED, None], None, ["webhook-not-reached"]),
+        ([BLOCKED, BUSY], False, ["webhook-not-reached"]),
+        ([BLOCKED, None, REACHED], True, ["webhook-not-reached", "webhook-reached"]),
     ],
     ids=[
         "reached",
@@ -59,6 +62,8 @@ class Told(list):
         "another's",
         "API server away",
         "removed",
+        "API server busy",
+        "reached again after it was removed",
     ],
 )
 async def test_a_trial_shows_whether_a_gate_is_reached(answers: list, reached: bool | None, told: list[str]):
@@ -69,6 +74,21 @@ async def test_a_trial_shows_whether_a_gate_is_reached(answers: list, reached: b
     assert (tried.reached, heard) == (reached, told)
     assert api.asked == {("POST", LEDGERS, (("dryRun", "All"),))}
     assert bool(tried.notes()) == (reached is False)
+
+
+async def test_while_a_trial_is_under_way_what_the_last_one_has_shown_stays():
+    """Else each scrape meanwhile would end the alert."""
+    seen: list[bool | None] = []
+
+    class Slow(Api):
+        async def call(self, *asked: Any, **more: Any) -> Any:
+            seen.append(tried.reached)
+            await super().call(*asked, **more)
+
+    tried = Reaching(True, Told())
+    for _ in range(2):
+        await tried.look(Slow([BLOCKED]))
+    assert seen == [None, False]
 
 
 async def test_without_a_webhook_nothing_is_tried():

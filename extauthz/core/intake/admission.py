@@ -68,7 +68,7 @@ read, and stay with the decision. Whom an API server knows by a token or certifi
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
 TRIAL: Final = NotAWrite("other-resource", "a gate tries whether the API server reaches one, and nothing is stored")
-"""The create of a WorkspaceLedger. No other than a dry run is asked about (``matchConditions``)."""
+"""The dry run that creates a WorkspaceLedger. Of a real one nothing is asked (``matchConditions``), and it passes."""
 LEDGERS: Final = ("extauthz.dev", "workspaceledgers")
 
 _NOTHING = NotAWrite("no-count", "it leaves the replica count, the pod template, the labels and the owner as they are")
@@ -228,7 +228,7 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
     if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
         parts["subresource"] = ""
     kind = parts["group"], parts["resource"]
-    if kind == LEDGERS:
+    if kind == LEDGERS and request.get("dryRun") is True:
         return TRIAL
     is_new_pod = kind == PODS and operation == "CREATE"
     if not parts["subresource"] and (kind == JOBS or is_new_pod or kind in shapes):

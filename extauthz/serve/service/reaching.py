@@ -44,8 +44,10 @@ class Reaching:
         self._has_webhook = has_webhook
         self._tell = tell
         self.reached: bool | None = None
-        """``None``: it is not known. The webhook is not installed, is of an older version, or fails open."""
+        """``None``: it is not known. The webhook is not installed, is of an older version, is not asked about ledgers
+        (``objectSelector``, a condition of one's own), or fails open."""
         self._why = ""
+        self._is_told = False
 
     async def run(self, api: Calls) -> None:
         """Try for ever. Ends by cancellation."""
@@ -54,19 +56,22 @@ class Reaching:
             await self.look(api)
 
     async def look(self, api: Calls) -> None:
-        """Try once. While the API server itself does not answer, all stays as it is."""
-        before, self.reached = self.reached, None
+        """Try once. While the API server itself does not answer, or has no time, all stays as it is."""
         try:
             await api.call("POST", WORKSPACE_LEDGERS.collection(), query=[("dryRun", "All")], body=TRIAL)
+            self.reached = None
         except ApiError as error:
-            self._why = error.message
             if REACHED in error.message or FAILED in error.message:
-                self.reached = REACHED in error.message
+                self.reached, self._why = REACHED in error.message, error.message
+            elif error.status != 429:
+                self.reached = None
         except Unreachable:
-            self.reached = before
-        if self.reached is False and before is not False:
+            pass
+        if self.reached is False and not self._is_told:
+            self._is_told = True
             self._tell("error", "webhook-not-reached", why=self._why)
-        if self.reached and before is False:
+        if self.reached and self._is_told:
+            self._is_told = False
             self._tell("info", "webhook-reached")
 
     def notes(self) -> list[str]:

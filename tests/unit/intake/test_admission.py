@@ -193,7 +193,8 @@ def test_the_scale_of_a_custom_resource_is_a_write_and_the_resource_itself_is_no
 
 def test_the_trial_of_a_gate_is_no_write():
     ledgers = {"group": LEDGERS[0], "version": "v1alpha1", "resource": LEDGERS[1]}
-    assert reading(workload(), resource=ledgers) == TRIAL
+    assert reading(workload(), resource=ledgers, dryRun=True) == TRIAL
+    assert reading(workload(), resource=ledgers) != TRIAL, "a real one passes"
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,9 @@ def made_by(owner: tuple[str, str, str] | None) -> dict[str, Any]:
         ([INFERENCE], [("InferenceService", "model")]),
         ([("apps/v1", "ReplicaSet", "web-1")], []),
         ([("example.dev/v1", "InferenceService", "model")], []),
+        ([(KSERVE, "InferenceService", "a%b C")], []),
     ],
-    ids=["Knative", "KServe on Knative", "by hand", "may not look", "KServe", "another kind", "another group"],
+    ids=["Knative", "KServe on Knative", "by hand", "may not look", "KServe", "another kind", "another group", "no name"],
 )
 async def test_what_the_owner_of_a_workload_writes_is_told(chain: list, told: list[tuple[str, str]]):
     cluster = Cluster()

@@ -40,6 +40,10 @@ MOST_OF_A_FORM: Final = 3 * MOST_OF_A_TOKEN + 100
 """Bytes. A form may spell a character with three."""
 
 FORM_WITHIN_S: Final = 5.0
+
+KEPT_S: Final = 3_600
+"""As long as a token of ``kubectl create token`` is good."""
+
 OWN_SITE: Final = "same-origin"
 
 Handler = Callable[[web.Request, Rights], Awaitable[web.StreamResponse]]
@@ -116,18 +120,24 @@ class Page:
         """Have the browser keep a token, and show it with each question, which then is judged as a header would be.
 
         The cookie needs no guard against requests of other sites: a browser sends it with none of theirs (``Strict``),
-        and whatever is asked changes nothing. No script can read it (``HttpOnly``). It goes with the browser's session.
+        and whatever is asked changes nothing. No script can read it (``HttpOnly``). Cookies know no ports (RFC 6265
+        §8.5): each server of this host name is sent it.
         """
         # Its Origin is null, as the page sends no referrer (Fetch, "append a request Origin header").
         if request.headers.get("Sec-Fetch-Site", OWN_SITE) != OWN_SITE:
-            return await self._problem(Problem(403, "the page takes a token from its own form alone"))
+            return await self._not_taken(request, Problem(403, "the page takes a token from its own form alone"))
         sent = await listener.body(request, MOST_OF_A_FORM, FORM_WITHIN_S)
         token = parse_qs(sent.decode("ascii", "replace")).get("token", [""])[0].strip()
         if not TOKEN.fullmatch(token):
-            return await self._problem(Problem(401, f"that is no bearer token of at most {MOST_OF_A_TOKEN} characters"))
+            why = f"that is no bearer token of at most {MOST_OF_A_TOKEN} characters"
+            return await self._not_taken(request, Problem(401, why))
         response = web.Response(status=303, headers=HEADERS | {"Location": str(request.rel_url)})
-        response.set_cookie(COOKIE, token, path="/", secure=True, httponly=True, samesite="Strict")
+        response.set_cookie(COOKIE, token, path="/", max_age=KEPT_S, secure=True, httponly=True, samesite="Strict")
         return response
+
+    async def _not_taken(self, request: web.Request, problem: Problem) -> web.Response:
+        self._access.answered(request, None, problem.status)
+        return await self._problem(problem)
 
     def _page_of(self, look: Look) -> Handler:
         async def page(request: web.Request, rights: Rights) -> web.StreamResponse:
