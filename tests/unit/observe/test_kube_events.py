@@ -139,7 +139,16 @@ def made_by(owner: tuple[str, str, str] | None) -> dict[str, Any]:
         ([("example.dev/v1", "InferenceService", "model")], []),
         ([(KSERVE, "InferenceService", "a%b C")], []),
     ],
-    ids="Knative,KServe on Knative,by hand,may not look,KServe,another kind,another group,no name".split(","),
+    ids=[
+        "Knative",
+        "KServe on Knative",
+        "by hand",
+        "may not look",
+        "KServe",
+        "another kind",
+        "another group",
+        "no name",
+    ],
 )
 async def test_what_the_owner_of_a_workload_writes_is_told(chain: list, told: list[tuple[str, str]]):
     cluster = Cluster()
