@@ -242,7 +242,8 @@ class Ledger:
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between.
 
-        If anything fails within, nothing has changed.
+        If anything fails until it is booked, nothing has changed. What fails afterwards, for what follows the workload,
+        leaves it booked.
         """
         entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step

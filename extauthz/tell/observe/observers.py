@@ -14,7 +14,7 @@ from extauthz.core.quota.spec import Mode
 from extauthz.inputs.kube.webhooks import Webhooks
 
 SHOWN = 5
-"""Namespaces in a sentence. The others are counted."""
+"""Names in a sentence. The others are counted."""
 
 
 class Serving(NamedTuple):

@@ -121,11 +121,10 @@ def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: 
     """Whether ``whose`` may do all of ``allowed``; ``found`` if so."""
     missing = [str(right) for right, is_allowed in allowed.items() if not is_allowed]
     if missing:
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         if not whole:  # who asks is nobody that needs them
-            why = f"{whose} may not {', '.join(missing[:5])}{more}, nor ask what the gate's own account may"
+            why = f"{whose} may not {named(tuple(missing))}, nor ask what the gate's own account may"
             return skipped(name, why, "--kubeconfig, of who may create subjectaccessreviews")
-        return fail(name, f"{whose} may not {', '.join(missing[:5])}{more}", cure)
+        return fail(name, f"{whose} may not {named(tuple(missing))}", cure)
     if whole:
         return ok(name, found)
     return warn(name, found, "for the gate's own account, use a --kubeconfig that may create subjectaccessreviews")

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from .cluster import MOST, Scaled
+from extauthz.tell.observe.observers import named
+
+from .cluster import Scaled
 from .table import Row, ok, warn
 
 Tree: TypeAlias = Any
@@ -37,8 +39,7 @@ def row(scaled: Sequence[Scaled], services: Sequence[Tree]) -> Row:
             told.append(f"{metadata['namespace']}/{metadata['name']} ({', '.join(lacks)})")
     if not told:
         return ok(NAME, f"of {len(scaled)} workloads that an HPA scales, those behind a Service have what they need")
-    more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
-    return warn(NAME, f"a Service leads to pods of {', '.join(told[:MOST])}{more}", CURE)
+    return warn(NAME, f"a Service leads to pods of {named(tuple(told))}", CURE)
 
 
 def _lacks(pod: Tree) -> list[str]:
