@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,29 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCompose
         for name, value in environment.items():
             patch.setenv(name, value)
         command = _command(folder, engine.compose())
-        with DockerCompose(standins.ROOT, wait=False, docker_command_path=str(command)) as up:
+        up = DockerCompose(standins.ROOT, wait=False, docker_command_path=str(command))
+        try:
+            _start(up, folder)
             yield up
+        finally:
+            up.stop()
+
+
+def _start(services: DockerCompose, folder: Path) -> None:
+    """Start them. What podman's service could not do once, beside other tests, it is asked for once more."""
+    try:
+        services.start()
+    except subprocess.CalledProcessError as error:
+        print(_told(error, folder))
+        try:
+            services.start()
+        except subprocess.CalledProcessError as again:
+            pytest.fail(_told(again, folder), pytrace=False)
+
+
+def _told(error: subprocess.CalledProcessError, folder: Path) -> str:
+    log = folder / "podman.log"
+    return f"{error}\n{(error.stderr or b'').decode()}\n{log.read_text() if log.exists() else ''}"
 
 
 def _command(folder: Path, compose: tuple[str, ...]) -> Path:

@@ -185,7 +185,7 @@ RIGHT = [
                 "ksvc",
                 r"Service\.serving\.knative\.dev",
                 1,
-                [r"^deny deployments\.apps a/hello-00001-deployment, new, 3"],
+                [r"^deny deployments\.apps a/hello-<new>-deployment, new, 3"],
             ),
             ("pytorchjob", r"PyTorchJob\.kubeflow\.org", 2, []),
             ("ray", r"RayCluster\.ray\.io", 2, []),

@@ -284,7 +284,8 @@ class Judge:
         """What each pod counts for: what it says, or what it may be made anew from."""
         each = [(tree, self._each(app, tree, pods)) for tree in self._asking(app) if pods_of(tree)]
         for one in pods:
-            yield max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))])
+            default_m = self._default_m(app) if objects.is_silent(one) else 0  # as if it were made today
+            yield max([cpu_m(one) + default_m, *(cost for tree, cost in each if _makes_anew(tree, one))])
 
     def _storage(self) -> int:
         """What is claimed for ephemeral volumes, by pods that run and by those that have finished."""

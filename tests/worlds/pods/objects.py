@@ -478,6 +478,11 @@ def cpu_m(pod: Tree, *, only: str = "") -> int:
     )
 
 
+def is_silent(pod: Tree) -> bool:
+    """Whether its own container asks for no CPU."""
+    return "cpu" not in pod["spec"]["containers"][0]["resources"]["requests"]
+
+
 def made_labels(owner: Tree) -> dict[str, str]:
     """Labels of what a controller makes: those of the template."""
     return {key: value for key, value in owner["metadata"]["labels"].items() if key != TIER}
