@@ -77,21 +77,22 @@ async def test_a_trial_shows_whether_a_gate_is_reached(answers: list, reached: b
 
 
 @pytest.mark.parametrize(
-    ("answers", "fails_closed", "reached"),
+    ("answers", "policy", "reached"),
     [
-        ([None, None], True, None),
-        ([REACHED, None, None], True, False),
-        ([REACHED, None, None], False, None),
-        ([REACHED, None, REACHED], True, True),
+        ([None, None], "Fail", None),
+        ([REACHED, None, None], "Fail", False),
+        ([REACHED, None, None], "Ignore", False),
+        ([REACHED, None, None], "", None),
+        ([REACHED, None, REACHED], "Fail", True),
     ],
-    ids=["never refused", "refused once", "fails open, or is removed", "refused again"],
+    ids=["never refused", "no gate answers", "fails open", "is removed", "refused again"],
 )
-async def test_who_allows_what_a_gate_once_refused_is_no_gate(answers: list, fails_closed: bool, reached: bool | None):
-    tried = Reaching(True, Told(), lambda: fails_closed)
+async def test_what_a_gate_once_refused_is_allowed_by_no_gate(answers: list, policy: str, reached: bool | None):
+    tried = Reaching(True, Told(), lambda: policy)
     for answer in answers:
         await tried.look(Api([answer]))
     assert tried.reached == reached
-    assert tried.unreached == (ALLOWED if reached is False else "")
+    assert tried.unreached == (ALLOWED[policy] if reached is False else "")
 
 
 @pytest.mark.parametrize(

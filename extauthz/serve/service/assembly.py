@@ -123,7 +123,7 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
-        self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.fails_closed)
+        self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.unanswered())
         self.askers = Askers(
             settings,
             around.log,

@@ -316,11 +316,10 @@ class Askers:
     def serving(self) -> Serving:
         return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower(), self._unreached())
 
-    @property
-    def fails_closed(self) -> bool:
-        """As far as is known, the webhook is installed, and nothing passes while nobody answers."""
+    def unanswered(self) -> str:
+        """The webhook's ``failurePolicy``; empty: none is installed, or it is not known."""
         there = self._webhooks
-        return there is not None and there.decides is not None and there.unanswered == "Fail"
+        return there.unanswered if there is not None and there.decides is not None else ""
 
     async def run(self, api: Calls) -> None:
         """Read them again and again, for ever; at once if there is no webhook."""

@@ -25,10 +25,12 @@ EVERY_S: Final = 15.0
 FAILED: Final = f'failed calling webhook "{NAME}"'
 """How the API server begins where it fails closed."""
 
-ALLOWED: Final = (
-    "what each gate refuses was allowed: somebody who is no gate answers, or the webhook's rules were changed; see"
-    " which pods the Service selects"
-)
+ALLOWED: Final[dict[str, str]] = {
+    "Fail": "what each gate refuses was allowed: somebody who is no gate answers, or the webhook's rules were changed;"
+    " see which pods the Service selects",
+    "Ignore": "what each gate refuses was allowed: no gate answers, and growth passes (failurePolicy Ignore)",
+}
+"""By what is done while nobody answers."""
 
 TRIAL: Final[Tree] = {
     "apiVersion": WORKSPACE_LEDGERS.api_version,
@@ -44,19 +46,19 @@ class Reaching:
     Args:
         has_webhook: this gate serves one. Without it nothing is tried.
         tell: told when the API server reaches no gate any more, and when it does again.
-        fails_closed: as far as is known, the webhook is installed, and nothing passes while nobody answers.
+        unanswered: the webhook's ``failurePolicy``; empty: none is installed, or it is not known.
     """
 
-    def __init__(self, has_webhook: bool, tell: Tell, fails_closed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, has_webhook: bool, tell: Tell, unanswered: Callable[[], str] = str) -> None:
         self._has_webhook = has_webhook
         self._tell = tell
-        self._fails_closed = fails_closed
+        self._unanswered = unanswered
         self._was_reached = False
         self._missed = 0
         """Trials in a row that have reached none."""
         self.reached: bool | None = None
-        """``None``: it is not known. The webhook is not installed, is of an older version, is not asked about ledgers
-        (``objectSelector``, a condition of one's own), or fails open."""
+        """``None``: it is not known. The webhook is not installed, or no trial was ever refused: it is of an older
+        version, is not asked about ledgers (``objectSelector``, a condition of one's own), or fails open."""
         self._why = ""
         self._is_told = False
 
@@ -88,8 +90,9 @@ class Reaching:
             self._tell("info", "webhook-reached")
 
     def _passed(self) -> None:
-        """Nobody refused the trial. Where a gate once did, somebody else answers in the gates' place."""
-        self.reached, self._why = (False, ALLOWED) if self._was_reached and self._fails_closed() else (None, "")
+        """Nobody refused the trial. Where a gate once did, none has answered now."""
+        self._why = ALLOWED.get(self._unanswered(), "") if self._was_reached else ""
+        self.reached = False if self._why else None
 
     @property
     def unreached(self) -> str:
