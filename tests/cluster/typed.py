@@ -26,6 +26,8 @@ class Person:
     def __init__(self, cluster: Cluster, folder: Path, transcript: Path | None = None) -> None:
         self._cluster, self._folder, self._transcript = cluster, folder, transcript
         (folder / "bin").mkdir(parents=True)
+        (folder / ".kube").mkdir()
+        (folder / ".kube" / "config").symlink_to(cluster.kubeconfig)
         for name in SHARED:
             (folder / name).symlink_to(ROOT / name)
         self._program("kubectl", f'exec {find("kubectl")} "$@"')
