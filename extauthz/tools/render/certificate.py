@@ -33,6 +33,8 @@ def made(file: Path, names: Sequence[str], days: int) -> str:
     Raises:
         ValueError: a file cannot be read or written, or there is half of an authority.
     """
+    if file.name == "ca":
+        raise ValueError(f"{file} is the authority's own name; choose another one")
     now = datetime.now(UTC)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -72,6 +72,12 @@ def test_an_authority_of_openssl_signs_too(folder: Path):
     assert verify(folder, "gate", "-verify_hostname", "gate")
 
 
+def test_the_authority_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["render", "certificate", f"{folder}/ca"]) == exits.USAGE
+    assert "is the authority's own name; choose another one" in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def _without_key(folder: Path) -> None:
     (folder / "ca.key").unlink()
 
