@@ -99,7 +99,7 @@ def test_the_denial_in_the_readme_is_what_the_gate_says():
     assert " ".join(shown.split()).endswith(f"denied the request: {denied.sentence}")
 
 
-SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "but not refused")
+SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "only counted")
 
 
 def test_the_readme_begins_with_the_sentence_the_commands_and_what_it_costs():
