@@ -29,8 +29,8 @@ PAUSES = 'FROM {image}\nENTRYPOINT ["python3", "-S", "-c", "import signal; signa
 """A pod's first container waits to be killed."""
 READY_WITHIN_S = 300.0
 GONE_WITHIN_S = 60.0
-PORT = 16443
-"""Of 127.0.0.1; another one where it is taken."""
+PORT = 26443
+"""Of 127.0.0.1, and no port of docker-compose.yml; another one where it is taken."""
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
 """Those that this process has to wait for."""
 
