@@ -70,6 +70,11 @@ class Cluster:
         ctr = [str(find("ctr")), "--namespace=k8s.io"]
         self.inside(*ctr, "images", "tag", "--force", f"{engine.official(IMAGE)}:latest", name)
 
+    def import_images(self, archive: Path) -> None:
+        """Let the node have images that were saved."""
+        ctr = [str(find("ctr")), "--namespace=k8s.io"]
+        self.inside(*ctr, "images", "import", str(archive), within_s=READY_WITHIN_S)
+
     def end_part(self, name: str) -> None:
         """SIGKILL for a part of the control plane or the node; it is started again after a second.
 

@@ -31,7 +31,7 @@ examples:
   extauthz render istio-pod --client keda-operator > pod.yaml
   kubectl -n keda patch deployment keda-operator --patch-file pod.yaml
 
-The patch comes before the filter: without its files the sidecar refuses that. See docs/istio.md."""
+The filter comes first, as it does not hold for connections that are open already. See docs/istio.md."""
 
 
 WHAT = {
