@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release bundle sign publish clean
+.PHONY: help setup demo controlplane cluster cluster-down cluster-parts netns promtool chromium screenshots helm h2spec image containers istiod mesh older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release bundle sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,11 +65,14 @@ cluster-parts: controlplane helm  ## build or install what it needs (tests/clust
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
+mesh: cluster-parts istiod  ## build what a mesh with pods needs besides: Istio's agent (tests/cluster/test_mesh.py)
+	@$(BIN)/python -m tests.controlplane.build --only pilot-agent
+
 older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' judgement of definitions of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
-full: older keda h2spec containers cluster-parts promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+full: older keda h2spec containers mesh promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,pilot-agent,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)

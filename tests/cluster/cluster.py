@@ -29,8 +29,8 @@ PAUSES = 'FROM {image}\nENTRYPOINT ["python3", "-S", "-c", "import signal; signa
 """A pod's first container waits to be killed."""
 READY_WITHIN_S = 300.0
 GONE_WITHIN_S = 60.0
-PORT = 16443
-"""Of 127.0.0.1; another one where it is taken."""
+PORT = 26443
+"""Of 127.0.0.1, and no port of docker-compose.yml; another one where it is taken."""
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
 """Those that this process has to wait for."""
 
@@ -75,6 +75,11 @@ class Cluster:
     def tag_image(self, name: str) -> None:
         """Let the node have the gate's image by another name."""
         self.images("tag", "--force", f"{engine.official(IMAGE)}:latest", name)
+
+    def import_images(self, archive: Path) -> None:
+        """Let the node have images that were saved."""
+        ctr = [str(find("ctr")), "--namespace=k8s.io"]
+        self.inside(*ctr, "images", "import", str(archive), within_s=READY_WITHIN_S)
 
     def end_part(self, name: str) -> None:
         """SIGKILL for a part of the control plane or the node; it is started again after a second.

@@ -29,6 +29,8 @@ class Person:
         self._way = cluster.way_in() if inside else []
         self._kubeconfig = cluster.place.admin if inside else cluster.kubeconfig
         (folder / "bin").mkdir(parents=True)
+        (folder / ".kube").mkdir()
+        (folder / ".kube" / "config").symlink_to(cluster.kubeconfig)
         for name in SHARED:
             (folder / name).symlink_to(ROOT / name)
         self._program("kubectl", f'exec {find("kubectl")} "$@"')

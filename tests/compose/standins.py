@@ -49,6 +49,8 @@ class StandIn(NamedTuple):
     fill: Callable[[Path], None]
     """Puts its files below this folder."""
     environment: Mapping[str, str] = {}
+    lines: tuple[str, ...] = ()
+    """More of its Dockerfile."""
 
 
 def main(images: Iterable[str]) -> None:
@@ -88,8 +90,11 @@ def make(image: str) -> None:
         KeyError: nobody has said how.
         MissingError: its program is not here; with the cure.
     """
-    name = re.split(r"[:/]", image)[-2]
-    stand_in = STAND_INS[name]
+    build(image, STAND_INS[re.split(r"[:/]", image)[-2]])
+
+
+def build(image: str, stand_in: StandIn) -> None:
+    """Raises MissingError: its program is not here; with the cure."""
     with tempfile.TemporaryDirectory(prefix="extauthz-stand-in-") as folder:
         files = Path(folder) / "files"
         files.mkdir()
@@ -100,13 +105,14 @@ def make(image: str) -> None:
         (files / "etc/nsswitch.conf").write_text("hosts: files dns\n")
         lines = ["FROM scratch", "COPY files /", f"LABEL {LABEL}=true"]
         lines += [f'ENV {key}="{value}"' for key, value in stand_in.environment.items()]
+        lines += stand_in.lines
         (Path(folder) / "Dockerfile").write_text("\n".join(lines) + "\n")
         engine.build(image, Path(folder))
 
 
-def _program(locate: Callable[[], Path], name: str) -> Callable[[Path], None]:
+def program(locate: Callable[[], Path], name: str) -> Callable[[Path], None]:
     def fill(files: Path) -> None:
-        _copy(locate(), files, f"/usr/local/bin/{name}")
+        copy(locate(), files, f"/usr/local/bin/{name}")
 
     return fill
 
@@ -161,13 +167,13 @@ def _distroless(files: Path) -> None:
     bundle.write_text("".join(authority.read_text() for authority in authorities))
 
 
-def _envoy(files: Path) -> None:
+def envoy(files: Path) -> None:
     from extauthz.demo.envoy import binary  # it brings all of Envoy's types
 
-    _copy(Path(binary()), files, "/usr/local/bin/envoy")
+    copy(Path(binary()), files, "/usr/local/bin/envoy")
 
 
-def _copy(source: Path, files: Path, target: str) -> None:
+def copy(source: Path, files: Path, target: str) -> None:
     """A file, and the libraries that it loads where it is a program."""
     place = files / target.lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -196,11 +202,11 @@ PIP = {key: value for key, value in os.environ.items() if key.startswith("PIP_")
 STAND_INS: Mapping[str, StandIn] = {
     "python": StandIn(_python, {"PATH": "/usr/local/bin:/usr/bin:/bin", **PIP}),
     "python3-debian13": StandIn(_distroless, {"LANG": "C.UTF-8"}),
-    "etcd": StandIn(_program(lambda: find("etcd"), "etcd")),
-    "kube-apiserver": StandIn(_program(lambda: find("kube-apiserver"), "kube-apiserver")),
-    "kube-controller-manager": StandIn(_program(lambda: find("kube-controller-manager"), "kube-controller-manager")),
-    "kubectl": StandIn(lambda files: _copy(find("kubectl"), files, "/bin/kubectl")),
-    "envoy": StandIn(_envoy),
+    "etcd": StandIn(program(lambda: find("etcd"), "etcd")),
+    "kube-apiserver": StandIn(program(lambda: find("kube-apiserver"), "kube-apiserver")),
+    "kube-controller-manager": StandIn(program(lambda: find("kube-controller-manager"), "kube-controller-manager")),
+    "kubectl": StandIn(lambda files: copy(find("kubectl"), files, "/bin/kubectl")),
+    "envoy": StandIn(envoy),
 }
 
 if __name__ == "__main__":

@@ -116,11 +116,12 @@ def _keep_configs(go: Path, module: Module, work: Path) -> None:
     gathered = work / "config"
     for name in module.configs:
         command = [str(go), "list", "-m", "-f", "{{.Dir}}", name]
-        source = Path(_run(command, work).strip()) / module.config_folder
-        # The module cache is read-only, and so would a copy of its folders be.
-        shutil.copytree(source, gathered / name.rpartition("/")[2], copy_function=shutil.copyfile)
-    for folder, _, _ in os.walk(gathered):
-        Path(folder).chmod(0o755)
+        source, target = Path(_run(command, work).strip()), gathered / name.rpartition("/")[2]
+        for each in module.config_folders:
+            shutil.copytree(source / each, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
+            # The module cache is read-only, and so is a copy of its folders.
+            for folder, _, _ in os.walk(target):
+                Path(folder).chmod(0o755)
     shutil.rmtree(module.cache / "config", ignore_errors=True)
     gathered.rename(module.cache / "config")
 

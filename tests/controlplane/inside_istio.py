@@ -251,7 +251,7 @@ def test_knatives_autoscaler_dials_the_service_ip_and_its_patch_is_decided(mesh:
     with knative.running_autoscaler(mesh.plane, "v0.50.0", f"https://{SERVICE_IP}", mesh.folder) as autoscaler:
         for tree in knative.revision("default", "hello", {"cpu": "100m"}):
             mesh.plane.api.create(tree)
-        knative.await_service(mesh.plane, "default", "hello")
+        knative.await_service(mesh.plane.api, "default", "hello")
         annotations = {"autoscaling.knative.dev/min-scale": "2"}
         mesh.plane.api.patch(knative.AUTOSCALER, "hello", "default", {"metadata": {"annotations": annotations}})
 

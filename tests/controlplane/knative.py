@@ -21,7 +21,8 @@ from _pytest.mark import ParameterSet
 from extauthz.demo.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.access import service_account
-from tests.controlplane.api import RefusedError
+from tests.controlplane.api import Api, RefusedError
+from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.waiting import eventually
 
@@ -64,23 +65,23 @@ def versions(*parts: str) -> list[ParameterSet]:
     return [pytest.param(version, marks=pytest.mark.controlplane(*names[version])) for version in VERSIONS]
 
 
-def install(plane: Plane, version: str, more: Mapping[str, Mapping[str, str]] = NOTHING) -> None:
+def install(kubectl: Kubectl, version: str, more: Mapping[str, Mapping[str, str]] = NOTHING) -> None:
     """Custom resource definitions and config maps of one version, over those of another."""
     config = parts.config(f"autoscaler-{version}")
     definitions = [tree for tree in _objects(config, DEFINITIONS) if tree["spec"]["names"]["plural"] in WANTED]
-    _apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *definitions)
+    _apply(kubectl, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *definitions)
     names = [f"crd/{tree['metadata']['name']}" for tree in definitions]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
     maps = list(_objects(config, CONFIG))
     for tree in maps:
         tree["data"].pop("_example", None)
         tree["data"] |= QUICK.get(tree["metadata"]["name"], {}) | dict(more.get(tree["metadata"]["name"], {}))
-    _apply(plane, *maps)
+    _apply(kubectl, *maps)
 
 
-def _apply(plane: Plane, *objects: Tree) -> None:
+def _apply(kubectl: Kubectl, *objects: Tree) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=json.dumps(listed))
+    kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=json.dumps(listed))
 
 
 def _objects(config: Path, places: tuple[str, ...]) -> Iterator[Tree]:
@@ -98,7 +99,7 @@ def running_autoscaler(
     """One autoscaler, installed and led, whose requests go to ``server`` with a bearer token. ``more`` of its config
     maps goes over ``QUICK``."""
     with _alone():
-        install(plane, version, more)
+        install(plane.kubectl, version, more)
         token = service_account(plane, NAMESPACE, "controller", "cluster-admin")
         kubeconfig = folder / f"autoscaler-{version}.kubeconfig"
         write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
@@ -157,9 +158,9 @@ AUTOSCALER = "PodAutoscaler.autoscaling.internal.knative.dev/v1alpha1"
 SERVERLESS_SERVICE = "ServerlessService.networking.internal.knative.dev/v1alpha1"
 
 
-def await_service(plane: Plane, namespace: str, name: str) -> None:
+def await_service(api: Api, namespace: str, name: str) -> None:
     """Wait until the autoscaler has taken the PodAutoscaler up, and say what the networking layer would say then."""
-    sks = eventually(lambda: _found(plane, namespace, name), lambda: f"no ServerlessService {namespace}/{name}")
+    sks = eventually(lambda: _found(api, namespace, name), lambda: f"no ServerlessService {namespace}/{name}")
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         for kind in ("Ready", "EndpointsPopulated", "ActivatorEndpointsPopulated")
@@ -170,11 +171,11 @@ def await_service(plane: Plane, namespace: str, name: str) -> None:
         "serviceName": name,
         "conditions": conditions,
     }
-    plane.api.patch(SERVERLESS_SERVICE, name, namespace, {"status": status}, sub="status")
+    api.patch(SERVERLESS_SERVICE, name, namespace, {"status": status}, sub="status")
 
 
-def _found(plane: Plane, namespace: str, name: str) -> Tree:
+def _found(api: Api, namespace: str, name: str) -> Tree:
     try:
-        return plane.api.get(SERVERLESS_SERVICE, name, namespace)
+        return api.get(SERVERLESS_SERVICE, name, namespace)
     except RefusedError:
         return None

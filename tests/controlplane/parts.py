@@ -65,7 +65,8 @@ class Module:
     """``{version}`` in them is replaced."""
     configs: tuple[str, ...] = ()
     """Go modules of which a folder (custom resource definitions, config maps) is kept beside the binaries."""
-    config_folder: str = "config"
+    config_folders: tuple[str, ...] = ("config",)
+    """Of each of them; what they hold is put side by side."""
     optional: bool = False
     """Built and required only where it is named."""
     target: str = MANDATORY
@@ -110,8 +111,8 @@ def _decider(version: str, target: str = MANDATORY) -> Module:
 
 def _istiod(name: str, target: str) -> Module:
     part = Part(name, "istio.io/istio/pilot/cmd/pilot-discovery")
-    folder = "manifests/charts/base/files"
-    return Module(name, (part,), configs=("istio.io/istio",), config_folder=folder, optional=True, target=target)
+    folders = ("manifests/charts/base/files",)
+    return Module(name, (part,), configs=("istio.io/istio",), config_folders=folders, optional=True, target=target)
 
 
 _HELM = "-X helm.sh/helm/v3"
@@ -173,9 +174,17 @@ MODULES: tuple[Module, ...] = (
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
     _decider("v0.42.2", OLDER),
-    Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
+    Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folders=("deploy/crds",)),
     _istiod("istiod", "istiod"),
     _istiod("istiod-1.30", OLDER),
+    Module(
+        "pilot-agent",
+        (Part("pilot-agent", "istio.io/istio/pilot/cmd/pilot-agent"),),
+        configs=("istio.io/istio",),
+        config_folders=("manifests/charts", "tools/packaging/common"),
+        optional=True,
+        target="mesh",
+    ),
     Module(
         "keda",
         (
@@ -183,7 +192,7 @@ MODULES: tuple[Module, ...] = (
             Part("keda-adapter", "github.com/kedacore/keda/v2/cmd/adapter"),
         ),
         configs=("github.com/kedacore/keda/v2",),
-        config_folder="config/crd/bases",
+        config_folders=("config/crd/bases",),
         optional=True,
         target="keda",
     ),
@@ -204,8 +213,8 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, keda-operator, keda-adapter,
-helm, actionlint, h2spec, and those of ``CLUSTER``."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent, keda-operator,
+keda-adapter, helm, actionlint, h2spec, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

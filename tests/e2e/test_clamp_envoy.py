@@ -81,7 +81,7 @@ def test_a_kpa_is_lowered_to_what_fits_and_then_denied(world, workspace, version
     with knative.running_autoscaler(world.plane, version, server, world.folder) as child, Activator() as activator:
         for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
             acme.create(tree)
-        knative.await_service(world.plane, acme.namespace, "hello")
+        knative.await_service(world.plane.api, acme.namespace, "hello")
         activator.concurrent[acme.namespace, "hello"] = 8
         eventually(lambda: acme.replicas("hello") == 3, lambda: acme.replicas("hello"))
         said = [event["message"] for event in acme.events("InternalError", "hello")]

@@ -183,7 +183,7 @@ def create(plane: Plane, number: int, prefix: str) -> str:
     for index in range(pods):
         add_pod(plane, deployment, f"{name}-{index}")
     plane.api.create(tree)
-    knative.await_service(plane, PLACE, name)
+    knative.await_service(plane.api, PLACE, name)
     return name
 
 

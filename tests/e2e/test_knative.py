@@ -46,7 +46,7 @@ def test_a_kpa_grows_by_traffic_to_the_edge_and_goes_to_zero_and_back_by_the_sam
     acme = workspace({GPU: "2"})
     for tree in knative.revision(acme.namespace, "hello", {"nvidia.com/gpu": "1"}):
         acme.create(tree)
-    knative.await_service(world.plane, acme.namespace, "hello")
+    knative.await_service(world.plane.api, acme.namespace, "hello")
 
     def traffic(requests: int) -> None:
         serving.activator.concurrent[acme.namespace, "hello"] = requests
@@ -94,7 +94,7 @@ def test_of_two_hpas_and_a_kpa_in_three_namespaces_exactly_one_gets_the_last_gpu
         hpa = autoscaler("app", most=2)
         hpa["metadata"]["namespace"] = namespace
         acme.create(kpa if namespace == namespaces[0] else hpa)
-    knative.await_service(world.plane, namespaces[0], "app")
+    knative.await_service(world.plane.api, namespaces[0], "app")
 
     def replicas() -> list[int]:
         return [world.api.get("Deployment", "app", namespace)["spec"]["replicas"] for namespace in namespaces]

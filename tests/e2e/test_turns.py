@@ -53,7 +53,7 @@ class House:
         hpa["metadata"]["namespace"] = SLOW
         for tree in (slow, hpa, quick, kpa):
             self.api.create(tree)
-        knative.await_service(self.sites.plane, QUICK, QUICK)
+        knative.await_service(self.sites.plane.api, QUICK, QUICK)
 
     def _quota(self, name: str, spec: dict[str, Any]) -> None:
         quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}}

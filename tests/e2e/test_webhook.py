@@ -340,7 +340,7 @@ def test_a_kpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(w
     with knative.running_autoscaler(world.plane, version, world.plane.url, world.folder), Activator() as activator:
         for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
             acme.create(tree)
-        knative.await_service(world.plane, acme.namespace, "hello")
+        knative.await_service(world.plane.api, acme.namespace, "hello")
         activator.concurrent[acme.namespace, "hello"] = 4
         eventually(lambda: any("largest allowed replicas: 2" in one for one in refusals()), refusals)
         assert DENIED in refusals()[-1]

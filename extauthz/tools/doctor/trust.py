@@ -77,13 +77,14 @@ def trusted(shake: Handshake | None) -> Row:
 
 
 def validity(shake: Handshake | None, certs: Tree | None, now: datetime) -> Row:
-    """Validity of the certificate that the client sees, and of all that the proxy has (``/certs``)."""
+    """Validity of the certificate that the client sees, and of the proxy's (``/certs``), but for a mesh's own."""
     known: list[tuple[datetime, str]] = []
     if shake is not None and shake.expires is not None:
         known.append((shake.expires, f"what {shake.host} shows"))
     for each in (certs or {}).get("certificates", []):
         for part in ("cert_chain", "ca_cert"):
-            known += [(_time(one["expiration_time"]), _called(one)) for one in each.get(part, [])]
+            files = [one for one in each.get(part, []) if not _is_of_mesh(one)]
+            known += [(_time(one["expiration_time"]), _called(one)) for one in files]
     if not known:
         return skipped("certificate", "no certificate was seen", "--url with --ca, or --admin")
     expires, which = min(known)
@@ -92,6 +93,11 @@ def validity(shake: Handshake | None, certs: Tree | None, now: datetime) -> Row:
     if left <= timedelta(0):
         return fail("certificate", told, RENEW)
     return warn("certificate", told, RENEW) if left < SOON else ok("certificate", told)
+
+
+def _is_of_mesh(certificate: Tree) -> bool:
+    """Istio's agent renews those of workloads, which live for a day (X509-SVID: https://spiffe.io)."""
+    return any(str(name.get("uri", "")).startswith("spiffe://") for name in certificate.get("subject_alt_names", []))
 
 
 def token(through: Identity | None, straight: Identity | None) -> Row:

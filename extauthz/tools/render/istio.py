@@ -109,9 +109,14 @@ def _annotations(options: MeshOptions) -> dict[str, str]:
     files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
     volumes = _volumes(options, files)
     mounts = [mount(volume["name"], path) for path, volume in volumes]
-    return {
+    config = {
         # The client's first request must find the filter there.
-        "proxy.istio.io/config": json.dumps({"holdApplicationUntilProxyStarts": True}),
+        "holdApplicationUntilProxyStarts": True,
+        # Counters of decisions, which `extauthz doctor` looks at. A sidecar keeps few.
+        "proxyStatsMatcher": {"inclusionSuffixes": ["ext_authz.ok", "ext_authz.denied"]},
+    }
+    return {
+        "proxy.istio.io/config": json.dumps(config),
         "sidecar.istio.io/userVolume": json.dumps([volume for _, volume in volumes]),
         "sidecar.istio.io/userVolumeMount": json.dumps(mounts),
     } | {_annotation(file): text for file, text in files.items()}

@@ -33,6 +33,16 @@ def test_of_all_certificates_that_the_proxy_has_the_first_to_expire_counts():
     assert row.found.startswith("/gate.crt is the first to expire, 2026-11-22 00:00 UTC (in 1 days)")
 
 
+def test_what_a_mesh_renews_by_itself_does_not_count():
+    day = {
+        "expiration_time": "2026-11-22T00:00:00Z",
+        "subject_alt_names": [{"uri": "spiffe://cluster.local/ns/a/sa/b"}],
+    }
+    assert (
+        trust.validity(shown(timedelta(days=99)), {"certificates": [{"cert_chain": [day]}]}, NOW).verdict is Verdict.OK
+    )
+
+
 ALICE, BOB = Identity("alice"), Identity("bob")
 TOKENS = {
     "same": (ALICE, ALICE, "ok"),
