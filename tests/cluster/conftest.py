@@ -47,9 +47,12 @@ def person(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person
 
 
 def install_command() -> str:
-    """The README's, with our registry in it, and with a new ledger's hold of seconds in place of two minutes."""
+    """The README's, with our registry in it, with a new ledger's hold of seconds in place of two minutes, and failing
+    closed, as before a quota leaves Audit."""
     (command,) = re.findall(r"^(helm install .*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    return str(command).replace("<yours>", f"{IMAGE},settings.window-s=10")
+    theirs = "registry.example.com/extauthz,webhook.failurePolicy=Ignore"
+    assert theirs in command
+    return str(command).replace(theirs, f"{IMAGE},settings.window-s=10,webhook.failurePolicy=Fail")
 
 
 @pytest.fixture(scope="session")

@@ -133,6 +133,7 @@ def without_rights(person: Person) -> Iterator[None]:
     ("policy", "owner", "why"),
     # The last one is what the chart has set.
     [("Ignore", "scaled", ALLOWED["Ignore"]), ("Fail", f"failed calling webhook.*{UNTRUSTED}", UNTRUSTED)],
+    ids=["fails open", "fails closed"],
 )
 def test_a_foreign_authority_is_told_in_time_and_put_right_once_the_gates_may(
     policy: str, owner: str, why: str, yard: Person, inside: Person, cluster: Cluster
