@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 # What the demo needs is part of what developers need.
 DEMO   := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
 SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 python3.12 python3.11,$(shell command -v $(each))) python3) -m tests.environment
+DIST   ?= dist
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 # Each process of a test or benchmark would compile its modules anew where the environment forbids to write bytecode.
@@ -134,10 +135,10 @@ docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere 
 	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
 release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
-	@$(BIN)/python -m tools.release
+	@$(BIN)/python -m tools.release --into $(DIST)
 
 bundle: release  ## the same as one archive, dist/bundle.tar.gz, for where no registry but your own is reached (docs/internals/release.md)
-	@tar --exclude=./bundle.tar.gz -C dist -czf dist/bundle.tar.gz .
+	@cd $(DIST) && tar -czf bundle.tar.gz *
 
 sign: setup  ## have cosign sign the checksums in dist/: without a key as the workflow on a tag does, or by COSIGN_KEY
 	@$(BIN)/python -m tools.release.publish sign

@@ -17,7 +17,7 @@ from extauthz.cli import exits
 from extauthz.cli.flags import sidecar
 from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS, TLS_DEFAULTS, WEBHOOK_DEFAULTS
 from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
-from extauthz.tools.render import certificates, clusters, envoy, istio, secrets, webhook
+from extauthz.tools.render import certificate, certificates, clusters, envoy, istio, secrets, webhook
 from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS as MANIFESTS
 from extauthz.tools.render.manifests import Part
@@ -185,6 +185,7 @@ def _ca(name: str | None) -> bytes:
 RENDERED: Mapping[str, Callable[[argparse.Namespace], str]] = {
     "envoy": _envoy,
     **dict.fromkeys(RENDER, _istio),
+    "certificate": lambda arguments: certificate.made(arguments.file, arguments.names, arguments.days),
     "tls": _tls,
     "webhook": _webhook,
 }

@@ -29,8 +29,8 @@ PAUSES = 'FROM {image}\nENTRYPOINT ["python3", "-S", "-c", "import signal; signa
 """A pod's first container waits to be killed."""
 READY_WITHIN_S = 300.0
 GONE_WITHIN_S = 60.0
-PORT = 16443
-"""Of 127.0.0.1; another one where it is taken."""
+PORT = 26443
+"""Of 127.0.0.1, and no port of docker-compose.yml; another one where it is taken."""
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
 """Those that this process has to wait for."""
 
@@ -57,18 +57,24 @@ class Cluster:
         Raises:
             CalledProcessError: it failed.
         """
-        parent = self.place.process.read_text()
-        (child,) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        enter = ["nsenter", f"--target={child}", "--net", "--mount", "--pid", "--"]
         done = subprocess.run(
-            [*enter, *command], capture_output=True, text=True, timeout=within_s, check=True, env=environment()
+            [*self.way_in(), *command], capture_output=True, text=True, timeout=within_s, check=True, env=environment()
         )
         return done.stdout
 
+    def way_in(self) -> list[str]:
+        """Before a command: it runs as a process of the node, which has no way out."""
+        parent = self.place.process.read_text()
+        (child,) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return ["nsenter", f"--target={child}", "--net", "--mount", "--pid", "--"]
+
+    def images(self, *command: str) -> str:
+        """What containerd says to a command about the node's images."""
+        return self.inside(str(find("ctr")), "--namespace=k8s.io", "images", *command)
+
     def tag_image(self, name: str) -> None:
         """Let the node have the gate's image by another name."""
-        ctr = [str(find("ctr")), "--namespace=k8s.io"]
-        self.inside(*ctr, "images", "tag", "--force", f"{engine.official(IMAGE)}:latest", name)
+        self.images("tag", "--force", f"{engine.official(IMAGE)}:latest", name)
 
     def import_images(self, archive: Path) -> None:
         """Let the node have images that were saved."""

@@ -1,6 +1,6 @@
 """docs/install.md: what a person types in a first week, and what is shown, on a cluster with pods that burn CPU.
 
-``FIRST_WEEK=write`` writes the page anew; ``TURNS`` says how often its GitOps loop applies.
+``FIRST_WEEK=write`` writes the page anew.
 """
 
 from __future__ import annotations
@@ -86,8 +86,7 @@ def follow(person: Typist) -> None:
 
 
 @pytest.fixture
-def newcomer(person: Person, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
-    monkeypatch.setenv("TURNS", os.environ.get("TURNS", "5"))
+def newcomer(person: Person) -> Iterator[Person]:
     person.run(CLEAN)
     yield person
     person.run(CLEAN)

@@ -21,11 +21,16 @@ class Person:
 
     Args:
         transcript: what is typed and shown goes to its end; ``None``: nowhere.
+        inside: on the node, which has no way out.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path, transcript: Path | None = None) -> None:
-        self._cluster, self._folder, self._transcript = cluster, folder, transcript
+    def __init__(self, cluster: Cluster, folder: Path, transcript: Path | None = None, *, inside: bool = False) -> None:
+        self._folder, self._transcript = folder, transcript
+        self._way = cluster.way_in() if inside else []
+        self._kubeconfig = cluster.place.admin if inside else cluster.kubeconfig
         (folder / "bin").mkdir(parents=True)
+        (folder / ".kube").mkdir()
+        (folder / ".kube" / "config").symlink_to(cluster.kubeconfig)
         for name in SHARED:
             (folder / name).symlink_to(ROOT / name)
         self._program("kubectl", f'exec {find("kubectl")} "$@"')
@@ -78,12 +83,11 @@ class Person:
         environment = {
             **os.environ,
             "HOME": str(self._folder),
-            "KUBECONFIG": str(self._cluster.kubeconfig),
+            "KUBECONFIG": str(self._kubeconfig),
             "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
         }
         return subprocess.run(
-            ["bash", "-o", "pipefail", "-c", f"exec 2>&1\n{line}"],
-            cwd=self._folder,
+            [*self._way, "bash", "-o", "pipefail", "-c", f"exec 2>&1\ncd {self._folder}\n{line}"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -31,20 +31,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCompose
 
 
 def _start(services: DockerCompose, folder: Path) -> None:
-    """Start them. What podman's service could not do once, beside other tests, it is asked for once more."""
     try:
         services.start()
     except subprocess.CalledProcessError as error:
-        print(_told(error, folder))
-        try:
-            services.start()
-        except subprocess.CalledProcessError as again:
-            pytest.fail(_told(again, folder), pytrace=False)
-
-
-def _told(error: subprocess.CalledProcessError, folder: Path) -> str:
-    log = folder / "podman.log"
-    return f"{error}\n{(error.stderr or b'').decode()}\n{log.read_text() if log.exists() else ''}"
+        log = folder / "podman.log"
+        told = f"{error}\n{(error.stderr or b'').decode()}\n{log.read_text() if log.exists() else ''}"
+        pytest.fail(told, pytrace=False)
 
 
 def _command(folder: Path, compose: tuple[str, ...]) -> Path:

@@ -26,8 +26,8 @@ GROUP = ("etcd", "kube-apiserver", "kubectl")
 
 ON_A_NODE = ("kubelet", "kube-proxy", "kube-scheduler", "kubeadm")
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
-CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server")
-"""What a cluster with pods has beside the control plane (tests/cluster)."""
+CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey")
+"""What a cluster with pods has beside the control plane (tests/cluster), and what its tests bring: images and load."""
 
 HIDDEN = "PARTS_MISSING"
 """Names of parts, of programs and of markers, or ``all``: what is here is taken for missing. ``PARTS_MISSING=all make
@@ -162,6 +162,13 @@ MODULES: tuple[Module, ...] = (
         optional=True,
         target="cluster",
     ),
+    Module(
+        "registry",
+        (Part("registry", "github.com/distribution/distribution/v3/cmd/registry"),),
+        optional=True,
+        target="cluster",
+    ),
+    Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="cluster"),
     Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
     _knative("v0.42.2", OLDER),

@@ -1,7 +1,7 @@
 """Run by ``test_newcomer.py`` in a network namespace: the lines of docs/install.md, one after the other.
 
 ``rolled.py`` says what of the cluster is real. ``tests/cluster/test_first_week.py`` types the same lines on a cluster
-with a kubelet, and writes the page anew; ``TURNS`` says how often its GitOps loop applies.
+with a kubelet, and writes the page anew.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 WITHIN_S = 120
 BURNS = {"cpu": "50m", "memory": "1Mi"}
 """All that a pod of the page may have."""
-TURNS = "5"
 HOLD = "grants no growth for"
 """A new ledger's, which nobody is as quick as this to meet. Audit refuses nothing for it."""
 GROWS = "kubectl -n shop scale deployment web --replicas=2 --dry-run=server"
@@ -52,10 +51,12 @@ class Newcomer:
         self._folder = folder / "typed"
         (self._folder / "bin").mkdir(parents=True)
         (self._folder / "charts").symlink_to(ROOT / "charts")
+        (self._folder / ".kube").mkdir()
+        (self._folder / ".kube" / "config").symlink_to(self._scene.plane.kubeconfig)
         self._program("kubectl", f'exec {find("kubectl")} "$@"')
         self._program("extauthz", f'exec {sys.executable} -m extauthz.cli "$@"')
         self._program("patient", PATIENT)
-        patient = f'[ "$1" = install ] && set -- "$@" --post-renderer={self._folder}/bin/patient'
+        patient = f'case "$1" in install|upgrade) set -- "$@" --post-renderer={self._folder}/bin/patient;; esac'
         self._program("helm", f'{patient}\nexec {find("helm")} "$@"')
 
     def _controllers(self, folder: Path) -> None:
@@ -82,7 +83,6 @@ class Newcomer:
             "HOME": str(self._folder),
             "KUBECONFIG": str(self._scene.plane.kubeconfig),
             "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
-            "TURNS": os.environ.get("TURNS", TURNS),
         }
         done = subprocess.run(
             ["bash", "-c", f"exec 2>&1\n{line}"],

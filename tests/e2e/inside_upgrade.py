@@ -80,6 +80,10 @@ class Asked:
         tree = {"spec": {"replicas": HARD + 1}}
         eventually(refused)
 
+    def certificate(self) -> Any:
+        """What the gates have put into the chart's empty Secret."""
+        return self._plane.api.get("Secret", "extauthz-webhook", NAMESPACE)["data"]
+
     def unasked(self) -> list[str]:
         """Counters of the API server that are more than none."""
         return FAILED.findall(self._plane.api.call("GET", "/metrics"))
@@ -92,7 +96,7 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
 
 
 def test_every_gate_is_replaced_twice_and_no_write_of_anybody_fails(asked: Asked):
-    before = asked.unasked()
+    before, certificate = asked.unasked(), asked.certificate()
     upgraded_and_rolled_back(asked.scene, asked.client)
-    assert asked.unasked() == before
+    assert (asked.unasked(), asked.certificate()) == (before, certificate)
     assert asked.scene.grown()

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ class Administrator:
         shutil.copytree(ROOT / "deploy", folder / "deploy")
         (folder / "bin").mkdir()
         (folder / "bin" / "kubectl").symlink_to(find("kubectl"))
+        (folder / "bin" / "extauthz").symlink_to(Path(sys.executable).with_name("extauthz"))
 
     def run(self, step: str) -> str:
         """One block of the page. What it prints."""

@@ -88,7 +88,7 @@ def blocks(language: str) -> list[str]:
 def test_the_quotas_in_the_readme_make_a_tree():
     """As they stand: a reader pastes them into a file."""
     parent, child = (parse(tree) for tree in yaml.safe_load_all(blocks("yaml")[0]))
-    assert (child.name, child.parent, child.mode) == ("acme", "big-corp", Mode.CLAMP)
+    assert (child.name, child.parent, child.mode) == ("acme", "big-corp", Mode.AUDIT)
     assert len(QuotaTree.build([parent, child]).nodes) == 2
 
 
@@ -99,7 +99,7 @@ def test_the_denial_in_the_readme_is_what_the_gate_says():
     assert " ".join(shown.split()).endswith(f"denied the request: {denied.sentence}")
 
 
-SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "but not refused")
+SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "only counted")
 
 
 def test_the_readme_begins_with_the_sentence_the_commands_and_what_it_costs():

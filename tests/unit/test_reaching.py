@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.inputs.kube.connection import ApiError, Unreachable
-from extauthz.serve.service.reaching import Reaching
+from extauthz.serve.service.reaching import ALLOWED, Reaching
 
 HOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request: '
 REACHED = ApiError(403, "Forbidden", f"{HOOK}a gate was reached")
@@ -74,6 +74,37 @@ async def test_a_trial_shows_whether_a_gate_is_reached(answers: list, reached: b
     assert (tried.reached, heard) == (reached, told)
     assert api.asked == {("POST", LEDGERS, (("dryRun", "All"),))}
     assert bool(tried.notes()) == (reached is False)
+
+
+@pytest.mark.parametrize(
+    ("answers", "fails_closed", "reached"),
+    [
+        ([None, None], True, None),
+        ([REACHED, None, None], True, False),
+        ([REACHED, None, None], False, None),
+        ([REACHED, None, REACHED], True, True),
+    ],
+    ids=["never refused", "refused once", "fails open, or is removed", "refused again"],
+)
+async def test_who_allows_what_a_gate_once_refused_is_no_gate(answers: list, fails_closed: bool, reached: bool | None):
+    tried = Reaching(True, Told(), lambda: fails_closed)
+    for answer in answers:
+        await tried.look(Api([answer]))
+    assert tried.reached == reached
+    assert tried.unreached == (ALLOWED if reached is False else "")
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [([BLOCKED], ""), ([BLOCKED, BLOCKED], BLOCKED.message), ([BLOCKED, BLOCKED, REACHED], "")],
+    ids=["once", "twice in a row", "reached again"],
+)
+async def test_quotas_say_it_after_two_trials_in_a_row(answers: list, why: str):
+    """One may meet a gate that ends."""
+    tried = Reaching(True, Told())
+    for answer in answers:
+        await tried.look(Api([answer]))
+    assert tried.unreached == why
 
 
 async def test_while_a_trial_is_under_way_what_the_last_one_has_shown_stays():

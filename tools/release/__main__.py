@@ -45,19 +45,20 @@ def version() -> str:
 def main() -> int:
     """Build all of it anew."""
     arguments, began = _parser().parse_args(), datetime.now(UTC)
-    shutil.rmtree(DIST, ignore_errors=True)
-    DIST.mkdir()
-    wheel = packages(DIST)
-    chart(DIST)
-    plugin(wheel, DIST)
-    command(wheel, DIST)
-    bill_of_materials(wheel, DIST / f"extauthz-{version()}.cdx.json")
+    folder: Path = arguments.into.absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    wheel = packages(folder)
+    chart(folder)
+    plugin(wheel, folder)
+    command(wheel, folder)
+    bill_of_materials(wheel, folder / f"extauthz-{version()}.cdx.json")
     if arguments.image:
-        image(DIST)
-        offline(DIST)
-    provenance(DIST, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
-    checksums(DIST)
-    print((DIST / "SHA256SUMS").read_text(), end="")
+        image(folder)
+        offline(folder)
+    provenance(folder, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
+    checksums(folder)
+    print((folder / "SHA256SUMS").read_text(), end="")
     return 0
 
 
@@ -163,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make release", description=__doc__)
     here = not engine.missing(with_compose=False)
     image = argparse.BooleanOptionalAction
+    parser.add_argument("--into", type=Path, default=DIST, metavar="FOLDER", help="Emptied first. Default: dist/.")
     parser.add_argument("--image", action=image, default=here, help="Default: where a container engine is.")
     return parser
 

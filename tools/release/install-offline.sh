@@ -13,11 +13,11 @@ registry=$1
 shift
 cd "$(dirname "$0")"
 for engine in ${ENGINE:-docker podman nerdctl}; do
-    command -v "$engine" > /dev/null && break
+    "$engine" version > /dev/null 2>&1 && break # docker may be there without its daemon
     engine=""
 done
 if [ -z "$engine" ]; then
-    echo "install-offline: neither docker nor podman nor nerdctl is here: install one, or name yours in ENGINE" >&2
+    echo "install-offline: neither docker nor podman nor nerdctl answers: install or start one, or name yours in ENGINE" >&2
     exit 69
 fi
 
@@ -25,7 +25,7 @@ sha256sum --check --ignore-missing --quiet SHA256SUMS
 chart=$(echo extauthz-*.tgz)
 version=${chart#extauthz-}
 version=${version%.tgz}
-"$engine" load --input extauthz-"$version"-*.image.tar.gz
+gzip -dc extauthz-"$version"-*.image.tar.gz | "$engine" load # Debian 12's podman takes no compressed file
 while read -r image; do
     "$engine" tag "$image" "$registry/${image##*/}"
     "$engine" push "$registry/${image##*/}"

@@ -6,6 +6,7 @@ import argparse
 import ipaddress
 import re
 from functools import partial
+from pathlib import Path
 
 from extauthz.cli.flags import sidecar
 from extauthz.core.errors import ObjectError
@@ -106,7 +107,7 @@ TLS_DEFAULTS = TlsOptions()
 
 TLS_EPILOG = """\
 issuers:
-  files         a kustomization that makes Secrets of files, and in its comment the openssl commands that make these
+  files         a kustomization that makes Secrets of files, and in its comment the commands that make these
   cert-manager  Certificates and Issuers; cert-manager (https://cert-manager.io) makes and renews the Secrets
 
 examples:
@@ -133,6 +134,27 @@ def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _places(parser)
     add("--days", type=days, default=TLS_DEFAULTS.days, help=f"How long they are valid. Default: {TLS_DEFAULTS.days}.")
     add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
+
+
+CERTIFICATE_EPILOG = """\
+examples:
+  extauthz render certificate certificates/gate extauthz.extauthz-system.svc    # a server's
+  extauthz render certificate certificates/envoy                                # a client's
+
+Run it again to renew: ca.crt and ca.key stay. Keep ca.key where nobody else can read it. With cert-manager see
+`extauthz render tls`."""
+
+
+def add_certificate(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "a certificate and its key, as files"
+    told = "Writes FILE.crt and FILE.key, signed by ca.crt and ca.key of the same folder, which are made if missing."
+    parser = what.add_parser("certificate", help=text, description=told, epilog=CERTIFICATE_EPILOG)
+    parser.add_argument("file", metavar="FILE", type=Path, help="Where, without .crt; its folder is made.")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", type=_name, help="DNS names and addresses of a server. Default: a client's."
+    )
+    parser.add_argument("--days", type=days, default=825, help="How long it is valid. Default: 825.")
+    parser.set_defaults(output="text")
 
 
 def _places(parser: argparse.ArgumentParser) -> None:
@@ -400,5 +422,6 @@ def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar.add_behaviour(envoy.add_argument_group("behaviour"), DEFAULTS)
     envoy.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     add_parsers(what)
+    add_certificate(what)
     add_tls(what)
     add_webhook(what)

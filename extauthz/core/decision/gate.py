@@ -329,7 +329,7 @@ def audited(decision: Decision, who: str = "the gate only audits") -> Decision:
     """The answer in mode audit: allowed, with what it would have been."""
     if decision.verdict is Verdict.ALLOW:
         return decision
-    sentence = f"allowed, as {who}; else: {decision.sentence}"
+    sentence = f"allowed, as {who}; Enforce would say: {decision.sentence}"
     return decision._replace(verdict=Verdict.ALLOW, would=decision.verdict, sentence=sentence)
 
 
@@ -406,7 +406,7 @@ def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[st
     ref, rows = asked.write.ref, [row for row in grounds.unspecified if row.audits]
     would = [sentences.exceeded(ref, short, None, 0)] if short else []
     would += [sentences.must_specify(ref, rows)] if rows else []
-    return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; else: {'; '.join(would)}"
+    return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; Enforce would say: {'; '.join(would)}"
 
 
 def _names(rows: Sequence[Shortage | Unspecified]) -> str:

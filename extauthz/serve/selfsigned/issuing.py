@@ -61,31 +61,34 @@ class BrokenError(ValueError):
     """It does not hold what it should."""
 
 
-def authority(now: datetime, lifetime: timedelta) -> Pair:
+def authority(now: datetime, lifetime: timedelta, called: str = AUTHORITY) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # No two have the same name: a verifier looks for an issuer by it first.
-    name = f"{AUTHORITY} {x509.random_serial_number():040x}"
-    builder = _builder(name, name, key, key, now, now + lifetime)
+    name = f"{called} {x509.random_serial_number():040x}"
+    builder = _builder(_name(name), _name(name), key, key, now, now + lifetime)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return Pair(builder.add_extension(usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
 
 
 def serving(signer: Pair, names: Iterable[str], now: datetime, lifetime: timedelta) -> Pair:
-    """A new serving certificate, which does not outlive its authority.
+    """A new serving certificate, for DNS names and addresses."""
+    return issued(signer, "extauthz webhook", names, now, lifetime)
 
-    Args:
-        names: DNS names and addresses.
-    """
+
+def issued(signer: Pair, called: str, names: Iterable[str], now: datetime, lifetime: timedelta) -> Pair:
+    """A new certificate, which does not outlive its authority: a server's for these names, without any a client's."""
     key = ec.generate_private_key(ec.SECP256R1())
     ends = min(now + lifetime, signer.certificate.not_valid_after_utc)
-    issuer = signer.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    several = [general(one) for one in sorted(names)]
+    use = ExtendedKeyUsageOID.SERVER_AUTH if several else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        _builder("extauthz webhook", str(issuer), key, signer.key, now, ends)
+        _builder(_name(called), signer.certificate.subject, key, signer.key, now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([general(one) for one in sorted(names)]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
     )
+    if several:
+        builder = builder.add_extension(x509.SubjectAlternativeName(several), critical=False)
     return Pair(builder.sign(signer.key, hashes.SHA256()), key)
 
 
@@ -103,8 +106,8 @@ def read(data: Mapping[str, bytes]) -> Held:
     """
     try:
         authorities = x509.load_pem_x509_certificates(data["ca.crt"])
-        signer = _pair(authorities[0], data["ca.key"], "ca")
-        shown = _pair(x509.load_pem_x509_certificate(data["tls.crt"]), data["tls.key"], "tls")
+        signer = pair(authorities[0], data["ca.key"], "ca")
+        shown = pair(x509.load_pem_x509_certificate(data["tls.crt"]), data["tls.key"], "tls")
     except KeyError as error:
         raise BrokenError(f"{error.args[0]} is missing") from None
     except BrokenError:
@@ -154,7 +157,8 @@ def pem(certificate: Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
-def _pair(certificate: Certificate, text: bytes, what: str) -> Pair:
+def pair(certificate: Certificate, text: bytes, what: str) -> Pair:
+    """Both, if they fit each other. Raises BrokenError, ValueError, TypeError."""
     key = load_pem_private_key(text, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise BrokenError(f"{what}.key is not the key of {what}.crt")
@@ -162,12 +166,12 @@ def _pair(certificate: Certificate, text: bytes, what: str) -> Pair:
 
 
 def _builder(
-    name: str, issuer: str, key: Key, issuers_key: Key, now: datetime, ends: datetime
+    name: x509.Name, issuer: x509.Name, key: Key, issuers_key: Key, now: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
-        .subject_name(_name(name))
-        .issuer_name(_name(issuer))
+        .subject_name(name)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)

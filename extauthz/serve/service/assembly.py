@@ -123,8 +123,13 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
-        self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
-        self.reaching = Reaching(settings.webhook is not None, around.log.event)
+        self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.fails_closed)
+        self.askers = Askers(
+            settings,
+            around.log,
+            lambda: self.clamping is not None and self.clamping.asked,
+            lambda: self.reaching.unreached,
+        )
         self._holding = Holding(settings, self.gate, around.log, around.clock)
         self.recording: Recording | None = None
         """``None``: nothing is recorded."""

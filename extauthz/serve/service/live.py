@@ -296,9 +296,12 @@ class Askers:
 
     Args:
         to_lower: whether somebody has asked to lower a count.
+        unreached: why the API server reaches no gate; empty if it does, or it is not known.
     """
 
-    def __init__(self, settings: Settings, log: Log, to_lower: Callable[[], bool]) -> None:
+    def __init__(
+        self, settings: Settings, log: Log, to_lower: Callable[[], bool], unreached: Callable[[], str] = str
+    ) -> None:
         self._audits = settings.mode == "audit"
         self._has_webhook = settings.webhook is not None
         self._by_envoy = settings.grpc != OFF
@@ -306,11 +309,18 @@ class Askers:
         self._own = own_namespace() or ""
         self._log = log
         self._to_lower = to_lower
+        self._unreached = unreached
         self._webhooks: Webhooks | None = None
         self._unknown = ""
 
     def serving(self) -> Serving:
-        return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower())
+        return Serving(self._audits, self._webhooks, self._unknown, self._by_envoy, self._to_lower(), self._unreached())
+
+    @property
+    def fails_closed(self) -> bool:
+        """As far as is known, the webhook is installed, and nothing passes while nobody answers."""
+        there = self._webhooks
+        return there is not None and there.decides is not None and there.unanswered == "Fail"
 
     async def run(self, api: Calls) -> None:
         """Read them again and again, for ever; at once if there is no webhook."""

@@ -1,5 +1,5 @@
 """Tries, again and again, whether the API server reaches a gate by the webhook: a blocked firewall, a certificate that
-it does not trust and a Service without endpoints are seen before somebody's growth fails.
+it does not trust, a Service without endpoints, and who answers for a gate are seen before somebody's growth fails.
 
 A trial is a dry run that creates a WorkspaceLedger. Gates have that right anyway, nothing is stored, and whichever gate
 is asked refuses it in words of its own (``servers.webhook``). It needs no metrics of the control plane.
@@ -8,6 +8,7 @@ is asked refuses it in words of its own (``servers.webhook``). It needs no metri
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from extauthz.core.intake.admission import NAME
@@ -24,6 +25,11 @@ EVERY_S: Final = 15.0
 FAILED: Final = f'failed calling webhook "{NAME}"'
 """How the API server begins where it fails closed."""
 
+ALLOWED: Final = (
+    "what each gate refuses was allowed: somebody who is no gate answers, or the webhook's rules were changed; see"
+    " which pods the Service selects"
+)
+
 TRIAL: Final[Tree] = {
     "apiVersion": WORKSPACE_LEDGERS.api_version,
     "kind": WORKSPACE_LEDGERS.kind,
@@ -38,11 +44,16 @@ class Reaching:
     Args:
         has_webhook: this gate serves one. Without it nothing is tried.
         tell: told when the API server reaches no gate any more, and when it does again.
+        fails_closed: as far as is known, the webhook is installed, and nothing passes while nobody answers.
     """
 
-    def __init__(self, has_webhook: bool, tell: Tell) -> None:
+    def __init__(self, has_webhook: bool, tell: Tell, fails_closed: Callable[[], bool] = lambda: False) -> None:
         self._has_webhook = has_webhook
         self._tell = tell
+        self._fails_closed = fails_closed
+        self._was_reached = False
+        self._missed = 0
+        """Trials in a row that have reached none."""
         self.reached: bool | None = None
         """``None``: it is not known. The webhook is not installed, is of an older version, is not asked about ledgers
         (``objectSelector``, a condition of one's own), or fails open."""
@@ -59,7 +70,7 @@ class Reaching:
         """Try once. While the API server itself does not answer, or has no time, all stays as it is."""
         try:
             await api.call("POST", WORKSPACE_LEDGERS.collection(), query=[("dryRun", "All")], body=TRIAL)
-            self.reached = None
+            self._passed()
         except ApiError as error:
             if REACHED in error.message or FAILED in error.message:
                 self.reached, self._why = REACHED in error.message, error.message
@@ -67,12 +78,24 @@ class Reaching:
                 self.reached = None
         except Unreachable:
             pass
+        self._was_reached = self._was_reached or self.reached is True
+        self._missed = self._missed + 1 if self.reached is False else 0
         if self.reached is False and not self._is_told:
             self._is_told = True
             self._tell("error", "webhook-not-reached", why=self._why)
         if self.reached and self._is_told:
             self._is_told = False
             self._tell("info", "webhook-reached")
+
+    def _passed(self) -> None:
+        """Nobody refused the trial. Where a gate once did, somebody else answers in the gates' place."""
+        self.reached, self._why = (False, ALLOWED) if self._was_reached and self._fails_closed() else (None, "")
+
+    @property
+    def unreached(self) -> str:
+        """Why the last two trials have reached no gate; empty if one has, or it is not known. A single one may meet a
+        gate that ends."""
+        return self._why if self._missed > 1 else ""
 
     def notes(self) -> list[str]:
         """Sentences for ``/readyz``."""

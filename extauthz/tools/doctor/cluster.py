@@ -206,7 +206,7 @@ def row(scaled: Sequence[Scaled]) -> Row:
             metadata = workload["metadata"]
             told.append(f"{', '.join(who)} and hpa/{hpa} both write {metadata['namespace']}/{metadata['name']}")
     if not told:
-        return ok(NAME, f"of {len(scaled)} workloads that an HPA scales, no applier writes the count")
+        return ok(NAME, f"no applier writes a count that an HPA sets; workloads: {len(scaled)}")
     more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
     return warn(NAME, f"spec.replicas: {'; '.join(told[:MOST])}{more}", CURE)
 

@@ -38,7 +38,7 @@ def row(scaled: Sequence[Scaled], services: Sequence[Tree]) -> Row:
         if serves and (lacks := _lacks(template["spec"])):
             told.append(f"{metadata['namespace']}/{metadata['name']} ({', '.join(lacks)})")
     if not told:
-        return ok(NAME, f"of {len(scaled)} workloads that an HPA scales, those behind a Service have what they need")
+        return ok(NAME, f"what an HPA scales behind a Service has what it needs; workloads: {len(scaled)}")
     return warn(NAME, f"a Service leads to pods of {named(tuple(told))}", CURE)
 
 

@@ -232,7 +232,8 @@ def certificate(told: Rights | None) -> Row:
     """Whether the gates may make and renew it. ``None``: somebody else makes it."""
     name = NAMES[3]
     if told is None:
-        return skipped(name, "the gates do not make it", "see who does, for its renewal (docs/webhook.md)")
+        found = "caBundle holds no authority that the gates make"
+        return skipped(name, found, "see who writes and renews it (docs/webhook.md)")
     found = f"{told.whose} may make and renew it"
     return may(name, told.whose, told.allowed, found, MAY_MAKE, whole=told.whole)
 
@@ -255,7 +256,8 @@ def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
     if DENIED in last.message or last.is_lowered:
         return ok(name, f"a dry run on {asked[-1]} was decided ({last.status}{', lowered' * last.is_lowered})")
     if FAILED in last.message:
-        return fail(name, f"the API server gets no answer: {_reason(last.message)}", REACH)
+        cure = f"see the row {NAMES[1]}" if "x509" in last.message else REACH
+        return fail(name, f"the API server gets no answer: {_reason(last.message)}", cure)
     if all(each.status in (401, 403) for each in answers):
         return skipped(name, "the user of --kubeconfig may not scale", "--kubeconfig of somebody who may")
     statuses = ", ".join(dict.fromkeys(str(each.status) for each in answers))

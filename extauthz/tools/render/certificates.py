@@ -23,7 +23,6 @@ NAMESPACES = {"keda": "keda", "knative": "knative-serving", "hpa-controller": "k
 """Where each autoscaler runs, as its project has it."""
 
 SERVER, CLIENT = "server auth", "client auth"
-OPENSSL = {SERVER: "serverAuth", CLIENT: "clientAuth"}
 
 
 class Wanted(NamedTuple):
@@ -165,25 +164,9 @@ def kubeconfig() -> str:
 
 def recipe(options: TlsOptions) -> list[str]:
     """Shell commands that make ``certificates/``: an authority, unless it is there, and what it signs."""
-    key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
-    return [
-        "mkdir -p certificates && chmod 700 certificates",
-        "cd certificates",
-        f"[ -f ca.crt ] || openssl req -x509 {key} -days 3650 -subj /CN=extauthz -keyout ca.key -out ca.crt",
-        "issue() {   # name, what it is for",
-        f'    openssl req {key} -subj "/CN=$1" -keyout "$1.key" -out "$1.csr"',
-        """    printf '%b\\n' "$2" > "$1.ext\"""",
-        f'    openssl x509 -req -days {options.days} -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial \\',
-        '        -extfile "$1.ext" -out "$1.crt"',
-        "}",
-        *(f"issue {each.file} '{_extensions(each)}'" for each in (options.shown, *options.mutual)),
-        "cd ..",
-    ]
-
-
-def _extensions(wanted: Wanted) -> str:
-    names = ",".join(f"{'IP' if _is_address(name) else 'DNS'}:{name}" for name in wanted.names)
-    return (f"subjectAltName={names}\\n" if names else "") + f"extendedKeyUsage={OPENSSL[wanted.usage]}"
+    command = f"extauthz render certificate --days {options.days}"
+    several = (options.shown, *options.mutual)
+    return [" ".join([command, f"certificates/{each.file}", *each.names]) for each in several]
 
 
 def _self_signed(kind: str, namespace: str | None) -> dict[str, Tree]:

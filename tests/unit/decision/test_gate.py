@@ -385,7 +385,7 @@ def test_in_audit_everything_passes_and_what_would_have_been_is_said():
     allowed = ask(scale("web", 9))
     assert (allowed.verdict, len(allowed.evidence.audit)) == (Verdict.ALLOW, 1)
     assert allowed.reason == "would-refuse"
-    assert allowed.sentence.startswith("allowed, as workspace quota acme only audits; else: ")
+    assert allowed.sentence.startswith("allowed, as workspace quota acme only audits; Enforce would say: ")
     denying = [quota("acme", {"requests.cpu": "4"}, mode="Audit"), quota("too", {"pods": "3"}, namespaces={})]
     denied = Asker(gate(denying, workload("web", 3)))(scale("web", 9))
     assert (denied.verdict, len(denied.evidence.shortages), len(denied.evidence.audit)) == (Verdict.DENY, 1, 1)

@@ -174,6 +174,16 @@ def test_a_write_that_is_allowed_is_recorded_unless_it_is_told_otherwise():
     assert len(asked.ledger.pending) == 1
 
 
+def test_what_stands_for_one_more_write_may_land_for_as_long_as_that():
+    ask = Asker(gate(TEN, WEB))
+    for _ in range(MAX_IDENTICAL):
+        ask(scale("web", 2))
+    ask.now_s = 60.0
+    assert ask(scale("web", 2)).pending_write == f"d{MAX_IDENTICAL}"
+    pending = ask.gate.ledger.pending
+    assert [pending.consistent_read(at_s) for at_s in (149.0, 150.0)] == [MAX_IDENTICAL - 1, 1]
+
+
 @pytest.mark.parametrize(
     "pass_time",
     [

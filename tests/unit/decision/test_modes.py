@@ -50,7 +50,7 @@ def test_a_gate_that_only_audits_allows_all_and_says_what_the_answer_would_have_
         enforced.evidence.shortages,
         enforced.evidence.fits,
     )
-    assert allowed.sentence == f"allowed, as the gate only audits; else: {enforced.sentence}"
+    assert allowed.sentence == f"allowed, as the gate only audits; Enforce would say: {enforced.sentence}"
     assert reason in (allowed.reason, "body-syntax")
 
 
@@ -187,7 +187,7 @@ def test_where_all_quotas_audit_nothing_is_refused_whatever_is_not_known(reason,
     refused, allowed = said("Enforce"), said("Audit")
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, reason)
     assert (allowed.verdict, allowed.would, allowed.reason) == (Verdict.ALLOW, Verdict.UNAVAILABLE, reason)
-    assert allowed.sentence == f"allowed, as quotas there only audit; else: {refused.sentence}"
+    assert allowed.sentence == f"allowed, as quotas there only audit; Enforce would say: {refused.sentence}"
     assert allowed.pending_write is None
 
 

@@ -602,3 +602,12 @@ def test_what_was_granted_and_may_still_land_is_not_held_at_a_second_entrance() 
     held = ask(Request("PUT", path("web"), {"content-type": "application/json"}, dearer))
     assert held.reason == "policy-not-yet"
     assert granted.pending_write is not None
+
+
+def test_a_count_is_not_what_was_granted_with_a_cheaper_template() -> None:
+    says = Says()
+    ask = asker(says)
+    cheaper = json.dumps(workload("web", 3, {"cpu": "500m"})).encode()
+    assert ask(Request("PUT", path("web"), {"content-type": "application/json"}, cheaper)).verdict is Verdict.ALLOW
+    says._says["permit"] = NotYet("later", 30)
+    assert ask(scale("web", 3)).reason == "policy-not-yet"

@@ -220,6 +220,14 @@ def test_its_canary(answers, verdict, told):
     assert told in row.found
 
 
+@pytest.mark.parametrize(
+    ("why", "cure"), [("x509: unknown", "see the row webhook authority"), ("no route to host", webhook.REACH)]
+)
+def test_the_cure_of_a_canary_without_an_answer_is_for_what_is_in_the_way(why: str, cure: str):
+    failed = CanaryReply(500, message=f"Internal error occurred: {webhook.FAILED}: failed to call webhook: {why}")
+    assert webhook.canary(["shop/a"], [failed]).cure == cure
+
+
 AUTHORITY = issuing.authority(NOW, timedelta(days=1)).pem[0]
 SECRET = ("extauthz-system", "extauthz-webhook")
 NEEDED = [

@@ -216,6 +216,12 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "pods: used 12, hard 10; its mode is Audit, so that growth is not refused",
         ),
         (
+            Facts(standing(), serving=BY_WEBHOOK._replace(unreached="timed out")),
+            "Asked",
+            "NotReached",
+            "the API server reaches no gate: timed out; `extauthz doctor --kubeconfig` says what is in the way",
+        ),
+        (
             Facts(standing(), serving=BY_WEBHOOK, unasked=tuple("abcdefg")),
             "Asked",
             "NotAsked",
@@ -262,8 +268,8 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
     ],
     ids=[
         "invalid", "never valid", "no parent", "no effect", "ring", "above parent", "no namespace", "no workload",
-        "over", "not yet kept", "overpromised", "nothing kept", "never fits", "over in audit", "not asked",
-        "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
+        "over", "not yet kept", "overpromised", "nothing kept", "never fits", "over in audit", "not reached",
+        "not asked", "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -333,6 +339,7 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)),
         Facts(standing(), serving=Serving(webhooks=Webhooks(), by_envoy=False), unasked=("a",)),
         Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
+        Facts(standing(), serving=Serving(unreached="timed out")),
         Facts(standing(), serving=Serving(audits=True)),
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
         Facts(standing(), (SHORT,)),
