@@ -422,6 +422,31 @@ def test_namespaces_with_the_label_that_breaks_the_glass_are_not_asked_about(gua
         eventually(lambda: is_asked(guarded, "Deployment", more))
 
 
+FORCED = ("--server-side", "--force-conflicts")
+SYNCS = {
+    "argo-cd": (),
+    "argo-cd-server-side": (*FORCED, "--field-manager=argocd-controller"),
+    "flux": (*FORCED, "--field-manager=kustomize-controller"),
+}
+"""How each applies a manifest, again and again."""
+
+
+@pytest.mark.parametrize("sync", SYNCS.values(), ids=SYNCS)
+def test_a_sync_that_puts_a_namespace_right_leaves_the_label_that_breaks_the_glass(
+    guarded: Plane, sync, tmp_path: Path
+):
+    labels = {"workspace": "acme"}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "healed", "labels": labels}}
+    (tmp_path / "namespace.json").write_text(json.dumps(manifest))
+    apply = ("apply", *sync, f"--filename={tmp_path / 'namespace.json'}")
+    guarded.kubectl(*apply)
+    guarded.kubectl("label", "namespaces", "healed", "extauthz.dev/break-glass=", "workspace=drifted", "--overwrite")
+    guarded.kubectl(*apply)
+    found = guarded.api.get("Namespace", "healed", None)["metadata"]["labels"]
+    assert found == labels | {"extauthz.dev/break-glass": "", "kubernetes.io/metadata.name": "healed"}
+    guarded.kubectl("label", "namespaces", "healed", "extauthz.dev/break-glass-")
+
+
 def test_of_a_ledger_only_a_trial_is_asked_about(guarded: Plane):
     """Gates need one before they can answer."""
     guarded.kubectl("apply", "--server-side", f"--filename={LEDGERS}")
