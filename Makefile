@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # What the demo needs is part of what developers need.
 DEMO   := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
 SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 python3.12 python3.11,$(shell command -v $(each))) python3) -m tests.environment
-DIST   ?= dist
+DIST   := dist
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 # Each process of a test or benchmark would compile its modules anew where the environment forbids to write bytecode.
@@ -71,7 +71,7 @@ mesh: cluster-parts istiod  ## build what a mesh with pods needs besides: Istio'
 older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' judgement of definitions of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
-full: older keda h2spec containers mesh promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+full: older keda h2spec containers mesh promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA, the cluster and the peers
 	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,pilot-agent,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
@@ -137,7 +137,8 @@ docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere 
 release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release --into $(DIST)
 
-bundle: release  ## the same as one archive, dist/bundle.tar.gz, for where no registry but your own is reached (docs/internals/release.md)
+bundle: helm  ## the same as one archive, dist/bundle.tar.gz, for where no registry but your own is reached (docs/internals/release.md)
+	@$(BIN)/python -m tools.release --into $(DIST) --image
 	@cd $(DIST) && tar -czf bundle.tar.gz *
 
 sign: setup  ## have cosign sign the checksums in dist/: without a key as the workflow on a tag does, or by COSIGN_KEY

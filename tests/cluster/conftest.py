@@ -14,12 +14,21 @@ from tests.cluster.cluster import ROOT, Cluster
 from tests.cluster.place import Place
 from tests.cluster.typed import Person
 from tests.compose import prepare
+from tools.release import __main__ as release
 
 IMAGE = "registry.test/extauthz"
 """Where the node has the gate's image, by the version of the chart and by another one."""
 APP = "registry.test/app"
 """Of whoever is limited: the same image, as it has a Python."""
-NAMES = (f"{IMAGE}:0.1.0", f"{IMAGE}:0.1.1", f"{APP}:1", f"{APP}:2")
+GATE = f"{IMAGE}:{release.version()}"
+NEXT = "next"
+"""The other version."""
+NAMES = (GATE, f"{IMAGE}:{NEXT}", f"{APP}:1", f"{APP}:2")
+CLEAN = """helm uninstall extauthz -n extauthz-system
+kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations extauthz
+kubectl delete namespace shop elsewhere busy
+kubectl delete wsq --all"""
+"""What other tests have left, or this one where it fails."""
 TRANSCRIPT = "TRANSCRIPT"
 """Names a file to which all that is typed is written."""
 
@@ -55,10 +64,12 @@ def install_command() -> str:
     return str(command).replace(theirs, f"{IMAGE},settings.window-s=10,webhook.failurePolicy=Fail")
 
 
-@pytest.fixture(scope="session")
-def installed(person: Person) -> Person:
+@pytest.fixture(scope="module")
+def installed(person: Person) -> Iterator[Person]:
     """The README's first command, and three gates that are ready."""
+    person.run(CLEAN)
     person.heading("Install")
     person.types(install_command())
     person.sees("kubectl -n extauthz-system rollout status deployment extauthz | tail -1", "successfully rolled out")
-    return person
+    yield person
+    person.run(CLEAN)

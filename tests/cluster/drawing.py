@@ -13,8 +13,6 @@ class Sample(NamedTuple):
 
     second: float
     """Since the load began."""
-    wanted: int
-    """Pods that its autoscaler wants."""
     pods: int
     used: float
     hard: float

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import ROOT, Cluster
+from tests.cluster.conftest import NEXT
 from tests.cluster.typed import Person
 from tests.cluster.writers import Writer, administrator, paused
 from tests.controlplane.api import Api, RefusedError
@@ -74,7 +75,7 @@ STEPS = {
     "given a new certificate": (
         f"""{GATES} patch secret extauthz-webhook --type=json --patch '[{{"op": "remove", "path": "/data"}}]'"""
     ),
-    "upgraded": f"{UPGRADE} --set image.tag=0.1.1 | head -3",
+    "upgraded": f"{UPGRADE} --set image.tag={NEXT} | head -3",
     "rolled back": "helm -n extauthz-system rollback extauthz",
     # One node: it is let schedule again while its gates are drained. Their disruption budget has them go one at a time.
     "drained": (

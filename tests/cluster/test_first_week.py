@@ -15,6 +15,7 @@ from typing import Protocol
 import pytest
 
 from tests.cluster.cluster import ROOT
+from tests.cluster.conftest import CLEAN
 from tests.cluster.typed import Person
 from tests.waiting import OutOfTimeError, eventually
 
@@ -28,11 +29,6 @@ WITHIN_S = 180
 SETTLED_S = 60
 """After which a page that is written anew takes what is shown: metrics are 30 s old, and an HPA looks thrice."""
 AGE = re.compile(r"(?<![^ \n])(<unknown>|\d+[smh](\d+[sm])?)( \(x\d+ over \d+[smh](\d+[sm])?\))?(?=$|  )", re.MULTILINE)
-CLEAN = """helm uninstall extauthz -n extauthz-system
-kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations extauthz
-kubectl delete namespace shop elsewhere busy
-kubectl delete wsq --all"""
-"""What other tests have left, or this one where it fails."""
 RACE = "; can land no more: a newer version is observed"
 """Said where a gate sees a write before it has decided it, as on a busy machine."""
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cluster import mesh
 from tests.cluster.cluster import ROOT, Cluster
+from tests.cluster.conftest import CLEAN, GATE, IMAGE
 from tests.cluster.place import APISERVER, PAUSE
-from tests.cluster.test_first_week import CLEAN
 from tests.cluster.typed import Person
 from tests.cluster.writers import administrator
 from tests.controlplane import knative
@@ -38,7 +38,6 @@ def envoy_page() -> list[str]:
     return [certificates, secret, helm.replace(theirs, ours), quota, ready]
 
 
-IMAGE = "registry.test/extauthz"
 PAGE = blocks("istio.md", "3.")
 SERVICE_IP, FILTER = PAGE[0].splitlines()[0], PAGE[2].splitlines()[0]
 (ASKED,) = blocks("istio.md", "What a sidecar may take")[len(PAGE) :]
@@ -50,7 +49,7 @@ TAKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 BESIDE = {"volumeMounts": [{"name": "extauthz-api-access", "mountPath": TAKEN}]}
 """A container that is added to the autoscaler's pod has its token."""
 DOCTOR = (
-    f"{SERVING} debug --quiet --attach --profile=general --custom=<(echo '{json.dumps(BESIDE)}') --image={IMAGE}:0.1.0"
+    f"{SERVING} debug --quiet --attach --profile=general --custom=<(echo '{json.dumps(BESIDE)}') --image={GATE}"
     f" $({SERVING} get pod --selector=app=autoscaler --sort-by=.metadata.creationTimestamp --output=name | tail -1)"
     f" -- extauthz doctor --admin=http://127.0.0.1:15000 --url=https://{APISERVER} --ca={TAKEN}/ca.crt"
     f" --token-file={TAKEN}/token --profile=autoscaler --canary=shop/web --output=json"

@@ -25,7 +25,9 @@ sha256sum --check --ignore-missing --quiet SHA256SUMS
 chart=$(echo extauthz-*.tgz)
 version=${chart#extauthz-}
 version=${version%.tgz}
-gzip -dc extauthz-"$version"-*.image.tar.gz | "$engine" load # Debian 12's podman takes no compressed file
+for archive in extauthz-"$version"-*.image.tar.gz; do
+    gzip -dc "$archive" | "$engine" load # Debian 12's podman takes no compressed file
+done
 while read -r image; do
     "$engine" tag "$image" "$registry/${image##*/}"
     "$engine" push "$registry/${image##*/}"

@@ -65,7 +65,10 @@ def authority(now: datetime, lifetime: timedelta, called: str = AUTHORITY) -> Pa
     key = ec.generate_private_key(ec.SECP256R1())
     # No two have the same name: a verifier looks for an issuer by it first.
     name = f"{called} {x509.random_serial_number():040x}"
-    builder = _builder(_name(name), _name(name), key, key, now, now + lifetime)
+    builder = _builder(_name(name), _name(name), key, now, now + lifetime)
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
+    )
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return Pair(builder.add_extension(usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
 
@@ -82,7 +85,8 @@ def issued(signer: Pair, called: str, names: Iterable[str], now: datetime, lifet
     several = [general(one) for one in sorted(names)]
     use = ExtendedKeyUsageOID.SERVER_AUTH if several else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        _builder(_name(called), signer.certificate.subject, key, signer.key, now, ends)
+        _builder(_name(called), signer.certificate.subject, key, now, ends)
+        .add_extension(_key_of(signer.certificate), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
@@ -165,9 +169,7 @@ def pair(certificate: Certificate, text: bytes, what: str) -> Pair:
     return Pair(certificate, key)
 
 
-def _builder(
-    name: x509.Name, issuer: x509.Name, key: Key, issuers_key: Key, now: datetime, ends: datetime
-) -> x509.CertificateBuilder:
+def _builder(name: x509.Name, issuer: x509.Name, key: Key, now: datetime, ends: datetime) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -177,8 +179,16 @@ def _builder(
         .not_valid_before(now - BACKDATED)
         .not_valid_after(ends)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuers_key.public_key()), critical=False)
     )
+
+
+def _key_of(signer: Certificate) -> x509.AuthorityKeyIdentifier:
+    """By the identifier that an authority has, however it was made: verifiers compare both."""
+    try:
+        own = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())  # type: ignore[arg-type]
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
 def _name(text: str) -> x509.Name:

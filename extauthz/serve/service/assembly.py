@@ -128,7 +128,7 @@ class Assembly:
             settings,
             around.log,
             lambda: self.clamping is not None and self.clamping.asked,
-            lambda: self.reaching.unreached,
+            lambda: self.reaching.is_unreached,
         )
         self._holding = Holding(settings, self.gate, around.log, around.clock)
         self.recording: Recording | None = None

@@ -296,11 +296,11 @@ class Askers:
 
     Args:
         to_lower: whether somebody has asked to lower a count.
-        unreached: why the API server reaches no gate; empty if it does, or it is not known.
+        unreached: whether the API server reaches no gate.
     """
 
     def __init__(
-        self, settings: Settings, log: Log, to_lower: Callable[[], bool], unreached: Callable[[], str] = str
+        self, settings: Settings, log: Log, to_lower: Callable[[], bool], unreached: Callable[[], bool] = bool
     ) -> None:
         self._audits = settings.mode == "audit"
         self._has_webhook = settings.webhook is not None

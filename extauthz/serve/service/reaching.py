@@ -28,7 +28,7 @@ FAILED: Final = f'failed calling webhook "{NAME}"'
 ALLOWED: Final[dict[str, str]] = {
     "Fail": "what each gate refuses was allowed: somebody who is no gate answers, or the webhook's rules were changed;"
     " see which pods the Service selects",
-    "Ignore": "what each gate refuses was allowed: no gate answers, and growth passes (failurePolicy Ignore)",
+    "Ignore": "what each gate refuses was allowed: no gate answers, or somebody who is none, and growth passes",
 }
 """By what is done while nobody answers."""
 
@@ -54,8 +54,8 @@ class Reaching:
         self._tell = tell
         self._unanswered = unanswered
         self._was_reached = False
-        self._missed = 0
-        """Trials in a row that have reached none."""
+        self._failed = 0
+        """Trials in a row in which the API server got no answer."""
         self.reached: bool | None = None
         """``None``: it is not known. The webhook is not installed, or no trial was ever refused: it is of an older
         version, is not asked about ledgers (``objectSelector``, a condition of one's own), or fails open."""
@@ -72,16 +72,20 @@ class Reaching:
         """Try once. While the API server itself does not answer, or has no time, all stays as it is."""
         try:
             await api.call("POST", WORKSPACE_LEDGERS.collection(), query=[("dryRun", "All")], body=TRIAL)
-            self._passed()
-        except ApiError as error:
-            if REACHED in error.message or FAILED in error.message:
-                self.reached, self._why = REACHED in error.message, error.message
-            elif error.status != 429:
-                self.reached = None
         except Unreachable:
-            pass
+            return
+        except ApiError as error:
+            if error.status == 429:
+                return
+            is_known = REACHED in error.message or FAILED in error.message
+            self.reached, self._why = (REACHED in error.message if is_known else None), error.message
+        else:
+            self._passed()
         self._was_reached = self._was_reached or self.reached is True
-        self._missed = self._missed + 1 if self.reached is False else 0
+        self._failed = self._failed + 1 if self.reached is False and FAILED in self._why else 0
+        self._say()
+
+    def _say(self) -> None:
         if self.reached is False and not self._is_told:
             self._is_told = True
             self._tell("error", "webhook-not-reached", why=self._why)
@@ -95,10 +99,10 @@ class Reaching:
         self.reached = False if self._why else None
 
     @property
-    def unreached(self) -> str:
-        """Why the last two trials have reached no gate; empty if one has, or it is not known. A single one may meet a
-        gate that ends."""
-        return self._why if self._missed > 1 else ""
+    def is_unreached(self) -> bool:
+        """Whether the API server got no answer in two trials in a row, as all gates come to see: a single one may meet
+        a gate that ends. That somebody else answers depends on what one gate has seen."""
+        return self._failed > 1
 
     def notes(self) -> list[str]:
         """Sentences for ``/readyz``."""

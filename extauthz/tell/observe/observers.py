@@ -30,8 +30,8 @@ class Serving(NamedTuple):
     """Envoys may ask too: the gRPC server listens."""
     asked_to_lower: bool = False
     """Somebody has asked this gate to lower a count."""
-    unreached: str = ""
-    """Why the API server reaches no gate by the webhook; empty if it does, or it is not known."""
+    unreached: bool = False
+    """The API server reaches no gate by the webhook."""
 
     def unasked(self, namespaces: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
         """Which of these namespaces the webhook is not asked about. Without a webhook, Envoys alone ask."""

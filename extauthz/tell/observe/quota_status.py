@@ -266,8 +266,9 @@ def _asked(facts: Facts) -> Finding:
         )
         return Finding("False", _NOT_ASKED, f"{some}; {cure}")
     if serving.unreached:
-        cure = "`extauthz doctor --kubeconfig` says what is in the way"
-        return Finding("False", _NOT_REACHED, f"the API server reaches no gate: {serving.unreached}; {cure}")
+        return Finding(
+            "False", _NOT_REACHED, "the API server reaches no gate: see why by `extauthz doctor --kubeconfig`"
+        )
     said = "the gates are asked about all that it covers, as far as they can know"
     return Finding("True", "Asked", said + _unanswered(serving))
 
@@ -396,7 +397,7 @@ TABLE: tuple[Condition, ...] = (
             "Asked": "No namespace is known that it covers and that the gates are not asked about.",
             _NOT_ASKED: "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
             "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
-            _NOT_REACHED: "The API server asks, and no gate hears of it; the message says why.",
+            _NOT_REACHED: "The API server asks, and no gate hears of it.",
             _NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
         },
         _asked,

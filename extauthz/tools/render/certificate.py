@@ -19,6 +19,8 @@ from extauthz.serve.selfsigned.issuing import BrokenError, Pair
 AUTHORITY: Final = "extauthz CA"
 AUTHORITY_LASTS: Final = timedelta(days=3650)
 """Whoever trusts it learns of another only by a restart."""
+LONGEST: Final = 64
+"""Characters of a common name (RFC 5280, ub-common-name)."""
 
 
 def made(file: Path, names: Sequence[str], days: int) -> str:
@@ -33,8 +35,7 @@ def made(file: Path, names: Sequence[str], days: int) -> str:
     Raises:
         ValueError: a file cannot be read or written, or there is half of an authority.
     """
-    if file.name == "ca":
-        raise ValueError(f"{file} is the authority's own name; choose another one")
+    _check_name(file.name)
     now = datetime.now(UTC)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,10 +43,18 @@ def made(file: Path, names: Sequence[str], days: int) -> str:
         issued = issuing.issued(signer, file.name, names, now, timedelta(days=days))
         _write(file, issued)
     except OSError as error:
-        raise ValueError(f"{error.filename}: {error.strerror}") from None
+        raise ValueError(f"{error.filename or file}: {error.strerror}") from None
     ends = issued.certificate.not_valid_after_utc
     of = f"a server named {' and '.join(names)}" if names else "a client"
     return f"{file}.crt and {file}.key: for {of}, till {ends:%Y-%m-%d}, signed by {file.with_name('ca.crt')}\n"
+
+
+def _check_name(name: str) -> None:
+    """Raises ValueError."""
+    if name.lower() == "ca":
+        raise ValueError(f"{name} is the authority's own name; choose another one")
+    if Path(name).suffix in (".crt", ".key") or not 0 < len(name) <= LONGEST:
+        raise ValueError(f"{name}: say FOLDER/NAME, without .crt, the name of at most {LONGEST} characters")
 
 
 def _authority(file: Path, now: datetime) -> Pair:
@@ -58,17 +67,28 @@ def _authority(file: Path, now: datetime) -> Pair:
         found = issuing.pair(x509.load_pem_x509_certificate(chain.read_bytes()), key.read_bytes(), str(file))
     except (BrokenError, ValueError, TypeError) as error:
         raise ValueError(f"{chain} and {key} are no authority with an elliptic curve's key: {error}") from None
+    if not _may_sign(found):
+        raise ValueError(f"{chain} is no authority: it may not sign; move it away with {key}, and another is made")
     if found.certificate.not_valid_after_utc <= now:
         raise ValueError(f"{chain} has expired; move it away with {key}, and another is made")
     return found
 
 
+def _may_sign(pair: Pair) -> bool:
+    try:
+        return pair.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
 def _write(file: Path, pair: Pair) -> None:
-    """Moved into their place: Envoy watches for that, and reads no half of a file."""
-    for suffix, text in zip((".crt", ".key"), pair.pem, strict=True):
-        beside = file.with_name(f".{file.name}{suffix}")
-        beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if suffix == ".key" else 0o644)
-        with os.fdopen(descriptor, "wb") as to:
+    """Both are moved into their place once both are written: Envoy watches for that, and reads no half of a file."""
+    texts = dict(zip((".crt", ".key"), pair.pem, strict=True))
+    beside = {suffix: file.with_name(f".{file.name}{suffix}") for suffix in texts}
+    for suffix, text in texts.items():
+        beside[suffix].unlink(missing_ok=True)
+        mode = 0o600 if suffix == ".key" else 0o644
+        with os.fdopen(os.open(beside[suffix], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as to:
             to.write(text)
-        beside.replace(file.with_name(f"{file.name}{suffix}"))
+    for suffix, written in beside.items():
+        written.replace(file.with_name(f"{file.name}{suffix}"))

@@ -216,10 +216,10 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "pods: used 12, hard 10; its mode is Audit, so that growth is not refused",
         ),
         (
-            Facts(standing(), serving=BY_WEBHOOK._replace(unreached="timed out")),
+            Facts(standing(), serving=BY_WEBHOOK._replace(unreached=True)),
             "Asked",
             "NotReached",
-            "the API server reaches no gate: timed out; `extauthz doctor --kubeconfig` says what is in the way",
+            "the API server reaches no gate: see why by `extauthz doctor --kubeconfig`",
         ),
         (
             Facts(standing(), serving=BY_WEBHOOK, unasked=tuple("abcdefg")),
@@ -339,7 +339,7 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)),
         Facts(standing(), serving=Serving(webhooks=Webhooks(), by_envoy=False), unasked=("a",)),
         Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
-        Facts(standing(), serving=Serving(unreached="timed out")),
+        Facts(standing(), serving=Serving(unreached=True)),
         Facts(standing(), serving=Serving(audits=True)),
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
         Facts(standing(), (SHORT,)),

@@ -44,12 +44,8 @@ def test_a_server_has_its_names_and_a_client_none(folder: Path, capsys: pytest.C
 def test_keys_are_for_the_owner_alone(folder: Path):
     main(["render", "certificate", f"{folder}/gate", "gate"])
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {one.name: one.stat().st_mode & 0o777 for one in folder.iterdir()} == {
-        "ca.crt": 0o644,
-        "ca.key": 0o600,
-        "gate.crt": 0o644,
-        "gate.key": 0o600,
-    }
+    assert {one.name for one in folder.iterdir()} == {"ca.crt", "ca.key", "gate.crt", "gate.key"}
+    assert {one.stat().st_mode & 0o777 for one in folder.glob("*.key")} == {0o600}
 
 
 def test_a_second_run_renews_from_the_same_authority(folder: Path):
@@ -63,18 +59,35 @@ def test_a_second_run_renews_from_the_same_authority(folder: Path):
     assert not verify(folder, "gate", "-attime", str(at))
 
 
-def test_an_authority_of_openssl_signs_too(folder: Path):
+@pytest.mark.parametrize("identifier", ["hash", "none", "01:02:03:04"])
+def test_an_authority_of_openssl_signs_too(folder: Path, identifier: str):
+    """Whatever it is known by."""
     folder.mkdir()
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    extensions = f"subjectKeyIdentifier={identifier}\nbasicConstraints=critical,CA:TRUE\n"
+    (folder / "openssl.cnf").write_text(
+        f"[req]\ndistinguished_name=name\nx509_extensions=more\n[name]\n[more]\n{extensions}"
+    )
+    command += ["-config", str(folder / "openssl.cnf")]
     where = ["-subj", "/O=ours/CN=extauthz", "-keyout", str(folder / "ca.key"), "-out", str(folder / "ca.crt")]
     subprocess.run([*command, *where], capture_output=True, timeout=60, check=True)
     main(["render", "certificate", f"{folder}/gate", "gate"])
     assert verify(folder, "gate", "-verify_hostname", "gate")
 
 
-def test_the_authority_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["render", "certificate", f"{folder}/ca"]) == exits.USAGE
-    assert "is the authority's own name; choose another one" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("ca", "ca is the authority's own name; choose another one"),
+        ("CA", "CA is the authority's own name; choose another one"),
+        ("gate.crt", "gate.crt: say FOLDER/NAME, without .crt, the name of at most 64 characters"),
+        ("gate.key", "without .crt"),
+        ("g" * 65, "at most 64 characters"),
+    ],
+)
+def test_a_name_that_cannot_be_is_told_before_anything_is_written(folder: Path, name: str, complaint: str, capsys):
+    assert main(["render", "certificate", f"{folder}/{name}"]) == exits.USAGE
+    assert complaint in capsys.readouterr().err
     assert not folder.exists()
 
 
@@ -93,6 +106,11 @@ def _expired(folder: Path) -> None:
         (folder / name).write_bytes(text)
 
 
+def _a_leaf(folder: Path) -> None:
+    for suffix in (".crt", ".key"):
+        (folder / f"gate{suffix}").replace(folder / f"ca{suffix}")
+
+
 def _a_file(folder: Path) -> None:
     for one in folder.iterdir():
         one.unlink()
@@ -106,6 +124,7 @@ def _a_file(folder: Path) -> None:
         (_without_key, "ca.key: No such file or directory"),
         (_of_others, "are no authority with an elliptic curve's key"),
         (_expired, "has expired; move it away with"),
+        (_a_leaf, "is no authority: it may not sign"),
         (_a_file, "certificates: File exists"),
     ],
 )
