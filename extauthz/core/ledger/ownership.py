@@ -108,7 +108,6 @@ class Ownership:
                 self.find_claims(maker)
         elif entry.ref[:2] == REPLICA_SETS:
             self._note_orphan(entry)
-        self.find_adoptable(entry)
 
     def find_adoptable(self, entry: Entry) -> None:
         """Note of which templates a Deployment may adopt ReplicaSets."""
