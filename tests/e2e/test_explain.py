@@ -119,9 +119,10 @@ def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: Metri
     for fault in wrong:
         tell(fault)
     assert tally["certain"] > HPAS, "hardly anything was called certain"
-    missed = {word: tally[word] - tally[f"{word}, agrees"] for word in ("certain", "likely")}
-    assert not missed["certain"], "\n".join(wrong[:SHOWN])
-    assert missed["likely"] <= max(FEW, (1 - LIKELY) * tally["likely"]), "\n".join(wrong[:SHOWN])
+    # Turn, word and name. What one HPA's controller remembers makes all that is said of it wrong.
+    missed = {(word, name) for _, word, name in (fault.split(":")[0].split() for fault in wrong)}
+    assert [name for word, name in missed if word == "certain"] == [], "\n".join(wrong[:SHOWN])
+    assert len(missed) <= max(FEW, (1 - LIKELY) * HPAS), "\n".join(wrong[:SHOWN])
 
 
 def test_the_command_reads_the_same_from_the_cluster(plane: Plane, desk: MetricsDesk):
