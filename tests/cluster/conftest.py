@@ -25,6 +25,7 @@ NEXT = "next"
 """The other version."""
 NAMES = (GATE, f"{IMAGE}:{NEXT}", f"{APP}:1", f"{APP}:2")
 CLEAN = """helm uninstall extauthz -n extauthz-system
+kubectl -n extauthz-system delete pods --all
 kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations extauthz
 kubectl delete namespace shop elsewhere busy
 kubectl delete wsq --all"""
