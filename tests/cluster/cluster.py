@@ -68,9 +68,9 @@ class Cluster:
         (child,) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         return ["nsenter", f"--target={child}", "--net", "--mount", "--pid", "--"]
 
-    def images(self, *command: str) -> str:
+    def images(self, *command: str, within_s: float = 60.0) -> str:
         """What containerd says to a command about the node's images."""
-        return self.inside(str(find("ctr")), "--namespace=k8s.io", "images", *command)
+        return self.inside(str(find("ctr")), "--namespace=k8s.io", "images", *command, within_s=within_s)
 
     def tag_image(self, name: str) -> None:
         """Let the node have the gate's image by another name."""
@@ -78,8 +78,7 @@ class Cluster:
 
     def import_images(self, archive: Path) -> None:
         """Let the node have images that were saved."""
-        ctr = [str(find("ctr")), "--namespace=k8s.io"]
-        self.inside(*ctr, "images", "import", str(archive), within_s=READY_WITHIN_S)
+        self.images("import", str(archive), within_s=READY_WITHIN_S)
 
     def end_part(self, name: str) -> None:
         """SIGKILL for a part of the control plane or the node; it is started again after a second.

@@ -1,6 +1,6 @@
 """``extauthz render certificate``: one certificate and its key as files, from an authority in the same folder.
 
-It stands where a cluster has no cert-manager. Who runs it again renews what is due.
+It stands where a cluster has no cert-manager. Who runs it again renews it.
 """
 
 from __future__ import annotations
