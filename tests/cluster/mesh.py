@@ -43,21 +43,25 @@ def _image(name: str, locate: Callable[[], Path], user: int) -> StandIn:
     return StandIn(program(locate, name), lines=(f"USER {user}", f'ENTRYPOINT ["/usr/local/bin/{name}"]'))
 
 
-def _ours(name: str) -> str:
+def ours(name: str) -> str:
     """As Istio's chart puts it together."""
     return f"{REGISTRY}/{name}:{TAG}"
 
 
-IMAGES = {
-    _ours("pilot"): _image("pilot-discovery", lambda: parts.find("istiod"), 1337),
-    _ours("proxyv2"): StandIn(
+ISTIOS = {
+    ours("pilot"): _image("pilot-discovery", lambda: parts.find("istiod"), 1337),
+    ours("proxyv2"): StandIn(
         _proxy, {"PATH": "/usr/local/bin:/usr/sbin"}, ('ENTRYPOINT ["/usr/local/bin/pilot-agent"]',)
     ),
-    _ours("autoscaler"): _image("autoscaler", lambda: parts.find(f"autoscaler-{KNATIVE}"), 65532),
 }
+SERVING = {
+    ours("autoscaler"): _image("autoscaler", lambda: parts.find(f"autoscaler-{KNATIVE}"), 65532),
+    ours("queue-proxy"): _image("queue-proxy", lambda: parts.find("queue-proxy"), 65532),
+}
+"""Knative's."""
 KEDA = {
-    _ours("keda-operator"): _image("keda-operator", lambda: parts.find("keda-operator"), 65532),
-    _ours("keda-adapter"): _image("keda-adapter", lambda: parts.find("keda-adapter"), 65532),
+    ours("keda-operator"): _image("keda-operator", lambda: parts.find("keda-operator"), 65532),
+    ours("keda-adapter"): _image("keda-adapter", lambda: parts.find("keda-adapter"), 65532),
 }
 """Of ``keda.yaml``."""
 OFFICIAL = f"registry.k8s.io/{MANAGER}:{parts.version(MANAGER)}"
@@ -79,7 +83,7 @@ ISTIOD = {
 """Values of Istio's chart."""
 
 
-def give_images(cluster: Cluster, folder: Path, images: Mapping[str, StandIn] = IMAGES, *official: str) -> None:
+def give_images(cluster: Cluster, folder: Path, images: Mapping[str, StandIn], *official: str) -> None:
     """Build them, and let the node have them."""
     for name, stand_in in images.items():
         build(name, stand_in)
@@ -104,14 +108,14 @@ def install_istio(person: Person, cluster: Cluster, folder: Path) -> None:
 
 
 def install_knative(person: Person, cluster: Cluster, folder: Path) -> None:
-    """The autoscaler in a namespace of the mesh, and what it looks at."""
+    """The autoscaler, in the mesh if there is one, and what it looks at."""
     knative.install(cluster.kubectl, KNATIVE)
     core = parts.config(f"autoscaler-{KNATIVE}") / "serving/core"
     deployment = (core / "deployments/autoscaler.yaml").read_text()
     built = "ko://knative.dev/serving/cmd/autoscaler"
     assert built in deployment
     file = folder / "autoscaler.yaml"
-    file.write_text(deployment.replace(built, _ours("autoscaler")))
+    file.write_text(deployment.replace(built, ours("autoscaler")))
     person.types(f"kubectl label namespace {knative.NAMESPACE} istio-injection=enabled")
     person.types(
         f"kubectl apply --filename {core}/200-serviceaccount.yaml --filename {core}/200-roles --filename {file}"

@@ -1,4 +1,7 @@
-"""Two workspaces under load on a real cluster: never over their limits, at no look.
+"""Three workspaces under load on a real cluster: never over their limits, at no look.
+
+HPAs scale two of them. Knative's autoscaler scales the third, by what its queue-proxies count; beside these two nobody
+is there of Knative, and what its controller makes of a Service is made here.
 
 ``LOAD_CHART=docs/pictures/demo-cluster.svg`` draws the picture of docs/internals/demo-cluster.md anew.
 """
@@ -17,16 +20,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.core.quantities import parse
-from tests.cluster import drawing
+from tests.cluster import drawing, mesh
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import APP
 from tests.cluster.drawing import Sample
 from tests.cluster.typed import Person
 from tests.cluster.writers import administrator
+from tests.controlplane import knative
 from tests.controlplane.api import Api
 from tests.controlplane.parts import find
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(f"autoscaler-{mesh.KNATIVE}")]
 
 SECONDS, RAISED_AFTER = 180, 90
 EVERY_S = 1.5
@@ -54,31 +58,22 @@ class Workspace(NamedTuple):
     limits: tuple[str, str]
     """Before and after it is raised."""
     script: str
+    is_served: bool = False
+    """By Knative."""
 
 
 WORKSPACES = (
     Workspace("web", "Clamp", ("300m", "400m"), WEB),
     Workspace("stress", "Enforce", ("200m", "400m"), STRESS),
+    # Not raised: whom Knative was refused for some while, it tries again after minutes (its queue's rate limit).
+    Workspace("served", "Clamp", ("200m", "200m"), WEB, is_served=True),
 )
 
 
 def objects(of: Workspace) -> list[Any]:
-    """All of a workspace. Its HPA may ask for ten pods, more than its limit ever has."""
-    name, labels = of.name, {"app": of.name}
-    placed = {"name": name, "namespace": name}
-    container = {
-        "name": "app",
-        "image": f"{APP}:1",
-        "command": ["python3", "-c", of.script],
-        "resources": {"requests": {"cpu": EACH}, "limits": {"cpu": EACH}},
-    }
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 30}},
-    }
-    scales = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [metric]}
+    """All of a workspace. Its autoscaler may ask for eight pods or more, and its limit has no more."""
+    name = of.name
+    scaled = revision(of) if of.is_served else by_hpa(of)
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"workspace": name}}},
         {
@@ -90,9 +85,77 @@ def objects(of: Workspace) -> list[Any]:
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": placed,
-            "spec": {"selector": labels, "ports": [{"port": 8080}]},
+            "metadata": {"name": name, "namespace": name},
+            "spec": {
+                "selector": scaled[0]["spec"]["selector"]["matchLabels"],
+                "ports": [{"port": 8080, "targetPort": 8012 if of.is_served else 8080}],
+            },
         },
+        *scaled,
+    ]
+
+
+def container(of: Workspace, cpu: str) -> Any:
+    return {
+        "name": "app",
+        "image": f"{APP}:1",
+        "command": ["python3", "-c", of.script],
+        "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}},
+    }
+
+
+def revision(of: Workspace) -> list[Any]:
+    """Of it Knative wants a pod for each request that is under way: its queue-proxies count them."""
+    deployment, autoscaler = knative.revision(of.name, of.name, {})
+    without_activator = {"min-scale": "1", "target-burst-capacity": "0"}
+    autoscaler["metadata"]["annotations"] |= {
+        f"autoscaling.knative.dev/{key}": value for key, value in without_activator.items()
+    }
+    spec = deployment["spec"]["template"]["spec"]
+    spec |= {"containers": [container(of, "40m"), queue(of.name)], "terminationGracePeriodSeconds": 1}
+    return [deployment, autoscaler]
+
+
+def queue(name: str) -> Any:
+    """As ``makeQueueContainer`` in ``pkg/reconciler/revision/resources/queue.go`` makes it, where nothing is set."""
+    given = {
+        "CONTAINER_CONCURRENCY": "0",
+        "QUEUE_SERVING_PORT": "8012",
+        "QUEUE_SERVING_TLS_PORT": "8112",
+        "USER_PORT": "8080",
+        "REVISION_TIMEOUT_SECONDS": "300",
+        "SERVING_READINESS_PROBE": '{"tcpSocket": {"port": 8080, "host": "127.0.0.1"}}',
+        "SERVING_LOGGING_CONFIG": "",
+        "SERVING_LOGGING_LEVEL": "",
+        **{f"SERVING_{each}": name for each in ("NAMESPACE", "CONFIGURATION", "REVISION")},
+    }
+    told = {"SERVING_POD": "metadata.name", "SERVING_POD_IP": "status.podIP"}
+    return {
+        "name": "queue-proxy",
+        "image": mesh.ours("queue-proxy"),
+        "env": [
+            *({"name": key, "value": value} for key, value in given.items()),
+            *({"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in told.items()),
+        ],
+        "readinessProbe": {"httpGet": {"port": 8012, "httpHeaders": [{"name": "K-Network-Probe", "value": "queue"}]}},
+        "resources": {"requests": {"cpu": "10m"}},
+    }
+
+
+def by_hpa(of: Workspace) -> list[Any]:
+    name, labels = of.name, {"app": of.name}
+    placed = {"name": name, "namespace": name}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [container(of, EACH)], "terminationGracePeriodSeconds": 1},
+    }
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 30}},
+    }
+    scales = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [metric]}
+    return [
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -104,8 +167,10 @@ def objects(of: Workspace) -> list[Any]:
 
 
 @pytest.fixture
-def loaded(installed: Person, tmp_path: Path) -> Iterator[Person]:
-    """Both workspaces, with a pod that is ready in each."""
+def loaded(installed: Person, cluster: Cluster, tmp_path: Path) -> Iterator[Person]:
+    """All workspaces, with a pod that is ready in each."""
+    mesh.give_images(cluster, tmp_path, mesh.SERVING)
+    mesh.install_knative(installed, cluster, tmp_path)
     everything = [each for one in WORKSPACES for each in objects(one)]
     (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": everything}))
     names = " ".join(one.name for one in WORKSPACES)
@@ -117,7 +182,7 @@ def loaded(installed: Person, tmp_path: Path) -> Iterator[Person]:
             )
         yield installed
     finally:
-        installed.run(f"kubectl delete namespace {names}; kubectl delete wsq {names}")
+        installed.run(f"kubectl delete namespace {names} {knative.NAMESPACE}; kubectl delete wsq {names}")
 
 
 def look(api: Api, of: Workspace, second: float) -> Sample:
@@ -130,10 +195,12 @@ def look(api: Api, of: Workspace, second: float) -> Sample:
 
 @contextlib.contextmanager
 def requests(cluster: Cluster, person: Person) -> Iterator[None]:
-    """``hey`` asks for the page, from the node."""
-    address = person.types("kubectl -n web get service web -o jsonpath={.spec.clusterIP}")
-    hey = [str(find("hey")), "-z", f"{SECONDS}s", "-c", "8", f"http://{address}:8080/"]
-    with subprocess.Popen([*cluster.way_in(), *hey], stdout=subprocess.DEVNULL):
+    """``hey`` asks for both pages, from the node, eight times at once."""
+    hey = [*cluster.way_in(), str(find("hey")), "-z", f"{SECONDS}s", "-c", "8"]
+    with contextlib.ExitStack() as stack:
+        for name in ("web", "served"):
+            address = person.types(f"kubectl -n {name} get service {name} -o jsonpath={{.spec.clusterIP}}")
+            stack.enter_context(subprocess.Popen([*hey, f"http://{address}:8080/"], stdout=subprocess.DEVNULL))
         yield
 
 
@@ -157,13 +224,14 @@ def reached(found: Sequence[Sample]) -> list[float]:
     return list(dict.fromkeys(each.hard for each in found if each.used == each.hard))
 
 
-def test_two_workspaces_under_load_use_up_their_limits_and_are_never_over(
+def test_workspaces_under_load_use_up_their_limits_and_are_never_over(
     loaded: Person, cluster: Cluster, tmp_path: Path, tell
 ):
     api = administrator(cluster.kubeconfig, tmp_path / "admin")
+    knative.await_service(api, "served", "served")
     with requests(cluster, loaded):
         found = samples(api)
-        described = loaded.run("kubectl -n stress describe hpa stress").stdout
+        described = loaded.run("kubectl -n stress describe hpa stress; kubectl -n served describe kpa served").stdout
     api.close()
     titles = {f"{one.name}: {one.mode}": found[one.name] for one in WORKSPACES}
     picture = drawing.svg(titles, "CPUs requested by pods; dashed: the limit")
@@ -172,5 +240,6 @@ def test_two_workspaces_under_load_use_up_their_limits_and_are_never_over(
         over = [each for each in found[one.name] if each.used > each.hard]
         tell(f"{one.name}: {len(found[one.name])} looks, most pods {max(each.pods for each in found[one.name])}")
         assert over == []
-        assert reached(found[one.name]) == [parse(limit) / 1e9 for limit in one.limits]
-    assert "exceeded workspace quota: stress" in described
+        assert reached(found[one.name]) == [parse(limit) / 1e9 for limit in dict.fromkeys(one.limits)]
+    for name in ("stress", "served"):
+        assert f"exceeded workspace quota: {name}" in described

@@ -46,7 +46,7 @@ def envoy_page() -> list[str]:
 PAGE = blocks("istio.md", "3.")
 SERVICE_IP, FILTER = PAGE[0].splitlines()[0], PAGE[2].splitlines()[0]
 (ASKED,) = blocks("istio.md", "What a sidecar may take")[len(PAGE) :]
-*HPA, MOVED, _ = blocks("istio.md", "To take it out")[len(blocks("istio.md", "The HPA")) :]
+HPA, HPA_ROLLED, MOVED, _ = blocks("istio.md", "To take it out")[len(blocks("istio.md", "The HPA")) :]
 (TAKE_OUT,) = re.findall(r"^kubectl .* delete envoyfilter .*$", (ROOT / "docs/istio.md").read_text(), re.MULTILINE)
 QUOTA = """kubectl patch workspacequota acme --type=merge --patch '{"spec": {"mode": "Enforce", "hard": %s}}'"""
 SERVING = "kubectl -n knative-serving"
@@ -67,7 +67,7 @@ def inside(person: Person, cluster: Cluster, tmp_path_factory: pytest.TempPathFa
     """Istio, Knative's autoscaler, and the gate as the pages say; a revision with one pod, and a quota of three."""
     folder = tmp_path_factory.mktemp("mesh")
     person.run(CLEAN)
-    mesh.give_images(cluster, folder)
+    mesh.give_images(cluster, folder, mesh.ISTIOS | mesh.SERVING)
     mesh.install_istio(person, cluster, folder)
     mesh.install_knative(person, cluster, folder)
     person.heading("docs/envoy.md and docs/istio.md")
@@ -153,7 +153,10 @@ def with_keda(inside: Person, cluster: Cluster, tmp_path_factory: pytest.TempPat
     for knatives, kedas in KEDAS.items():
         assert knatives in page
         page = page.replace(knatives, kedas)
-    inside.types("\n".join(["set -eu", page, *HPA]))
+    inside.types("\n".join(["set -eu", page, HPA]))
+    rolled, works = HPA_ROLLED.splitlines()
+    inside.types(rolled)
+    inside.sees(works, " extauthz-hpa-controller-")
     cluster.set_flags(mesh.MANAGER, MOVED.strip())
     yield inside
     inside.run("kubectl delete namespace/mill wsq/mill; kubectl delete apiservice v1beta1.external.metrics.k8s.io")

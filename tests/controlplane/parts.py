@@ -26,7 +26,7 @@ GROUP = ("etcd", "kube-apiserver", "kubectl")
 
 ON_A_NODE = ("kubelet", "kube-proxy", "kube-scheduler", "kubeadm")
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
-CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey")
+CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey", "queue-proxy")
 """What a cluster with pods has beside the control plane (tests/cluster), and what its tests bring: images and load."""
 
 HIDDEN = "PARTS_MISSING"
@@ -171,6 +171,9 @@ MODULES: tuple[Module, ...] = (
     Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="cluster"),
     Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
+    Module(
+        "knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="cluster"
+    ),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
     _decider("v0.42.2", OLDER),
