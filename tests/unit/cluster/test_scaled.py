@@ -497,6 +497,41 @@ async def test_kinds_that_are_refused_are_given_up_together(monkeypatch: pytest.
     assert not cluster.has_reached("cans.ops.example.com", 6), "once it is listed it counts again"
 
 
+async def test_custom_kinds_are_waited_for_once_their_definitions_are_listed():
+    """Before that there seem to be none, and the gate would begin without them."""
+    cluster = LiveCluster(cast("Connection", None), Gate(), InvalidObjects(print))
+    waiting = asyncio.create_task(cluster._custom_listed())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    cluster._definitions.first.set()
+    await asyncio.wait_for(waiting, 10)
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["withdrawn", "count moved"])
+async def test_objects_count_until_their_definition_is_withdrawn_and_then_nothing_is_left(fed: Feeds, is_gone: bool):
+    async def items(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    cluster = LiveCluster(cast("Connection", SimpleNamespace(items=items)), fed.gate, InvalidObjects(print))
+    cluster._definitions.first.set()
+    key = (RESOURCE.group, RESOURCE.plural)
+    async with asyncio.timeout(10), cluster._group:
+        cluster._set_custom(frozenset({KIND}))
+        feed = cluster.feeds[key]
+        feed.changed("ADDED", feed.convert(gadget(3, template=pod({"cpu": "1"}))))
+        assert (fed.cpus(), cluster.has_reached(RESOURCE.group_resource, 5)) == (3, False)
+        cluster._without.add(RESOURCE)  # it was refused when the gate began
+        followed = [task for _, task in cluster._custom.values()]
+        cluster._set_custom(frozenset() if is_gone else frozenset({KIND._replace(spec_replicas=("spec", "count"))}))
+        assert fed.cpus() == (0 if is_gone else 3)
+        assert cluster.serves(key) is (not is_gone)
+        assert (key in cluster.feeds, cluster.has_reached(RESOURCE.group_resource, 5)) == (not is_gone, is_gone)
+        assert [watch.resource for watch in cluster.watches()] == [RESOURCE.group_resource][is_gone:]
+        await asyncio.wait(followed)
+        cluster._set_custom(frozenset())
+    assert cluster._custom == {}
+
+
 async def test_a_kind_that_the_server_no_longer_has_is_not_waited_for():
     cluster = LiveCluster(cast("Connection", None), Gate(), InvalidObjects(print))
     gone = SimpleNamespace(upto=0, synced=False, absent=True)
