@@ -161,13 +161,13 @@ class Judge:
         self._resized_s: dict[str, float] = {}
         """Pods by UID to when they last came to hold more."""
         self._ending_s: dict[str, float] = {}
-        """Pods by UID to when they were deleted, though they still run."""
+        """Pods by UID that still run to when they were deleted, or before that what had made them."""
         self._deleted: set[str] = set()
         """Those of them that somebody has deleted, and not their controller."""
         self._deployed_s: dict[Key, tuple[float, float]] = {}
         """Deployments that were made again: when the one before went, and when this one was made."""
         self._went_s: dict[Key, float] = {}
-        """When a Deployment went last."""
+        """When a Deployment or a Job went last."""
         self._dearer: list[tuple[float, str, str, Amounts]] = []
         """When pods of workloads of a word have come to cost how much more each, past the gates, and where."""
         self.highest = NOTHING
@@ -180,14 +180,16 @@ class Judge:
             self._made_s[after["metadata"]["uid"]] = self._clock()
         elif collection == POD.collection and after is not None and cpu_m(after) > cpu_m(before):
             self._resized_s[after["metadata"]["uid"]] = self._clock()
-        if collection == POD.collection and after is not None and objects.is_ending(after):
-            self._ending_s.setdefault(after["metadata"]["uid"], self._clock())
         app = key[0], (after or before)["metadata"]["labels"]["app"]
+        if collection == POD.collection and after is not None and objects.is_ending(after):
+            job = self._server.objects(JOB.collection).get(app)
+            is_left = job is None or owner_uid(after) != job["metadata"]["uid"]
+            self._ending_s.setdefault(after["metadata"]["uid"], self._went_s[app] if is_left else self._clock())
         if app[1] in (objects.OWN, objects.SHARED):
             self._look(self._pods())
             return
         past, count = self._pasts[app], self._count(app)
-        if collection == DEPLOYMENT.collection and after is None:
+        if collection in (DEPLOYMENT.collection, JOB.collection) and after is None:
             self._went_s[app] = self._clock()
         elif collection == DEPLOYMENT.collection:
             past.deployed = after["spec"]["replicas"]
