@@ -302,13 +302,15 @@ class Controllers:
 
     def _stateful_set(self, key: Key, tree: Tree) -> None:
         update = objects.revision(tree)
-        name = update["metadata"]["name"]
-        if (key[0], name) not in self._server.objects(REVISION.collection):
+        name, there = update["metadata"]["name"], self._server.objects(REVISION.collection)
+        if (key[0], name) not in there:
             self._create(REVISION, update)
             self._later(STATEFUL_SET, key)
             return
         status = {"observedGeneration": tree["metadata"]["generation"], "updateRevision": name}
         current = tree["status"].get("currentRevision", name)
+        if (key[0], current) not in there:
+            current = name  # it went with the StatefulSet before this one (``getStatefulSetRevisions``)
         pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
         done = all(_revision(one) == name and _runs(one) for one in pods.values())
         if done and pods.keys() == {*objects.ordinals(tree)}:

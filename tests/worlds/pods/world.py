@@ -169,6 +169,8 @@ class World:
         for member in self.members:
             if member is not None and member.log.failures:
                 self.broken(FAILURE, f"{member.name}: {member.log.failures[0]}")
+        if self.loop.errors:
+            self.broken("simulation", self.loop.errors[0])
         return self.found is not None
 
     async def until(self, what: Callable[[], bool], within_s: float) -> bool:
