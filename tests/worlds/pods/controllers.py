@@ -62,6 +62,7 @@ class Controllers:
         self._random = random
         self._numbers = count(1)
         self._waiting: set[tuple[str, Key]] = set()
+        self.graces_s = GRACES_S
         self._ending: set[Key] = set()
         """Pods of Jobs that were deleted, and still run."""
         self.unseen: dict[Key, str] = {}
@@ -171,7 +172,7 @@ class Controllers:
         if key not in self._ending:
             self._ending.add(key)
             self._put(POD, objects.ending(self._server.objects(POD.collection)[key]))
-            self._loop.call_later(self._random.choice(GRACES_S) * self._random.random(), self._gone, key)
+            self._loop.call_later(self._random.choice(self.graces_s) * self._random.random(), self._gone, key)
 
     def _gone(self, key: Key) -> None:
         self._ending.discard(key)
