@@ -16,7 +16,7 @@ from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, S
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, of_revision, ordinals, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, is_paused, of_revision, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31
@@ -77,8 +77,8 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
         return False  # something is added to the product
     if not entry.children and not entry.pods:
         return True
-    if entry.children and entry.ref[:2] not in SHARE_TEMPLATES:
-        return False  # members with templates of their own
+    if entry.children and (entry.ref[:2] not in SHARE_TEMPLATES or _may_be_paused(entry)):
+        return False  # members with templates of their own, or that may be taken up again
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     each, count = costs.one(observed.template), 0
     for child in _children(entry):
@@ -335,21 +335,41 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 
 def _running(entry: Entry, *, pending: bool) -> Templates:
     """Templates besides its own that its pods may have: those that were left, those of ReplicaSets that it may adopt,
-    and those of revisions that have pods. A custom resource that its pods price has those of its members.
+    and those of revisions that have pods, or that it may take up again. A custom resource that its pods price has those
+    of its members.
 
     Args:
         pending: with what pending writes may make of members.
     """
     made: Templates = [*entry.adoptable]
     is_priced_by_children = entry.observed is not None and entry.observed.by_pods
+    takes_up_any = entry.children is not None and _may_be_paused(entry) and _runs_none(entry)
     for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
         seen = child.observed
         made += child.left
-        if seen is not None and (child.top_replicas() if pending else seen.replicas):
+        if seen is not None and (takes_up_any or (child.top_replicas() if pending else seen.replicas)):
             made.append(seen.template)
         if pending:
             made += [template for one in child.live_pending_writes() for template in one.templates]
     return [*entry.left, *(_as_of_owner(entry, template) for template in made)]
+
+
+def _may_be_paused(entry: Entry) -> bool:
+    """Whether it is a Deployment that is paused, or that a pending write pauses."""
+    if entry.ref[:2] != DEPLOYMENTS or entry.observed is None:
+        return False
+    pending = (template for one in entry.live_pending_writes() for template in one.templates)
+    return any(template is not None and is_paused(template) for template in (entry.observed.template, *pending))
+
+
+def _runs_none(entry: Entry) -> bool:
+    """Whether none of its ReplicaSets has replicas.
+
+    The controller of a paused Deployment makes no new ReplicaSet. It then brings the newest one that there is to the
+    Deployment's count, whatever its template (``FindActiveOrLatest`` in
+    ``pkg/controller/deployment/util/deployment_util.go``). Which one is the newest is not kept.
+    """
+    return not any(child.observed is not None and child.observed.replicas for child in _children(entry))
 
 
 def _as_of_owner(entry: Entry, template: Template | None) -> Template | None:

@@ -368,6 +368,12 @@ def first_ordinal(template: Template) -> int | None:
 
 
 @lru_cache(maxsize=4096)
+def is_paused(template: Template) -> bool:
+    """Whether it is of a Deployment that is paused."""
+    return bool(json.loads(template.text).get("paused", False))
+
+
+@lru_cache(maxsize=4096)
 def _max_surge(template: Template) -> int | Fraction:
     return _of_surge(json.loads(template.text).get("maxSurge", DEFAULT_SURGE))
 
