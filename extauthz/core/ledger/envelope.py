@@ -15,7 +15,7 @@ from typing import Final
 from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Part
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, is_paused, of_revision, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
@@ -143,7 +143,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
     if members and entry.ref[:2] not in SHARE_TEMPLATES:
         excess: dict[str, int] = {}
         for member in members:
-            _add(excess, _excess(member, costs))
+            _add(excess, _part(member, costs).excess if _has_only_pods(member) else _excess(member, costs))
         return excess  # its own pods are summed up with its members
     groups = _groups(entry)
     if not groups or entry.observed is None:
@@ -313,7 +313,10 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     if entry.ref[:2] not in SHARE_TEMPLATES:
         _add(total, _sum_of_pods(_pods((entry,)), costs))
     for member in _members(entry):
-        part = charge(_products(member, costs, pending=pending), {})
+        if _has_only_pods(member):
+            part = _part(member, costs).charge
+        else:
+            part = charge(_products(member, costs, pending=pending), {})
         count += part.replicas
         _add(total, part.amounts)
     free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
@@ -322,6 +325,26 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     if charged:
         yield Product(1, charged)
     yield Product(count, {})  # keeps the count, for pods whose cost is not known
+
+
+def _has_only_pods(member: Entry) -> bool:
+    """Whether nothing pends on it, and it has nothing but pods without claims, as nearly all members."""
+    if member.observed is None or member.pending_writes or member.children or member.claims:
+        return False
+    return member.ref[:2] != DEPLOYMENTS and not (member.pods and any(one.claims for one in member.pods.values()))
+
+
+def _part(member: Entry, costs: NamespaceCosts) -> Part:
+    """Kept, as a family of hundreds is added up each time that a pod of one of them comes or goes."""
+    assert member.observed is not None, "it has only pods"
+    pods = tuple([one.observed for one in member.pods.values()]) if member.pods else ()
+    of = costs.pod_costs.epoch, member.observed, member.left, member.outside, pods
+    if member.part is None or member.part.of != of:
+        own = NamespaceCosts(member.ref.namespace, costs.pod_costs)
+        charged = charge(_observed_products(member, member.observed, own), {})
+        member.part = Part(of, charged, _excess(member, own), own.unknown)
+    costs.unknown |= member.part.unknown
+    return member.part
 
 
 def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable[Product]:

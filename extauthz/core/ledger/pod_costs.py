@@ -71,6 +71,8 @@ class PodCosts:
         """Whether pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
         self.max_footprints = 262_144
         """How many footprints are kept by template. Others are worked out again."""
+        self.epoch = 0
+        """How often something has changed that bears on costs."""
         self._required: frozenset[str] = frozenset()
         """Keys of ``UNSPECIFIED`` that some quota limits."""
         self.extended: dict[str, str] = {}
@@ -122,6 +124,7 @@ class PodCosts:
         return self._terms.get(namespace, _PLAIN)
 
     def _set(self, namespace: str, terms: _Terms) -> None:
+        self.epoch += 1
         self._terms.pop(namespace, None)
         self._own.pop(namespace, None)
         if terms != _PLAIN:
@@ -162,6 +165,7 @@ class PodCosts:
         self._forget()
 
     def _forget(self) -> None:
+        self.epoch += 1
         for costs in self._costs.values():
             costs.clear()
         self._claims.clear()
