@@ -285,18 +285,19 @@ def _each(count: int, templates: Templates, costs: NamespaceCosts) -> tuple[Amou
 def _dearer_pods(count: int, each: Amounts, groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
     """What ``count`` pods cost beyond ``count`` of ``each``, as those that are there are some of them: a sidecar that a
     webhook has put in, a resize."""
-    there = [(costs.one(seen.template), seen.replicas) for _, seen in groups]
+    there = [(cost, seen.replicas) for _, seen in groups if (cost := costs.one(seen.template)) is not each]
     extra: dict[str, int] = {}
-    for key in {key for cost, _ in there if cost is not each for key in cost}:
+    for key in {key for cost, _ in there for key in cost} if count else ():
+        asked = each.get(key, 0)
+        above = [(amount - asked, number) for cost, number in there if (amount := cost.get(key, 0)) > asked]
+        if sum([number for _, number in above]) > count:
+            above.sort(reverse=True)  # nearly never: more pods than it asks for are dearer than its template
         left = count
-        for more, number in sorted(
-            ((cost.get(key, 0) - each.get(key, 0), number) for cost, number in there), reverse=True
-        ):
-            taken = min(number, left) if more > 0 else 0
+        for more, number in above:
+            taken = min(number, left)
             left -= taken
-            if taken:
-                extra[key] = extra.get(key, 0) + more * taken
-    return extra
+            extra[key] = extra.get(key, 0) + more * taken
+    return {key: amount for key, amount in extra.items() if amount}
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
