@@ -345,6 +345,7 @@ class Entry:
         "children",
         "claims",
         "expected",
+        "found",
         "head",
         "kept_position",
         "left",
@@ -375,6 +376,8 @@ class Entry:
         """Pods of a StatefulSet whose ordinals are none of its range: it makes others beside them."""
         self.claims: Claims | None = None
         """Volume claims that are named after it."""
+        self.found: Claims | None = None
+        """Of a copy: claims that a StatefulSet finds where it is made. They count by themselves until it is seen."""
         self.part: Part | None = None
         """Kept by ``envelope``."""
         self.head: Entry | None = None
@@ -445,9 +448,10 @@ class Entry:
         return copy
 
     def with_claims(self, keep: Callable[[Labels], bool]) -> Entry:
-        """A copy with those of its claims whose labels ``keep`` is true of."""
+        """A copy with those of its claims whose labels ``keep`` is true of. It finds the others."""
         copy = self._copy()
-        copy.claims = self.claims.those(keep) if self.claims is not None else None
+        if self.claims is not None:
+            copy.claims, copy.found = self.claims.those(keep), self.claims.those(lambda labels: not keep(labels))
         return copy
 
     def _copy(self) -> Entry:

@@ -55,7 +55,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
 
 
 def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
-    """Of the claims that a StatefulSet finds where it is made, with those alone that count elsewhere till then."""
+    """Of the claims that a StatefulSet finds where it is made, with those that count elsewhere till then. The others
+    count by themselves in all of its quotas, and are none that it makes."""
     nodes = {*_places(entry, coverage, ())[0]}
     return entry.with_claims(lambda labels: not nodes <= {*coverage.nodes(entry.ref.namespace, labels)})
 
@@ -301,7 +302,12 @@ def _dearer_pods(count: int, each: Amounts, groups: Groups, costs: NamespaceCost
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
-    return entry.claims.unshared(count, templates, costs) if entry.claims else {}
+    if not (entry.claims or entry.found):
+        return {}
+    several, total = list(templates), dict[str, int]()
+    for claims, by_themselves in ((entry.claims, False), (entry.found, True)):
+        _add(total, claims.unshared(count, several, costs, by_themselves=by_themselves) if claims else {})
+    return total
 
 
 def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:

@@ -431,18 +431,23 @@ class Claims:
                 kept._places[ref] = group, ordinal, labels
         return kept or None
 
-    def unshared(self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
+    def unshared(
+        self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts, *, by_themselves: bool = False
+    ) -> Amounts:
         """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.
 
         Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
         again, so that the larger of both counts.
+
+        Args:
+            by_themselves: they are counted already, so that they are only taken off.
         """
         several = list(templates)
-        asked = spans(count, several)
-        return highest([dict(self._unshared(asked, template, costs)) for template in several])
+        asked, times = spans(count, several), 0 if by_themselves else 1
+        return highest([dict(self._unshared(asked, template, costs, times)) for template in several])
 
     def _unshared(
-        self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts
+        self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts, times: int
     ) -> Iterator[tuple[str, int]]:
         wanted, count = costs.claims(template), sum(end - start for start, end in spans)
         total: dict[str, int] = {}
@@ -456,7 +461,7 @@ class Claims:
             asked = wanted.get(claim, {})
             for key, amount in costs.one(size).items():
                 shared = taken_up * min(amount, asked.get(key, 0))
-                total[key] = total.get(key, 0) + len(ordinals) * amount - shared
+                total[key] = total.get(key, 0) + times * len(ordinals) * amount - shared
         return iter(total.items())
 
 
