@@ -45,10 +45,11 @@ def see_job(made: Gate, number: int, *, parallelism: int = 1, version: int = 2) 
     made.observe(*(object_readers.job(tree) or ()))
 
 
-def see_pod(made: Gate, number: int, cpu: str = "1", *, version: int = 2) -> None:
-    given = metadata(f"pod-{number}", owned("batch/v1", "Job", f"job-{number}"), version)
+def see_pod(made: Gate, number: int, cpu: str = "1", *, job: int | None = None, version: int = 2) -> None:
+    job = number if job is None else job
+    given = metadata(f"pod-{number}", owned("batch/v1", "Job", f"job-{job}"), version)
     spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], "overhead": {"cpu": "1"}}
-    made.observe(*object_readers.pod({"metadata": given | {"labels": {"job": f"job-{number}"}}, "spec": spec}))
+    made.observe(*object_readers.pod({"metadata": given | {"labels": {"job": f"job-{job}"}}, "spec": spec}))
 
 
 def family(members: int) -> Gate:
@@ -95,6 +96,17 @@ def test_whatever_changes_of_a_member_is_counted():
     assert used(made) == 26, "of six pods that the Jobs ask for, one has more than its template by 2 CPU"
     made.observe(WorkloadRef("", "pods", "team-a", "pod-0"), None, "4")
     assert used(made) == 24
+
+
+def test_of_more_pods_than_a_member_asks_for_the_dearest_are_those_it_asks_for():
+    made = family(1)
+    see_pod(made, 0, "3", version=3)
+    see_pod(made, 1, "5", job=0)
+    assert used(made) == 10
+    job = made.ledger.get(WorkloadRef("batch", "jobs", "team-a", "job-0"))
+    assert job is not None
+    assert job.part is not None
+    assert job.part.charge.amounts[CPU] == 6 * NANO
 
 
 def test_of_orphans_without_pods_no_deployment_is_asked(monkeypatch: pytest.MonkeyPatch):
