@@ -87,6 +87,21 @@ def test_a_stateful_set_whose_ordinals_move_has_both_ranges_for_a_while(under):
     assert 6 < most <= 8, "the limit of six would have been passed"
 
 
+def test_a_paused_deployment_without_pods_takes_up_the_dear_replica_set_that_it_has(under):
+    """Its template became cheaper while it was paused, so that it has no ReplicaSet of its own."""
+    acme = under("requests.cpu", "8")
+    acme.create(workload("web", 0, {"cpu": "4"}))
+    eventually(lambda: exist(acme, "ReplicaSet"))
+    cheaper = workload("web", 0, {"cpu": "1"})["spec"]["template"]
+    acme.api.patch("Deployment", "web", acme.namespace, {"spec": {"paused": True, "template": cheaper}})
+    with pytest.raises(RefusedError, match="largest allowed replicas: 2"):
+        acme.api.patch("Deployment", "web", acme.namespace, {"spec": {"replicas": 8}}, sub="scale")
+    acme.api.patch("Deployment", "web", acme.namespace, {"spec": {"replicas": 2}}, sub="scale")
+    eventually(lambda: acme.charged() == 8 and len(exist(acme, "Pod")) == 2, lambda: (acme.used(), acme.charged()))
+    asked = [one["spec"]["containers"][0]["resources"]["requests"] for one in acme.api.list("Pod", acme.namespace)]
+    assert asked == [{"cpu": "4"}] * 2
+
+
 def test_claims_of_a_job_s_ephemeral_volumes_stay_as_long_as_its_finished_pods(under):
     """Two pods at a time, five in all: each leaves its claim of 5Gi."""
     made = job(2, 5)

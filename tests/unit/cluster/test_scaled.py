@@ -290,6 +290,24 @@ def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
     assert fed.cpus() == 2
 
 
+def test_pods_are_looked_at_once_however_many_they_price(fed, monkeypatch: pytest.MonkeyPatch):
+    """A tenant may have hundreds of both, of no replicas."""
+    looked: list[str] = []
+    by_origin = fed.gate.ledger.observations.pods_by_origin
+    monkeypatch.setattr(
+        fed.gate.ledger.observations,
+        "pods_by_origin",
+        lambda namespace: looked.append(namespace) or by_origin(namespace),
+    )
+    for name, uid in (("gizmo", "u1"), ("other", "u2"), ("another", "u3")):
+        one = gadget(1)
+        one["metadata"] |= {"name": name, "uid": uid}
+        fed.gadget(one)
+    looked.clear()
+    fed.pod("a", "2")
+    assert (looked, fed.cpus()) == (["team-a"], 2), "of the one that has made it"
+
+
 def test_a_price_survives_a_change_of_the_count(fed):
     fed.gadget(gadget(2))
     fed.pod("a", "3")
