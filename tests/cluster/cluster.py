@@ -87,6 +87,11 @@ class Cluster:
         """
         self.inside("kill", "-KILL", (self.place.logs / f"{name}.pid").read_text())
 
+    def set_flags(self, name: str, *flags: str) -> None:
+        """A part has these besides its own: as if its manifest were edited."""
+        self.place.flags(name).write_text("\n".join(flags))
+        self.end_part(name)
+
 
 def running(place: Place) -> Cluster | None:
     """The cluster, if it runs."""

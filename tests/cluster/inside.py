@@ -112,7 +112,8 @@ class Watched:
         for name in names:
             log = (os.POSIX_SPAWN_OPEN, 1, str(self._place.logs / f"{name}.log"), _APPEND, 0o644)
             files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)]
-            command = self._commands[name]
+            more = self._place.flags(name)
+            command = [*self._commands[name], *(more.read_text().splitlines() if more.is_file() else ())]
             # subprocess would wait for those it has started, and take an end away from `forever`.
             child = os.posix_spawn(command[0], command, _environment(), file_actions=files, setsigdef=[signal.SIGPIPE])
             self._running[child] = name

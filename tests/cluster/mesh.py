@@ -1,25 +1,27 @@
-"""Istio and Knative's autoscaler as pods of a cluster: their own manifests, and images of this machine's files.
+"""Istio, Knative's autoscaler, KEDA and kube-controller-manager as pods of a cluster, from this machine's files.
 
-Two things are not as elsewhere: the sidecar is a stock Envoy, which has not the filters of Istio's own
-(``istio.stats``, ``istio.alpn``, metadata exchange), and nobody but the autoscaler is there of Knative.
+These are not as elsewhere: the sidecar is a stock Envoy, which has not the filters of Istio's own (``istio.stats``,
+``istio.alpn``, metadata exchange), nobody but the autoscaler is there of Knative, and KEDA has no webhooks.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.typed import Person
 from tests.compose import engine
 from tests.compose.standins import TRUST, StandIn, build, copy, envoy, program
-from tests.controlplane import knative, parts
+from tests.compose.standins import main as make_missing
+from tests.controlplane import keda, knative, parts
 from tests.controlplane.istio import NAMESPACE as ISTIO
 from tests.controlplane.istio import only_services_of
 
 REGISTRY, TAG = "registry.test", "mesh"
+MANAGER = "kube-controller-manager"
 KNATIVE = "v0.50.0"
 TABLES = ("iptables-nft", "iptables-nft-restore", "iptables-nft-save")
 
@@ -41,12 +43,25 @@ def _image(name: str, locate: Callable[[], Path], user: int) -> StandIn:
     return StandIn(program(locate, name), lines=(f"USER {user}", f'ENTRYPOINT ["/usr/local/bin/{name}"]'))
 
 
+def _ours(name: str) -> str:
+    """As Istio's chart puts it together."""
+    return f"{REGISTRY}/{name}:{TAG}"
+
+
 IMAGES = {
-    "pilot": _image("pilot-discovery", lambda: parts.find("istiod"), 1337),
-    "proxyv2": StandIn(_proxy, {"PATH": "/usr/local/bin:/usr/sbin"}, ('ENTRYPOINT ["/usr/local/bin/pilot-agent"]',)),
-    "autoscaler": _image("autoscaler", lambda: parts.find(f"autoscaler-{KNATIVE}"), 65532),
+    _ours("pilot"): _image("pilot-discovery", lambda: parts.find("istiod"), 1337),
+    _ours("proxyv2"): StandIn(
+        _proxy, {"PATH": "/usr/local/bin:/usr/sbin"}, ('ENTRYPOINT ["/usr/local/bin/pilot-agent"]',)
+    ),
+    _ours("autoscaler"): _image("autoscaler", lambda: parts.find(f"autoscaler-{KNATIVE}"), 65532),
 }
-"""By the names that Istio's chart has for them."""
+KEDA = {
+    _ours("keda-operator"): _image("keda-operator", lambda: parts.find("keda-operator"), 65532),
+    _ours("keda-adapter"): _image("keda-adapter", lambda: parts.find("keda-adapter"), 65532),
+}
+"""Of ``keda.yaml``."""
+OFFICIAL = f"registry.k8s.io/{MANAGER}:{parts.version(MANAGER)}"
+"""Of the HPA on docs/istio.md."""
 
 ISTIOD = {
     "global": {
@@ -64,27 +79,28 @@ ISTIOD = {
 """Values of Istio's chart."""
 
 
-def give_images(cluster: Cluster, folder: Path) -> None:
+def give_images(cluster: Cluster, folder: Path, images: Mapping[str, StandIn] = IMAGES, *official: str) -> None:
     """Build them, and let the node have them."""
-    names = [f"{REGISTRY}/{name}:{TAG}" for name in IMAGES]
-    for name, stand_in in zip(names, IMAGES.values(), strict=True):
+    for name, stand_in in images.items():
         build(name, stand_in)
+    make_missing(official)
     archive = folder / "mesh.tar"
     found = engine.found()
     many = ("--multi-image-archive",) if found.is_podman else ()
-    found.run("save", *many, "--output", str(archive), *names, within_s=engine.BUILD_WITHIN_S)
+    found.run("save", *many, "--output", str(archive), *images, *official, within_s=engine.BUILD_WITHIN_S)
     cluster.import_images(archive)
     archive.unlink()
 
 
-def install_istio(person: Person, folder: Path) -> None:
-    """istiod and its injector, of Istio's charts."""
+def install_istio(person: Person, cluster: Cluster, folder: Path) -> None:
+    """istiod and its injector, of Istio's charts, and what each sidecar knows of: the API server."""
     charts = parts.config("pilot-agent") / "istio"
     values = folder / "istiod.json"
     values.write_text(json.dumps(ISTIOD))
     person.types(f"helm install istio-base {charts}/base --namespace {ISTIO} --create-namespace")
     istiod = f"{charts}/istio-control/istio-discovery --namespace {ISTIO} --values {values}"
     person.types(f"helm install istiod {istiod} --wait --timeout=5m")
+    cluster.kubectl("apply", "--filename=-", stdin=json.dumps(only_services_of(ISTIO, "default/*")))
 
 
 def install_knative(person: Person, cluster: Cluster, folder: Path) -> None:
@@ -95,10 +111,18 @@ def install_knative(person: Person, cluster: Cluster, folder: Path) -> None:
     built = "ko://knative.dev/serving/cmd/autoscaler"
     assert built in deployment
     file = folder / "autoscaler.yaml"
-    file.write_text(deployment.replace(built, f"{REGISTRY}/autoscaler:{TAG}"))
+    file.write_text(deployment.replace(built, _ours("autoscaler")))
     person.types(f"kubectl label namespace {knative.NAMESPACE} istio-injection=enabled")
-    cluster.kubectl("apply", "--filename=-", stdin=json.dumps(only_services_of(knative.NAMESPACE, "default/*")))
     person.types(
         f"kubectl apply --filename {core}/200-serviceaccount.yaml --filename {core}/200-roles --filename {file}"
     )
     person.types(f"kubectl -n {knative.NAMESPACE} rollout status deployment autoscaler --timeout=120s")
+
+
+def install_keda(person: Person, cluster: Cluster) -> None:
+    """Its operator and its metrics adapter in a namespace of the mesh."""
+    keda.install(cluster.kubectl)
+    person.types(f"kubectl label namespace {keda.NAMESPACE} istio-injection=enabled")
+    person.types(f"kubectl apply --filename {Path(__file__).with_name('keda.yaml')}")
+    for name in ("keda-operator", "keda-metrics-apiserver"):
+        person.types(f"kubectl -n {keda.NAMESPACE} rollout status deployment {name} --timeout=120s")

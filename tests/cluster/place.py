@@ -56,6 +56,10 @@ class Place:
         """Of each part, ``NAME.log``."""
         return self.folder / "logs"
 
+    def flags(self, part: str) -> Path:
+        """Those that a part has besides its own from its next start on, a line each; mostly not there."""
+        return self.folder / f"{part}.flags"
+
     @property
     def process(self) -> Path:
         """Holds the process that the cluster lives and ends with: ``unshare``, as seen from outside."""

@@ -16,6 +16,7 @@ import yaml
 from extauthz.demo.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.access import service_account
+from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, free_ports, write_kubeconfig
 
 Tree = Any
@@ -26,15 +27,15 @@ SCALED_JOB = "ScaledJob.keda.sh/v1alpha1"
 ENVIRONMENT = {"WATCH_NAMESPACE": "", "POD_NAMESPACE": NAMESPACE, "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE}
 
 
-def install(plane: Plane) -> None:
+def install(kubectl: Kubectl) -> None:
     """Its custom resource definitions and its namespace."""
     folder = parts.config("keda-operator") / "v2"
     items: list[Tree] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
     items += [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(folder.glob("*.yaml"))]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    plane.kubectl("apply", "--server-side", "--filename=-", stdin=listed)
+    kubectl("apply", "--server-side", "--filename=-", stdin=listed)
     names = [f"crd/{tree['metadata']['name']}" for tree in items[1:]]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
 
 
 @contextlib.contextmanager
@@ -44,7 +45,7 @@ def running_operator(plane: Plane, server: str, folder: Path, metrics: int = 0) 
     Args:
         metrics: the port where it tells its adapter what it measures; 0: any.
     """
-    install(plane)
+    install(plane.kubectl)
     probes, free = free_ports(2)
     flags = [
         f"--health-probe-bind-address=127.0.0.1:{probes}",

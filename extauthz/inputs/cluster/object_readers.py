@@ -36,6 +36,8 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
+_STATEFUL_SET = (STATEFUL_SETS[0], BY_KEY[STATEFUL_SETS].name)
+
 
 class ClaimClass(NamedTuple):
     name: str
@@ -86,7 +88,7 @@ def pod(root: Tree) -> Workload:
 
     One that is being deleted is nobody's any more: its controller makes another in its place, so that it counts by
     itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is lost may
-    still run it, and hold its devices.
+    still run it, and hold its devices. A StatefulSet makes none as long as the name is taken.
     """
     status = mapping(root.get("status"), "status")
     metadata = mapping(root.get("metadata"), "metadata")
@@ -95,7 +97,8 @@ def pod(root: Tree) -> Workload:
     else:
         template = workloads.pod_template(root.get("spec"), status, metadata.get("generation"))
     ref, observed = observed_as(*PODS, root, 1, template)
-    if metadata.get("deletionTimestamp") is not None:
+    is_of_stateful_set = observed.owner is not None and observed.owner[:2] == _STATEFUL_SET
+    if metadata.get("deletionTimestamp") is not None and not is_of_stateful_set:
         observed.owner = None
     return ref, observed
 
@@ -139,7 +142,7 @@ def revision(root: Tree) -> Workload:
 def is_of_a_stateful_set(root: Tree) -> bool:
     """Whether a ControllerRevision is; DaemonSets have them too. Raises ObjectError."""
     owner = controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
-    return owner is not None and owner[:2] == (STATEFUL_SETS[0], BY_KEY[STATEFUL_SETS].name)
+    return owner is not None and owner[:2] == _STATEFUL_SET
 
 
 def old_revision(root: Tree) -> str:

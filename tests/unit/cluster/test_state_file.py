@@ -282,9 +282,17 @@ def test_a_job_that_may_have_fewer_pods_counts_those_that_are_there(tmp_path, sp
     assert pods(state(tmp_path, job(**spec), *there)) == 3
 
 
-def test_a_pod_that_is_being_deleted_counts_beside_the_one_in_its_place(tmp_path):
-    going = pod("web-1", **owner("ReplicaSet", "web", "u1"), deletionTimestamp="2026-01-01T00:00:00Z")
-    assert pods(state(tmp_path, workload("ReplicaSet", uid="u1"), going)) == 3 + 1
+@pytest.mark.parametrize(
+    ("kind", "name", "used"),
+    [
+        ("ReplicaSet", "web-1", 3 + 1),
+        pytest.param("StatefulSet", "web-1", 3, id="no-other-has-its-name"),
+        pytest.param("StatefulSet", "web-7", 3 + 1, id="outside-of-its-ordinals"),
+    ],
+)
+def test_a_pod_that_is_being_deleted_counts_beside_one_that_may_come_in_its_place(tmp_path, kind, name, used):
+    going = pod(name, **owner(kind, "web", "u1"), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert pods(state(tmp_path, workload(kind, uid="u1"), going)) == used
 
 
 def test_a_volume_claim_counts_by_the_larger_of_what_it_asks_for_and_what_it_is_given(tmp_path):
