@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.kinds import PODS
 from extauthz.core.ledger import ownership
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Observed, WorkloadRef
@@ -127,3 +128,41 @@ def test_of_orphans_without_pods_no_deployment_is_asked(monkeypatch: pytest.Monk
     assert asked == []
     made.observe(*observe(orphan(0, 1, "3")))
     assert len(asked) == 4
+
+
+def test_what_a_member_has_left_and_its_pods_beyond_its_ordinals_are_counted_as_long_as_they_are_there():
+    owners = owned("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve")
+    made = gate([quota("acme", {CPU: "1000"})])
+    made.observe_kind("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets")
+    ref = WorkloadRef("leaderworkerset.x-k8s.io", "leaderworkersets", "team-a", "serve")
+    made.observe(
+        ref, Observed(2, intern({"template": pod({"cpu": "1"})}), uid="uid-serve", resource_version="1", selector="*")
+    )
+
+    def see_set(replicas: int, cpu: str, version: int) -> None:
+        tree = workload(
+            "serve",
+            replicas,
+            {"cpu": cpu},
+            kind="StatefulSet",
+            version=str(version),
+            generation=1,
+            ownerReferences=owners,
+        )
+        made.observe(*observe(tree | {"status": {"observedGeneration": 1}}))
+
+    def see_member_pod(ordinal: int, version: int) -> None:
+        given = metadata(f"serve-{ordinal}", owned("apps/v1", "StatefulSet", "serve"), version)
+        made.observe(*object_readers.pod(pod({"cpu": "1"}) | {"metadata": given | {"labels": {"app": "serve"}}}))
+
+    see_set(2, "3", 2)
+    see_set(2, "1", 3)
+    assert used(made) == 6, "the template that it has left may still run"
+    made.ledger.observations.reached(("apps", "controllerrevisions"), "4")
+    made.ledger.observations.reached(PODS, "4")
+    assert used(made) == 2
+    see_member_pod(0, 5)
+    see_member_pod(4, 6)
+    assert used(made) == 3, "the pod of ordinal 4 is none of the two"
+    see_member_pod(1, 7)
+    assert used(made) == 3
