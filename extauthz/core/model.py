@@ -174,11 +174,11 @@ class Template:
     """
 
     text: bytes
-    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}, "maxSurge": 2}``,
-    the last two of what differs from the default; or of a volume claim ``{"claim": {...}}``; of several groups of pods
-    (``objects.groups``) ``{"groups": [{"count": 2, "template": {...}}]}``; or what a pod that is resized takes besides,
-    ``{"resize": {"requests.cpu": 1}}``, in nano-units. A Job has ``completions`` and ``retries`` beside its template; a
-    pod that has finished is ``{"finished": {"volumes": [...]}}``, the ephemeral ones."""
+    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}, "maxSurge": 2,
+    "paused": true}``, the last three of what differs from the default; or of a volume claim ``{"claim": {...}}``; of
+    several groups of pods (``objects.groups``) ``{"groups": [{"count": 2, "template": {...}}]}``; or what a pod that is
+    resized takes besides, ``{"resize": {"requests.cpu": 1}}``, in nano-units. A Job has ``completions`` and ``retries``
+    beside its template; a pod that has finished is ``{"finished": {"volumes": [...]}}``, the ephemeral ones."""
 
 
 class OwnerRef(NamedTuple):

@@ -186,9 +186,19 @@ def treatment(key: str) -> Treatment:
 
 
 def markdown() -> str:
-    """``TABLE`` as a Markdown table, for the documentation."""
-    rows = [f"| {family.title} | {family.treatment} | {family.raised_by} |" for family in TABLE]
-    return "\n".join(["| key | treatment | raised by, or why not |", "| --- | --- | --- |", *rows, ""])
+    """``TABLE`` as a Markdown list for each treatment, for the documentation."""
+    lines = []
+    for each, said in _SAID.items():
+        rows = [f"- {family.title}: {family.raised_by}" for family in TABLE if family.treatment is each]
+        lines += [f"**{each.capitalize()}**: {said}", "", *rows, ""]
+    return "\n".join(lines)
+
+
+_SAID: Final = {
+    Treatment.GATED: "a write that raises it is refused where there is no room. What raises it:",
+    Treatment.OBSERVED: "what is there counts. Some of its growth is seen only afterwards, and then acts like a cut:",
+    Treatment.NOT_COUNTED: "a quota with this key is refused, and the message says which key to use. Why:",
+}
 
 
 def _family(key: str) -> tuple[Family, re.Match[str]]:

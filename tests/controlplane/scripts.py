@@ -265,6 +265,7 @@ class Simulated(Cluster):
         workloads = ((place, script.cpu, script.parallel),)
         self._world = World(Plan(seed, 0, "memory", workloads, NO_LIMIT, (), frozenset()))
         self._world.controllers.stuck = {script.stuck}
+        self._world.controllers.graces_s = (0.0,)  # as the stand-in kubelet ends pods
         furnish(self._world)
 
     def all(self, kind: Kind) -> list[Tree]:

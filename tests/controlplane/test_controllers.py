@@ -23,7 +23,7 @@ pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 # Taken out of the environment: a gate refuses settings that it does not know.
 SEED = int(os.environ.pop("EXTAUTHZ_SEED", "") or random.SystemRandom().randrange(1 << 32))
-SCRIPTS = int(os.environ.pop("EXTAUTHZ_SCRIPTS", "") or 200)
+SCRIPTS = int(os.environ.pop("EXTAUTHZ_SCRIPTS", "") or 100)
 AT_ONCE = 24
 WAYS = 2
 """So often is each script simulated, with other delays: where they matter, there is more than one end."""

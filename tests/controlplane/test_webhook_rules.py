@@ -78,6 +78,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for kind in KINDS:
             plane.api.create(workload(kind))
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "some", "controller": True}
+        owned = workload("ReplicaSet", "owned")
+        plane.api.create(owned | {"metadata": owned["metadata"] | {"ownerReferences": [owner]}})
         plane.api.create(JOB)
         for definition, (kind, made) in zip(fixtures.DEFINITIONS, CUSTOMS.items(), strict=True):
             plane.api.create(definition)
@@ -390,6 +393,8 @@ def test_of_labels_only_those_are_asked_about_that_a_workload_is_selected_by(gua
         eventually(lambda: [is_asked(guarded, "Deployment", one) for one in patches] == [True, True, False])
         assert is_asked(guarded, "Deployment", {"metadata": {"labels": None}}), "the one that counts goes too"
         assert is_asked(guarded, "Deployment", {"spec": {"replicas": 3}})
+        assert not is_asked(guarded, "ReplicaSet", patches[2])
+        assert is_asked(guarded, "ReplicaSet", patches[2], "owned"), "its owner may let go of it"
     finally:
         guarded.api.call("PATCH", path, {"webhooks": webhook.configuration(DEAD)["webhooks"]}, MERGE)
         eventually(lambda: is_asked(guarded, "Deployment", patches[2]))

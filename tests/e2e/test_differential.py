@@ -40,7 +40,7 @@ from tests.controlplane.wire import Wire
 Tree = Any
 # Taken out of the environment: a gate refuses settings that it does not know.
 SEED = int(os.environ.pop("EXTAUTHZ_SEED", "") or random.SystemRandom().randrange(1 << 32))
-REQUESTS = int(os.environ.pop("EXTAUTHZ_REQUESTS", "") or 4000)
+REQUESTS = int(os.environ.pop("EXTAUTHZ_REQUESTS", "") or 2000)
 SHOWN = 10
 """Of the requests that were read otherwise, so many are printed."""
 

@@ -24,6 +24,7 @@ from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
+from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.live import Revisions
 from extauthz.inputs.cluster.scaled import PodPrices
 from tests.simulate.planted.planting import replaced
@@ -202,7 +203,13 @@ def _held_for_ever(self: PendingWrite, started_s: float) -> bool:
     return not self.labels and _on_read(self, started_s)
 
 
-_on_read, _done = PendingWrite.on_read, jobs._done
+def _as_if_it_had_ended(root: Any) -> Any:
+    """A pod that was deleted is taken for one that runs no more."""
+    status = {"phase": "Failed"} if "deletionTimestamp" in root["metadata"] else {}
+    return _pod({**root, "status": {**root["status"], **status}})
+
+
+_on_read, _done, _pod = PendingWrite.on_read, jobs._done, object_readers.pod
 _charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
@@ -310,6 +317,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "at rest it counts what there is",
         lambda: replaced(jobs, _ENDING=frozenset({"Complete"}), _FINISHED=frozenset({"Complete"})),
         {"words": ("strict",), "often": {"evict": 8.0}},
+    ),
+    "pods-that-end-count-no-more": (
+        "never over",
+        lambda: replaced(object_readers, pod=_as_if_it_had_ended),
+        KINDS["jobs"],
     ),
     "jobs-of-others-count": (
         "at rest it counts what there is",

@@ -1,4 +1,4 @@
-"""Public reports as cases: each command gives the right value, which the README beside its files argues.
+"""Public reports as cases: each command gives the right value.
 
 Whitespace in what a command prints counts as one space. Where a case has ``groups.yaml``, ``GROUPS`` stands for it as
 ``--pod-groups`` takes it.

@@ -48,8 +48,6 @@ STATE = {
     ],
 }
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "check.md"
-
 PATH = "/apis/apps/v1/namespaces/shop/statefulsets/db/scale"
 
 

@@ -185,14 +185,14 @@ def test_the_json_has_every_field_of_the_page(ask):
     _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json")
     found = json.loads(out)
     table = REFERENCE.partition("## Fields of the JSON")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(found)
+    assert set(re.findall(r"^- `(\w+)`: ", table, re.MULTILINE)) == set(found)
     assert [step["confidence"] for step in found["steps"]] == ["certain"] * 3
 
 
 def test_every_outcome_is_on_the_page():
     table = REFERENCE.partition("## Outcomes")[2].partition("\n## ")[0]
     others = {"scales-up", "scales-down", "above-max", "below-min", "tolerance", "failed", "refused"}
-    assert set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == {*REASONS, *others}
+    assert set(re.findall(r"^- `([\w-]+)`: ", table, re.MULTILINE)) == {*REASONS, *others}
 
 
 @pytest.mark.parametrize(

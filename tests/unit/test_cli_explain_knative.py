@@ -241,6 +241,6 @@ def test_wrong_usage(ask, words, why):
 
 
 def test_every_outcome_of_knative_is_on_the_page():
-    table = PAGE.partition("## Knative")[2].partition("\n## ")[0].partition("| outcome |")[2]
-    rows = [re.findall(r"`([\w-]+)`", row.partition("|")[0]) for row in re.findall(r"^\| (.*)$", table, re.MULTILINE)]
+    table = PAGE.partition("## Knative")[2].partition("\n## ")[0].partition("Outcomes:\n")[2]
+    rows = [re.findall(r"`([\w-]+)`", row.partition(": ")[0]) for row in re.findall(r"^- (.*)$", table, re.MULTILINE)]
     assert {name for row in rows for name in row} == {*REASONS, "scales-up", "scales-down", "refused"}

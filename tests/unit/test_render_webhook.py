@@ -12,6 +12,7 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.demo.certs import Authority
+from extauthz.tools.render.webhook import OWNED_CHANGES_LABELS
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -153,7 +154,7 @@ ALL_LABELS = "object.?metadata.?labels != oldObject.?metadata.?labels"
     [
         ((), ALL_LABELS),
         (("--workload-labels", "tier"), "object.?metadata.?labels[?'tier'] != oldObject.?metadata.?labels[?'tier']"),
-        (("--workload-labels", ""), ""),
+        (("--workload-labels", ""), OWNED_CHANGES_LABELS),
     ],
     ids=["any", "one", "none"],
 )
@@ -161,9 +162,9 @@ def test_of_labels_those_are_compared_that_a_workload_may_be_selected_by(words, 
     (may_grow,) = [
         one["expression"] for one in rendered(capsys, *words)["matchConditions"] if one["name"] == "may-grow"
     ]
-    assert (" || " + asked if asked else "") in may_grow
+    assert f" || {asked} || " in may_grow
     assert (ALL_LABELS in may_grow) == (not words)
-    assert ("object.?metadata.?labels" in may_grow) == bool(asked)
+    assert (OWNED_CHANGES_LABELS in may_grow) == bool(words), "its owner may let go of it"
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.kinds import BY_KEY, DEPLOYMENTS, PODS, PRICED_EACH, REPLICA_SETS, RESIZES, REVISIONS, STATEFUL_SETS
-from extauthz.core.ledger.accounts import Position
+from extauthz.core.ledger.accounts import Charge, Position
 from extauthz.core.ledger.pod_costs import Claims
-from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
 from extauthz.core.objects.fields import selects
 
 
@@ -326,6 +326,17 @@ def is_named(ref: WorkloadRef, observed: Observed, owner: OwnerRef) -> bool:
 _POD: Final = ("", "Pod")
 
 
+class Part(NamedTuple):
+    """What a member of a family comes to by itself."""
+
+    of: tuple[object, ...]
+    """All that this was worked out from."""
+    charge: Charge
+    excess: Amounts
+    """What its pods hold beyond the count that it asks for."""
+    unknown: bool
+
+
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
@@ -334,11 +345,13 @@ class Entry:
         "children",
         "claims",
         "expected",
+        "found",
         "head",
         "kept_position",
         "left",
         "observed",
         "outside",
+        "part",
         "pending_writes",
         "pods",
         "ref",
@@ -363,6 +376,10 @@ class Entry:
         """Pods of a StatefulSet whose ordinals are none of its range: it makes others beside them."""
         self.claims: Claims | None = None
         """Volume claims that are named after it."""
+        self.found: Claims | None = None
+        """Of a copy: claims that a StatefulSet finds where it is made. They count by themselves until it is seen."""
+        self.part: Part | None = None
+        """Kept by ``envelope``."""
         self.head: Entry | None = None
         self.kept_position: Position | None = None
         """Its position, kept while it has a pending write: autoscalers ask again before their last write is settled."""
@@ -431,9 +448,10 @@ class Entry:
         return copy
 
     def with_claims(self, keep: Callable[[Labels], bool]) -> Entry:
-        """A copy with those of its claims whose labels ``keep`` is true of."""
+        """A copy with those of its claims whose labels ``keep`` is true of. It finds the others."""
         copy = self._copy()
-        copy.claims = self.claims.those(keep) if self.claims is not None else None
+        if self.claims is not None:
+            copy.claims, copy.found = self.claims.those(keep), self.claims.those(lambda labels: not keep(labels))
         return copy
 
     def _copy(self) -> Entry:

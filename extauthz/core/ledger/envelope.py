@@ -15,8 +15,8 @@ from typing import Final
 from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, of_revision, ordinals, stems
+from extauthz.core.ledger.entry import Entry, Part
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, is_paused, of_revision, ordinals, stems
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31
@@ -55,7 +55,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
 
 
 def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
-    """Of the claims that a StatefulSet finds where it is made, with those alone that count elsewhere till then."""
+    """Of the claims that a StatefulSet finds where it is made, with those that count elsewhere till then. The others
+    count by themselves in all of its quotas, and are none that it makes."""
     nodes = {*_places(entry, coverage, ())[0]}
     return entry.with_claims(lambda labels: not nodes <= {*coverage.nodes(entry.ref.namespace, labels)})
 
@@ -77,8 +78,8 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
         return False  # something is added to the product
     if not entry.children and not entry.pods:
         return True
-    if entry.children and entry.ref[:2] not in SHARE_TEMPLATES:
-        return False  # members with templates of their own
+    if entry.children and (entry.ref[:2] not in SHARE_TEMPLATES or _may_be_paused(entry)):
+        return False  # members with templates of their own, or that may be taken up again
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     each, count = costs.one(observed.template), 0
     for child in _children(entry):
@@ -143,7 +144,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
     if members and entry.ref[:2] not in SHARE_TEMPLATES:
         excess: dict[str, int] = {}
         for member in members:
-            _add(excess, _excess(member, costs))
+            _add(excess, _part(member, costs).excess if _has_only_pods(member) else _excess(member, costs))
         return excess  # its own pods are summed up with its members
     groups = _groups(entry)
     if not groups or entry.observed is None:
@@ -285,22 +286,28 @@ def _each(count: int, templates: Templates, costs: NamespaceCosts) -> tuple[Amou
 def _dearer_pods(count: int, each: Amounts, groups: Groups, costs: NamespaceCosts) -> dict[str, int]:
     """What ``count`` pods cost beyond ``count`` of ``each``, as those that are there are some of them: a sidecar that a
     webhook has put in, a resize."""
-    there = [(costs.one(seen.template), seen.replicas) for _, seen in groups]
+    there = [(cost, seen.replicas) for _, seen in groups if (cost := costs.one(seen.template)) is not each]
     extra: dict[str, int] = {}
-    for key in {key for cost, _ in there if cost is not each for key in cost}:
+    for key in {key for cost, _ in there for key in cost} if count else ():
+        asked = each.get(key, 0)
+        above = [(amount - asked, number) for cost, number in there if (amount := cost.get(key, 0)) > asked]
+        if sum([number for _, number in above]) > count:
+            above.sort(reverse=True)  # nearly never: more pods than it asks for are dearer than its template
         left = count
-        for more, number in sorted(
-            ((cost.get(key, 0) - each.get(key, 0), number) for cost, number in there), reverse=True
-        ):
-            taken = min(number, left) if more > 0 else 0
+        for more, number in above:
+            taken = min(number, left)
             left -= taken
-            if taken:
-                extra[key] = extra.get(key, 0) + more * taken
-    return extra
+            extra[key] = extra.get(key, 0) + more * taken
+    return {key: amount for key, amount in extra.items() if amount}
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
-    return entry.claims.unshared(count, templates, costs) if entry.claims else {}
+    if not (entry.claims or entry.found):
+        return {}
+    several, total = list(templates), dict[str, int]()
+    for claims, by_themselves in ((entry.claims, False), (entry.found, True)):
+        _add(total, claims.unshared(count, several, costs, by_themselves=by_themselves) if claims else {})
+    return total
 
 
 def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:
@@ -313,7 +320,10 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     if entry.ref[:2] not in SHARE_TEMPLATES:
         _add(total, _sum_of_pods(_pods((entry,)), costs))
     for member in _members(entry):
-        part = charge(_products(member, costs, pending=pending), {})
+        if _has_only_pods(member):
+            part = _part(member, costs).charge
+        else:
+            part = charge(_products(member, costs, pending=pending), {})
         count += part.replicas
         _add(total, part.amounts)
     free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
@@ -322,6 +332,26 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     if charged:
         yield Product(1, charged)
     yield Product(count, {})  # keeps the count, for pods whose cost is not known
+
+
+def _has_only_pods(member: Entry) -> bool:
+    """Whether nothing pends on it, and it has nothing but pods without claims, as nearly all members."""
+    if member.observed is None or member.pending_writes or member.children or member.claims:
+        return False
+    return member.ref[:2] != DEPLOYMENTS and not (member.pods and any(one.claims for one in member.pods.values()))
+
+
+def _part(member: Entry, costs: NamespaceCosts) -> Part:
+    """Kept, as a family of hundreds is added up each time that a pod of one of them comes or goes."""
+    assert member.observed is not None, "it has only pods"
+    pods = tuple([one.observed for one in member.pods.values()]) if member.pods else ()
+    of = costs.pod_costs.epoch, member.observed, member.left, member.outside, pods
+    if member.part is None or member.part.of != of:
+        own = NamespaceCosts(member.ref.namespace, costs.pod_costs)
+        charged = charge(_observed_products(member, member.observed, own), {})
+        member.part = Part(of, charged, _excess(member, own), own.unknown)
+    costs.unknown |= member.part.unknown
+    return member.part
 
 
 def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable[Product]:
@@ -335,21 +365,41 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 
 def _running(entry: Entry, *, pending: bool) -> Templates:
     """Templates besides its own that its pods may have: those that were left, those of ReplicaSets that it may adopt,
-    and those of revisions that have pods. A custom resource that its pods price has those of its members.
+    and those of revisions that have pods, or that it may take up again. A custom resource that its pods price has those
+    of its members.
 
     Args:
         pending: with what pending writes may make of members.
     """
     made: Templates = [*entry.adoptable]
     is_priced_by_children = entry.observed is not None and entry.observed.by_pods
+    takes_up_any = entry.children is not None and _may_be_paused(entry) and _runs_none(entry)
     for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
         seen = child.observed
         made += child.left
-        if seen is not None and (child.top_replicas() if pending else seen.replicas):
+        if seen is not None and (takes_up_any or (child.top_replicas() if pending else seen.replicas)):
             made.append(seen.template)
         if pending:
             made += [template for one in child.live_pending_writes() for template in one.templates]
     return [*entry.left, *(_as_of_owner(entry, template) for template in made)]
+
+
+def _may_be_paused(entry: Entry) -> bool:
+    """Whether it is a Deployment that is paused, or that a pending write pauses."""
+    if entry.ref[:2] != DEPLOYMENTS or entry.observed is None:
+        return False
+    pending = (template for one in entry.live_pending_writes() for template in one.templates)
+    return any(template is not None and is_paused(template) for template in (entry.observed.template, *pending))
+
+
+def _runs_none(entry: Entry) -> bool:
+    """Whether none of its ReplicaSets has replicas.
+
+    The controller of a paused Deployment makes no new ReplicaSet. It then brings the newest one that there is to the
+    Deployment's count, whatever its template (``FindActiveOrLatest`` in
+    ``pkg/controller/deployment/util/deployment_util.go``). Which one is the newest is not kept.
+    """
+    return not any(child.observed is not None and child.observed.replicas for child in _children(entry))
 
 
 def _as_of_owner(entry: Entry, template: Template | None) -> Template | None:

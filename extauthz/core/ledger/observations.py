@@ -97,14 +97,17 @@ class Observations:
             if entry is not None and entry.observed is not None and not is_group(ref):
                 yield entry.observed
 
-    def pods_of(self, namespace: str, uid: str) -> Iterator[Observed]:
-        """Pods that an object has made, or that what it has made has; of those that are alike one. Where it has none
-        that is known to be its own, those of owners that are not known: an operator may make them through objects that
-        do not count."""
-        pods = [(one, one.owner) for one in self.pods_in(namespace) if one.owner is not None]
-        found = [(one, *self._ownership.origin(namespace, owner)) for one, owner in pods]
-        own = [one for one, owner, is_known in found if is_known and owner.uid == uid]
-        yield from own or [one for one, _, is_known in found if not is_known]
+    def pods_by_origin(self, namespace: str) -> tuple[dict[str, list[Observed]], list[Observed]]:
+        """Pods that are there, of those that are alike one. By the UID of the object that has made them, or what it has
+        made has; and those of owners that are not known: an operator may make them through objects that do not count.
+        """
+        known: dict[str, list[Observed]] = {}
+        unknown: list[Observed] = []
+        for one in self.pods_in(namespace):
+            if one.owner is not None:
+                owner, is_known = self._ownership.origin(namespace, one.owner)
+                (known.setdefault(owner.uid, []) if is_known else unknown).append(one)
+        return known, unknown
 
     def is_late(self, ref: WorkloadRef, version: str) -> bool:
         """Whether a state of a workload as of ``version`` is older than what is known of it."""

@@ -376,8 +376,11 @@ def _may_adopt(replica_set: Observed, deployment: Observed) -> bool:
 
 
 def _is_orphan(ref: WorkloadRef, observed: Observed | None) -> bool:
-    """Whether a Deployment has made a ReplicaSet, and it has no controller (``--cascade=orphan``)."""
-    return ref[:2] == REPLICA_SETS and observed is not None and observed.owner is None and _HASH in observed.labels
+    """Whether a Deployment has made a ReplicaSet, and it has no controller (``--cascade=orphan``). One without pods is
+    nobody's concern: anybody may have hundreds of them."""
+    if ref[:2] != REPLICA_SETS or observed is None or not observed.replicas:
+        return False
+    return observed.owner is None and _HASH in observed.labels
 
 
 def _without(child: Entry, members: dict[WorkloadRef, Entry] | None) -> dict[WorkloadRef, Entry] | None:

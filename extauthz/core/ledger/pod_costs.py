@@ -71,6 +71,8 @@ class PodCosts:
         """Whether pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
         self.max_footprints = 262_144
         """How many footprints are kept by template. Others are worked out again."""
+        self.epoch = 0
+        """How often something has changed that bears on costs."""
         self._required: frozenset[str] = frozenset()
         """Keys of ``UNSPECIFIED`` that some quota limits."""
         self.extended: dict[str, str] = {}
@@ -122,6 +124,7 @@ class PodCosts:
         return self._terms.get(namespace, _PLAIN)
 
     def _set(self, namespace: str, terms: _Terms) -> None:
+        self.epoch += 1
         self._terms.pop(namespace, None)
         self._own.pop(namespace, None)
         if terms != _PLAIN:
@@ -162,6 +165,7 @@ class PodCosts:
         self._forget()
 
     def _forget(self) -> None:
+        self.epoch += 1
         for costs in self._costs.values():
             costs.clear()
         self._claims.clear()
@@ -368,6 +372,12 @@ def first_ordinal(template: Template) -> int | None:
 
 
 @lru_cache(maxsize=4096)
+def is_paused(template: Template) -> bool:
+    """Whether it is of a Deployment that is paused."""
+    return bool(json.loads(template.text).get("paused", False))
+
+
+@lru_cache(maxsize=4096)
 def _max_surge(template: Template) -> int | Fraction:
     return _of_surge(json.loads(template.text).get("maxSurge", DEFAULT_SURGE))
 
@@ -421,18 +431,23 @@ class Claims:
                 kept._places[ref] = group, ordinal, labels
         return kept or None
 
-    def unshared(self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
+    def unshared(
+        self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts, *, by_themselves: bool = False
+    ) -> Amounts:
         """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.
 
         Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
         again, so that the larger of both counts.
+
+        Args:
+            by_themselves: they are counted already, so that they are only taken off.
         """
         several = list(templates)
-        asked = spans(count, several)
-        return highest([dict(self._unshared(asked, template, costs)) for template in several])
+        asked, times = spans(count, several), 0 if by_themselves else 1
+        return highest([dict(self._unshared(asked, template, costs, times)) for template in several])
 
     def _unshared(
-        self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts
+        self, spans: list[tuple[int, int]], template: Template | None, costs: NamespaceCosts, times: int
     ) -> Iterator[tuple[str, int]]:
         wanted, count = costs.claims(template), sum(end - start for start, end in spans)
         total: dict[str, int] = {}
@@ -446,7 +461,7 @@ class Claims:
             asked = wanted.get(claim, {})
             for key, amount in costs.one(size).items():
                 shared = taken_up * min(amount, asked.get(key, 0))
-                total[key] = total.get(key, 0) + len(ordinals) * amount - shared
+                total[key] = total.get(key, 0) + times * len(ordinals) * amount - shared
         return iter(total.items())
 
 

@@ -312,6 +312,8 @@ class Usage:
     def _recount(self) -> Accounts:
         accounts = Accounts(self._coverage.tree)
         for entry in self._workloads:
+            entry.part = None
+        for entry in self._workloads:
             if entry.head is None:
                 accounts.move(NOWHERE, self.add_up(entry))
         return accounts

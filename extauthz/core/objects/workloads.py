@@ -14,6 +14,7 @@ from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import fields
 from extauthz.core.objects.fields import (
     amounts,
+    boolean,
     controller,
     items,
     labels_text,
@@ -298,8 +299,8 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
 
 
 def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
-    """With a StatefulSet's first ordinal (KEP-3335), or with a Deployment's ``maxSurge``, unless that is the default;
-    0: a rollout stays within the replicas. Raises ObjectError.
+    """With a StatefulSet's first ordinal (KEP-3335), or with a Deployment's ``maxSurge``, unless that is the default
+    (0: a rollout stays within the replicas), and whether it is paused. Raises ObjectError.
     """
     pruned, path = prune(spec), "spec.strategy"
     if resource == STATEFUL_SETS[1]:
@@ -315,6 +316,8 @@ def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
         surge = _bounded(DEFAULT_SURGE if surge is None else surge)
         if surge != DEFAULT_SURGE:
             pruned["maxSurge"] = surge
+        if boolean(spec.get("paused"), "spec.paused"):
+            pruned["paused"] = True
     return intern(pruned)
 
 

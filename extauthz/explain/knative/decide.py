@@ -12,7 +12,7 @@ from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
 from extauthz.explain.objects import condition, moment
 
-from .decider import Values, Wanted, wanted
+from .decider import Values, Wanted, panic_s, wanted
 from .rules import INT32, Rules
 from .scene import Scene
 
@@ -67,8 +67,12 @@ def _forwards(scene: Scene, values: Values) -> Answer:
     if last.why or last.text:
         steps.append(Step("zero", last.text, last.replicas, certain))
     outcome = _outcome(scene, found, own.guess, bounded.guess, last)
+    left_s = last.left_s
+    if left_s is not None and not own.certain:
+        # What it remembers may keep one until it is forgotten; only then does the way to zero begin.
+        left_s = max(left_s, panic_s(values, rules) + rules.delay_s + _longest(rules))
     counts = (scene.replicas, last.replicas, last.scale)
-    return Answer(*counts, outcome, certain, tuple(steps), values, last.text, own.guess, last.left_s)
+    return Answer(*counts, outcome, certain, tuple(steps), values, last.text, own.guess, left_s)
 
 
 def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: _Outcome) -> str:
@@ -199,7 +203,7 @@ def _activating(scene: Scene) -> _Outcome:
 def _active(scene: Scene) -> _Outcome:
     """It must have been active for a stable window; then it is first called inactive."""
     since, window = _since(scene), scene.rules.stable_window_s
-    longest = max(scene.rules.grace_s, scene.rules.retention_s)
+    longest = _longest(scene.rules)
     if since is not None and since >= window:
         text = f"nothing asks for it, so it is marked inactive; it goes to zero at most {longest:g} s later"
         return _Outcome(0, scene.replicas, "zero-waits", text, True, longest)
@@ -212,9 +216,9 @@ def _inactive(scene: Scene) -> _Outcome:
     """The activator must be in the path for the grace period, and the last pod is kept as long as is asked."""
     since, rules = _since(scene), scene.rules
     sure = since is not None and rules.burst == -1
-    left_s = None if since is None else max(rules.grace_s, rules.retention_s) - since
+    left_s = None if since is None else _longest(rules) - since
     since = 0.0 if since is None else since
-    if since >= max(rules.grace_s, rules.retention_s):
+    if since >= _longest(rules):
         text = f"nothing has asked for it for {since:.0f} s, so it goes to zero"
         return _Outcome(0, 0, "", text, certain=sure)
     if since < rules.retention_s:
@@ -227,6 +231,11 @@ def _inactive(scene: Scene) -> _Outcome:
         return _Outcome(0, 0, "", text, certain=sure)
     text = f"requests must go to the activator for {rules.grace_s:g} s first (scale-to-zero-grace-period)"
     return _Outcome(0, scene.replicas, "zero-waits", text, sure and bool(proxied), left_s)
+
+
+def _longest(rules: Rules) -> float:
+    """Seconds from inactive to zero, at most."""
+    return max(rules.grace_s, rules.retention_s)
 
 
 def _since(scene: Scene) -> float | None:

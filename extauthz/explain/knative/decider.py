@@ -71,6 +71,11 @@ def wanted(rules: Rules, values: Values, ready: int, memory: Memory) -> Wanted:
     return Wanted(by_stable, by_panic, floor, ceiling, limited, (stable, panic) != woken, over, counts)
 
 
+def panic_s(values: Values | None, rules: Rules) -> float:
+    """For how long it may still be in panic mode: that ends a stable window after the last surge."""
+    return 0.0 if values is not None and values.panics is False else rules.stable_window_s
+
+
 def _remembered(rules: Rules, values: Values, own: Range, memory: Memory, *, over: bool) -> Range:
     """``own``: by the stable window alone, and by the larger of both."""
     if over and values.panics is False:

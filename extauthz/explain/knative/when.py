@@ -11,7 +11,7 @@ from typing import Final
 from extauthz.explain.when import When
 
 from .decide import Answer
-from .decider import Values
+from .decider import Values, panic_s
 from .rules import Rules
 from .scene import Scene
 
@@ -56,9 +56,9 @@ def of(scene: Scene, answer: Answer) -> When:
 
 def _forgotten(rules: Rules, values: Values | None) -> When:
     """Panic mode ends a stable window after the last surge, and only what follows enters scale-down-delay."""
-    panic_s = 0.0 if values is not None and values.panics is False else rules.stable_window_s
-    at_latest = round(panic_s + rules.delay_s) + TICK_S
-    why = [f"a panic mode ends {panic_s:g} s after the last surge (its stable window)"] if panic_s else []
+    panic = panic_s(values, rules)
+    at_latest = round(panic + rules.delay_s) + TICK_S
+    why = [f"a panic mode ends {panic:g} s after the last surge (its stable window)"] if panic else []
     why += [f"scale-down-delay is {rules.delay_s:g} s"] if rules.delay_s else []
     return When(at_latest, f"within {at_latest} s: {', '.join([*why, LOOK])}")
 

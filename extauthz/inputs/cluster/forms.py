@@ -85,6 +85,7 @@ class _Spec(_Pod, total=False):
     managedBy: str | None
     ordinals: Tree
     parallelism: int | None
+    paused: bool | None
     replicas: int | None
     selector: Tree
     storageClassName: str | None

@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import per_pod
-from extauthz.core.model import Template, Tree, WorkloadRef
+from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import labels_dict, place_of
@@ -21,6 +22,9 @@ from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
 from extauthz.inputs.cluster.object_readers import read, selector_of, selector_text
 from extauthz.inputs.kube.resource import Resource, ScaledKind
+
+_Origins: TypeAlias = tuple[dict[str, list[Observed]], list[Observed]]
+"""As ``Observations.pods_by_origin`` gives them."""
 
 
 class PodPrices:
@@ -40,6 +44,8 @@ class PodPrices:
         """By namespace."""
         self._last: dict[WorkloadRef, tuple[str, Template]] = {}
         """Custom resources to their UID and their last price."""
+        self._looked_at: dict[str, _Origins] | None = None
+        """Pods by their namespace, while several are priced."""
 
     def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
         """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
@@ -61,7 +67,8 @@ class PodPrices:
         selector = self._wanted.get(ref.namespace, {}).get(ref)
         if selector is None:
             return None
-        pods = self._gate.ledger.observations.pods_of(ref.namespace, uid)
+        known, unknown = self._pods(ref.namespace)
+        pods = known.get(uid) or unknown  # where it has none that is known to be its own
         found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
         templates = [one for one in found if one is not None and not workloads.has_finished(one)]
         if not templates:
@@ -83,8 +90,21 @@ class PodPrices:
 
     def change(self, refs: Iterable[WorkloadRef]) -> None:
         """Pods of these have come, gone or changed."""
-        for ref in refs:
-            self._changed(ref)
+        self._looked_at = {}
+        try:
+            for ref in refs:
+                self._changed(ref)
+        finally:
+            self._looked_at = None
+
+    def _pods(self, namespace: str) -> _Origins:
+        """As they are; looked at once for all custom resources that some pod bears on."""
+        by_origin = self._gate.ledger.observations.pods_by_origin
+        if self._looked_at is None:
+            return by_origin(namespace)
+        if namespace not in self._looked_at:
+            self._looked_at[namespace] = by_origin(namespace)
+        return self._looked_at[namespace]
 
     def all(self) -> list[WorkloadRef]:
         """All that are priced by their pods."""

@@ -419,13 +419,13 @@ _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
 
 
 def markdown() -> str:
-    """The table of conditions of ``docs/status.md``."""
-    lines = ["| condition | status | reason | meaning |", "| --- | --- | --- | --- |"]
+    """The list of conditions of ``docs/status.md``."""
+    lines = []
     for one in TABLE:
+        lines.append(f"- `{one.type}`")
         for number, (reason, meaning) in enumerate(one.reasons.items()):
-            name, status = ("", "False") if number else (f"`{one.type}`", "True")
-            status = "Unknown" if reason in (_NOT_KNOWN, _ON_HOLD) else status
-            lines.append(f"| {name} | {status} | `{reason}` | {meaning} |")
+            status = "Unknown" if reason in (_NOT_KNOWN, _ON_HOLD) else "False" if number else "True"
+            lines.append(f"  - {status}, `{reason}`: {meaning}")
     return "\n".join(lines) + "\n"
 
 

@@ -216,6 +216,13 @@ _SAME_IN_EACH = ((f"{_POD}.containers", ("resources",)), (f"{_POD}.initContainer
 """The same in lists."""
 
 
+OWNED_CHANGES_LABELS = (
+    "oldObject.?metadata.?ownerReferences.hasValue() && oldObject.?metadata.?labels != object.?metadata.?labels"
+)
+"""Whatever labels workloads are selected by: a controller lets go of what it selects no more, and makes another one in
+its place (``ReplicaSetControllerRefManager`` in ``pkg/controller/controller_ref_manager.go``)."""
+
+
 def _field(root: str, path: str) -> str:
     fields, bracket, key = path.partition("[")
     return f"{root}.?{fields.replace('.', '.?')}{bracket}{key}"
@@ -226,6 +233,7 @@ def _changed(labels: tuple[str, ...] | None) -> list[str]:
     keys_of_labels = [""] if labels is None else [f"[?{key!r}]" for key in labels]
     paths = [*_SAME, *(f"metadata.labels{key}" for key in keys_of_labels)]
     found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in paths]
+    found += [OWNED_CHANGES_LABELS] if labels is not None else []
     for path, keys in _SAME_IN_EACH:
         for key in keys:
             now, was = (f"{_field(root, path)}.orValue([]).map(c, c.?{key})" for root in ("object", "oldObject"))

@@ -290,6 +290,24 @@ def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
     assert fed.cpus() == 2
 
 
+def test_pods_are_looked_at_once_however_many_they_price(fed, monkeypatch: pytest.MonkeyPatch):
+    """A tenant may have hundreds of both, of no replicas."""
+    looked: list[str] = []
+    by_origin = fed.gate.ledger.observations.pods_by_origin
+    monkeypatch.setattr(
+        fed.gate.ledger.observations,
+        "pods_by_origin",
+        lambda namespace: looked.append(namespace) or by_origin(namespace),
+    )
+    for name, uid in (("gizmo", "u1"), ("other", "u2"), ("another", "u3")):
+        one = gadget(1)
+        one["metadata"] |= {"name": name, "uid": uid}
+        fed.gadget(one)
+    looked.clear()
+    fed.pod("a", "2")
+    assert (looked, fed.cpus()) == (["team-a"], 2), "of the one that has made it"
+
+
 def test_a_price_survives_a_change_of_the_count(fed):
     fed.gadget(gadget(2))
     fed.pod("a", "3")
@@ -495,6 +513,41 @@ async def test_kinds_that_are_refused_are_given_up_together(monkeypatch: pytest.
     refused.upto, refused.synced = 5, True
     assert cluster.has_reached("cans.ops.example.com", 5)
     assert not cluster.has_reached("cans.ops.example.com", 6), "once it is listed it counts again"
+
+
+async def test_custom_kinds_are_waited_for_once_their_definitions_are_listed():
+    """Before that there seem to be none, and the gate would begin without them."""
+    cluster = LiveCluster(cast("Connection", None), Gate(), InvalidObjects(print))
+    waiting = asyncio.create_task(cluster._custom_listed())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    cluster._definitions.first.set()
+    await asyncio.wait_for(waiting, 10)
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["withdrawn", "count moved"])
+async def test_objects_count_until_their_definition_is_withdrawn_and_then_nothing_is_left(fed: Feeds, is_gone: bool):
+    async def items(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    cluster = LiveCluster(cast("Connection", SimpleNamespace(items=items)), fed.gate, InvalidObjects(print))
+    cluster._definitions.first.set()
+    key = (RESOURCE.group, RESOURCE.plural)
+    async with asyncio.timeout(10), cluster._group:
+        cluster._set_custom(frozenset({KIND}))
+        feed = cluster.feeds[key]
+        feed.changed("ADDED", feed.convert(gadget(3, template=pod({"cpu": "1"}))))
+        assert (fed.cpus(), cluster.has_reached(RESOURCE.group_resource, 5)) == (3, False)
+        cluster._without.add(RESOURCE)  # it was refused when the gate began
+        followed = [task for _, task in cluster._custom.values()]
+        cluster._set_custom(frozenset() if is_gone else frozenset({KIND._replace(spec_replicas=("spec", "count"))}))
+        assert fed.cpus() == (0 if is_gone else 3)
+        assert cluster.serves(key) is (not is_gone)
+        assert (key in cluster.feeds, cluster.has_reached(RESOURCE.group_resource, 5)) == (not is_gone, is_gone)
+        assert [watch.resource for watch in cluster.watches()] == [RESOURCE.group_resource][is_gone:]
+        await asyncio.wait(followed)
+        cluster._set_custom(frozenset())
+    assert cluster._custom == {}
 
 
 async def test_a_kind_that_the_server_no_longer_has_is_not_waited_for():

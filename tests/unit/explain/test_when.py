@@ -100,6 +100,9 @@ del NO_TIME["status"]["conditions"][0]["lastTransitionTime"]
         (kpa(since=10), Values(0, 0, False), [], 1, 82, "probably to zero within 82 s"),
         (kpa(since=10, **IN_PATH), Values(0, 0, False), [], 1, 82, "to zero within 82 s, if nothing asks"),
         (kpa(since=100, **IN_PATH), Values(0, 0, False), [], 1, 32, "to zero within 32 s"),
+        (kpa(since=58, **IN_PATH), Values(0, 0, False), [], 1, 34, "to zero within 34 s"),
+        (kpa(since=58, **IN_PATH), Values(0, 0), [], 1, 92, "to zero within 92 s"),  # it may be in panic mode
+        (kpa(since=58, **IN_PATH, **DELAYED), Values(0, 0), [], 1, 92, "within 92 s: a panic mode ends"),
         (kpa(active="False", since=10), Values(0, 0, False), [], 1, 22, "probably to zero within 22 s"),
         (
             kpa(active="False", since=10, scale_to_zero_pod_retention_period="5m"),

@@ -334,13 +334,17 @@ def test_claims_that_a_create_would_find_are_charged_no_longer_once_it_has_ended
     assert storage_of(ask) == {"a": (0, 10), "b": (5, 0)}, "the count may still land on what another one has made"
 
 
-def test_a_stateful_set_that_is_made_anew_is_charged_new_claims_where_those_that_are_left_count_already():
-    ask = asker(hard={STORAGE: "40"})
+def test_a_stateful_set_that_is_made_anew_makes_none_of_the_claims_that_are_left():
+    ask = asker(hard={STORAGE: "30"})
     see(ask, *claims(0, 1, 2, 3, 4))
-    made = ask(create(db(2)))
-    assert (made.verdict, books(ask, key=STORAGE)) == (Verdict.ALLOW, (25, 10))
-    see(ask, db(2, version="5"))
-    assert books(ask, key=STORAGE) == (25, 0)
+    denied = ask(create(db(7)))
+    assert (denied.verdict, denied.evidence.fits, books(ask, key=STORAGE)) == (Verdict.DENY, 6, (25, 0))
+    made = ask(create(db(6)))
+    assert (made.verdict, books(ask, key=STORAGE)) == (Verdict.ALLOW, (25, 5)), "that of ordinal 5"
+    see(ask, (WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-4"), None))
+    assert books(ask, key=STORAGE) == (20, 10), "it makes one more"
+    see(ask, *claims(4, storage="2"), db(6, version="5"))
+    assert books(ask, key=STORAGE) == (30, 0)
 
 
 def test_a_stateful_set_that_goes_while_another_one_of_its_name_may_come_leaves_it_its_claims():

@@ -82,6 +82,35 @@ def test_raising_a_deployment_whose_revisions_still_run_more_lowers_no_envelope(
     assert books(ask) == (10, 0)
 
 
+def paused(replicas: int, cpu: str = "1") -> dict:
+    made = workload("web", replicas, {"cpu": cpu})
+    made["spec"]["paused"] = True
+    return made
+
+
+def test_a_paused_deployment_without_pods_may_take_up_any_replica_set_that_there_is():
+    """It has no ReplicaSet of its cheaper template, and gets none while it is paused."""
+    ask = asker(paused(0), revision("web-0", 0, "4"), revision("web-1", 0, "1"), hard="8")
+    assert books(ask) == (0, 0)
+    denied = ask(scale("web", 8))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 2)
+    assert books(asker(paused(8), revision("web-0", 0, "4"))) == (32, 0), "its last ReplicaSet with pods was deleted"
+
+
+def test_a_paused_deployment_with_pods_takes_up_no_other_replica_set():
+    ask = asker(paused(2), revision("web-0", 0, "4"), revision("web-1", 2, "1"), hard="8")
+    assert (ask(scale("web", 4)).verdict, books(ask)) == (Verdict.ALLOW, (2, 2))
+
+
+def test_a_write_that_pauses_a_deployment_without_pods_brings_it_no_cheaper_count():
+    """Count and template may land in either order."""
+    ask = asker(web(0), revision("web-0", 0, "4"), revision("web-1", 0, "1"), hard="8")
+    assert ask(patch(path("web"), {"spec": {"paused": True}})).verdict is Verdict.ALLOW
+    pausing = patch(path("web"), {"spec": {"paused": True, "template": pod({"cpu": "500m"})}})
+    assert ask(pausing).verdict is Verdict.ALLOW
+    assert ask(scale("web", 8)).verdict is Verdict.DENY
+
+
 def test_a_surge_of_any_length_is_a_bounded_number():
     ask = asker(web(4, "1" + 5000 * "0" + "%"), hard="9", policy=Policy(window_s=90.0, charge_surge=True))
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW

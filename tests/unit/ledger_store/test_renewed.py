@@ -11,7 +11,7 @@ from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.ledger.entry import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
-from extauthz.serve.ledger_store import payload
+from extauthz.serve.ledger_store import committing, payload
 from extauthz.serve.ledger_store.payload import decode
 from extauthz.testing import quota, scale, workload
 from tests.support.memory_store import MemoryStore
@@ -223,5 +223,6 @@ async def test_a_write_that_stands_for_one_that_was_allowed_stays_and_is_not_dec
         store.faults, store.on_fault = ["conflict"], renew
         refused = await gate.ask(TO_NINE)
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        assert committing.STANDS in refused.sentence, "answered at once, and not when its time is over"
         await until(lambda: refused.id in gate.agreed)
         assert decode(store._object.payload).pending_writes.keys() == gate.agreed

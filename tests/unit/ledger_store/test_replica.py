@@ -13,8 +13,8 @@ from extauthz.serve.ledger_store import payload
 from extauthz.serve.ledger_store.payload import decode
 from extauthz.serve.ledger_store.replica import AGES
 from extauthz.serve.ledger_store.store import Stored
-from extauthz.testing import scale
-from tests.unit.ledger_store.stores import Seat, W
+from extauthz.testing import create, quota, scale, workload
+from tests.unit.ledger_store.stores import TEN, Seat, W
 
 PUT_BACK = ("error", "ledger-put-back")
 
@@ -151,6 +151,31 @@ def test_what_a_tenant_has_pending_is_counted_once(what: str, monkeypatch: pytes
     seat.ledger.pending.forget(first)
     assert seat.replica.wants_write()
     assert not seat.replica.is_full(third), "there is room again"
+
+
+def test_what_is_refused_for_want_of_room_takes_none(monkeypatch: pytest.MonkeyPatch):
+    """One that is smaller may fit, before the object is written again."""
+    seat = Seat("a")
+    granted = seat.ask(scale("web", 2))
+    seat.write(1)
+    taken = dict(seat.replica._taken)
+    monkeypatch.setattr("extauthz.serve.ledger_store.replica.MAX_TENANT_BYTES", 0)
+    assert seat.replica.is_full(seat.ask(scale("api", 2)))
+    assert seat.replica._taken == taken
+    assert not seat.replica.is_full(granted), "the object has it"
+
+
+@pytest.mark.parametrize(("as_much_as", "is_full"), [("acme", False), ("gold", True)])
+def test_a_write_under_two_quotas_needs_room_of_both(as_much_as: str, is_full: bool, monkeypatch: pytest.MonkeyPatch):
+    gold = quota("gold", {"pods": "9"}, namespaces={}, workloads={"tier": "gold"})
+    seat = Seat("a", quotas=[*TEN, gold])
+    seat.ask(scale("web", 2))
+    seat.write(1)
+    made = seat.ask(create(workload("new", 1, labels={"tier": "gold"})))
+    assert not seat.replica.is_full(made)
+    room = seat.replica._taken[as_much_as]
+    monkeypatch.setattr("extauthz.serve.ledger_store.replica.MAX_TENANT_BYTES", room)
+    assert seat.replica.is_full(made) == is_full
 
 
 def test_the_clock_of_the_object_is_written_from_time_to_time_while_something_pends_and_not_else():

@@ -394,6 +394,21 @@ async def test_what_a_watch_does_not_show_soon_is_read_one_by_one(monkeypatch: p
     assert len(several.waited) == 1
 
 
+async def test_a_watch_is_waited_for_once_by_all_of_its_kind_and_by_no_other(monkeypatch: pytest.MonkeyPatch):
+    """It shows every namespace, and nothing of the next kind."""
+    several = Several(())
+    kinds = [
+        [WorkloadRef("apps", plural, f"team-{number}", "web") for number in range(reads.SEVERAL)]
+        for plural in ("deployments", "statefulsets")
+    ]
+    for ref in (*kinds[0], *kinds[1]):
+        several.reads.soon(ref)
+    several.now_s += reads.COALESCE_S
+    async with reading(several, monkeypatch):
+        await until(lambda: len(several.told) == 2 * reads.SEVERAL)
+    assert (several.waited, several.source.asked) == (kinds, [])
+
+
 async def test_few_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch):
     async with reading(Several(NAMES[1:]), monkeypatch) as several:
         await until(lambda: several.left == 0)

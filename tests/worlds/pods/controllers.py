@@ -1,7 +1,7 @@
 """The controllers of a cluster: each takes one step at a time, in its own time, and sees what is stored.
 
 Sources: ``pkg/controller/{deployment,replicaset,statefulset,job,resourceclaim,garbagecollector}`` of Kubernetes.
-Simplified: a pod that is deleted is gone at once.
+Simplified: a pod that is deleted is gone at once, unless it is of a Job.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ from tests.worlds.server import ApiServer
 SLOWEST_S = 0.6
 """How long a controller may wait before its next step."""
 
+GRACES_S = (2.0, 60.0)
+"""How long a pod of a Job may go on running after it was deleted."""
+
 _MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, TEAM, JOB, POD)
 _MADE = (REPLICA_SET, REVISION, POD, CLAIM, VOLUME_CLAIM)
 _WAITED_FOR = {CLAIM_TEMPLATE.collection: POD, RUNTIME_CLASSES.collection: REPLICA_SET}
@@ -59,6 +62,9 @@ class Controllers:
         self._random = random
         self._numbers = count(1)
         self._waiting: set[tuple[str, Key]] = set()
+        self.graces_s = GRACES_S
+        self._ending: set[Key] = set()
+        """Pods of Jobs that were deleted, and still run."""
         self.unseen: dict[Key, str] = {}
         """Crews to what the template of their operator asks for."""
         self.sides: set[str] = set()
@@ -73,8 +79,8 @@ class Controllers:
 
     @property
     def busy(self) -> bool:
-        """Whether some controller has not looked at the last change yet."""
-        return bool(self._waiting)
+        """Whether some controller has not looked at the last change yet, or a pod is about to go."""
+        return bool(self._waiting or self._ending)
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         tree = after or before
@@ -156,7 +162,21 @@ class Controllers:
         self._server.request("PUT", kind.path(metadata["namespace"], metadata["name"]), {}, tree)
 
     def _delete(self, kind: Kind, key: Key) -> None:
-        self._server.request("DELETE", kind.path(*key), {}, None)
+        if kind is POD and objects.is_of_a_job(self._server.objects(POD.collection)[key]):
+            self.end(key)
+        else:
+            self._server.request("DELETE", kind.path(*key), {}, None)
+
+    def end(self, key: Key) -> None:
+        """A pod of a Job is deleted. It goes when its grace period is over."""
+        if key not in self._ending:
+            self._ending.add(key)
+            self._put(POD, objects.ending(self._server.objects(POD.collection)[key]))
+            self._loop.call_later(self._random.choice(self.graces_s) * self._random.random(), self._gone, key)
+
+    def _gone(self, key: Key) -> None:
+        self._ending.discard(key)
+        self._server.request("DELETE", POD.path(*key), {}, None)
 
     def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "", index: str = "") -> None:
         if names_class(owner) and ("", RUNTIME_CLASS) not in self._server.objects(RUNTIME_CLASSES.collection):
@@ -189,23 +209,26 @@ class Controllers:
 
     def _job(self, key: Key, tree: Tree) -> None:
         """``syncJob``: it makes pods one by one, and says afterwards how many have ended. That it ends it says before
-        it deletes what runs, and that it has ended after that."""
+        it deletes what runs, and that it has ended after that. By ``podReplacementPolicy: Failed`` it makes none in
+        the place of one that still ends."""
         if "managedBy" in tree["spec"]:
             return  # somebody else runs it, in another cluster
         owned = self._owned(POD, tree)
-        active = [one for one in owned if is_active(one)]
+        active = [one for one in owned if is_active(one) and not objects.is_ending(one)]
+        still = [one for one in owned if objects.is_ending(one)]
+        waited_for = still if tree["spec"].get("podReplacementPolicy") == "Failed" else []
         now = objects.with_status(tree, active=len(active), **objects.ended(tree, owned))
         ends = _how_it_ends(now, sum(map(objects.has_failed, owned)))
         if ends and not tree["status"].get("conditions"):
             self._put(JOB, objects.with_status(now, conditions=_true(ends)))
             return
-        wanted, beyond = pods_of(now), [one for one in active if _is_beyond(tree, one)]
+        wanted, beyond = pods_of(now), [one for one in active if objects.is_beyond(tree, one)]
         if beyond or len(active) > wanted:
             self._delete(POD, _key(self._random.choice(beyond or active)))
-        elif len(active) < wanted:
-            self._make_pod(tree, cpu_of(tree), index=_next_index(now, active))
+        elif len(active) + len(waited_for) < wanted:
+            self._make_pod(tree, cpu_of(tree), index=_next_index(now, [*active, *waited_for]))
         else:
-            has_ended = {"conditions": _true(ends, _ENDS[ends])} if ends and not active else {}
+            has_ended = {"conditions": _true(ends, _ENDS[ends])} if ends and not active and not still else {}
             self._put(JOB, objects.with_status(now, **has_ended))
 
     # Deployments.
@@ -280,13 +303,15 @@ class Controllers:
 
     def _stateful_set(self, key: Key, tree: Tree) -> None:
         update = objects.revision(tree)
-        name = update["metadata"]["name"]
-        if (key[0], name) not in self._server.objects(REVISION.collection):
+        name, there = update["metadata"]["name"], self._server.objects(REVISION.collection)
+        if (key[0], name) not in there:
             self._create(REVISION, update)
             self._later(STATEFUL_SET, key)
             return
         status = {"observedGeneration": tree["metadata"]["generation"], "updateRevision": name}
         current = tree["status"].get("currentRevision", name)
+        if (key[0], current) not in there:
+            current = name  # it went with the StatefulSet before this one (``getStatefulSetRevisions``)
         pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
         done = all(_revision(one) == name and _runs(one) for one in pods.values())
         if done and pods.keys() == {*objects.ordinals(tree)}:
@@ -373,12 +398,6 @@ def _how_it_ends(job: Tree, failed: int) -> str:
         return "SuccessCriteriaMet"
     lost = status.get("failedIndexes") and not pods_of(job) and not status["active"]
     return "FailureTarget" if lost and not spec.get("suspend") and spec["parallelism"] else ""
-
-
-def _is_beyond(job: Tree, pod: Tree) -> bool:
-    """Whether an elastic Job has shrunk below it."""
-    is_indexed = job["spec"].get("completionMode") == "Indexed"
-    return is_indexed and bool(objects.index_of(pod) >= job["spec"]["completions"])
 
 
 def _next_index(job: Tree, active: Iterable[Tree]) -> str:

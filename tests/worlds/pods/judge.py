@@ -79,6 +79,10 @@ class _Course:
         older = [value for at_s, value in self._values if at_s <= since_s]
         return max([*older[-1:], *(value for at_s, value in self._values if since_s < at_s <= until_s)], default=0)
 
+    def rose(self, since_s: float, until_s: float) -> bool:
+        """Whether it became higher between two times."""
+        return any(since_s <= at_s <= until_s and now > before for (_, before), (at_s, now) in pairwise(self._values))
+
     def lowered_s(self) -> float:
         """When it last became lower; infinity: never."""
         times = [at_s for (_, before), (at_s, now) in pairwise(self._values) if now < before]
@@ -90,6 +94,8 @@ class Past:
 
     def __init__(self) -> None:
         self.counts = _Course()
+        self.asked = _Course()
+        """Its count alone, without what ends."""
         self.by_operator: deque[tuple[float, int]] = deque()
         """When each pod has come to cost how much more, past the gates."""
         self.deployed: int | None = None
@@ -154,10 +160,14 @@ class Judge:
         """Pods by UID to when they were made."""
         self._resized_s: dict[str, float] = {}
         """Pods by UID to when they last came to hold more."""
+        self._ending_s: dict[str, float] = {}
+        """Pods by UID that still run to when they were deleted, or before that what had made them."""
+        self._deleted: set[str] = set()
+        """Those of them that somebody has deleted, and not their controller."""
         self._deployed_s: dict[Key, tuple[float, float]] = {}
         """Deployments that were made again: when the one before went, and when this one was made."""
         self._went_s: dict[Key, float] = {}
-        """When a Deployment went last."""
+        """When a Deployment or a Job went last."""
         self._dearer: list[tuple[float, str, str, Amounts]] = []
         """When pods of workloads of a word have come to cost how much more each, past the gates, and where."""
         self.highest = NOTHING
@@ -171,17 +181,22 @@ class Judge:
         elif collection == POD.collection and after is not None and cpu_m(after) > cpu_m(before):
             self._resized_s[after["metadata"]["uid"]] = self._clock()
         app = key[0], (after or before)["metadata"]["labels"]["app"]
+        if collection == POD.collection and after is not None and objects.is_ending(after):
+            job = self._server.objects(JOB.collection).get(app)
+            is_left = job is None or owner_uid(after) != job["metadata"]["uid"]
+            self._ending_s.setdefault(after["metadata"]["uid"], self._went_s[app] if is_left else self._clock())
         if app[1] in (objects.OWN, objects.SHARED):
             self._look(self._pods())
             return
         past, count = self._pasts[app], self._count(app)
-        if collection == DEPLOYMENT.collection and after is None:
+        if collection in (DEPLOYMENT.collection, JOB.collection) and after is None:
             self._went_s[app] = self._clock()
         elif collection == DEPLOYMENT.collection:
             past.deployed = after["spec"]["replicas"]
             if before is None and app in self._went_s:
                 self._deployed_s[app] = self._went_s[app], self._clock()
         past.counts.add(self._clock(), count)
+        past.asked.add(self._clock(), sum(map(pods_of, self._asking(app))))
         pods = self._pods()
         sidecars_m = sum(cpu_m(one, only=SIDECAR) for one in pods[app])
         pods_m = sum(map(cpu_m, pods[app])) - sidecars_m
@@ -191,6 +206,10 @@ class Judge:
     def grew(self, key: Key, per_pod_m: int) -> None:
         """An operator makes pods that cost so much more, past the gates."""
         self._pasts[key].by_operator.append((self._clock(), per_pod_m))
+
+    def deleted(self, pod: Tree) -> None:
+        """Somebody deletes a pod, past the gates. Its controller makes another."""
+        self._deleted.add(pod["metadata"]["uid"])
 
     def made_dearer(self, namespace: str, word: str, more: Amounts) -> None:
         """Each pod that comes costs so much more from now on, past the gates."""
@@ -206,14 +225,15 @@ class Judge:
         return pods
 
     def _count(self, app: Key) -> int:
-        """What a workload and ReplicaSets that it has left behind ask for."""
+        """What a workload and ReplicaSets that it has left behind ask for, and its pods that still end."""
         alive = {tree["metadata"]["uid"] for tree in self._server.objects(DEPLOYMENT.collection).values()}
         left = [
             tree
             for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items()
             if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) not in {None, *alive}
         ]
-        alone = len(self._pods()[app]) if word_of(app[1]) == "pod" else 0
+        pods = self._pods()[app]
+        alone = len(pods) if word_of(app[1]) == "pod" else sum(map(objects.is_ending, pods))
         return alone + sum(pods_of(tree) for tree in (*self._asking(app), *left))
 
     def _asking(self, app: Key) -> Iterator[Tree]:
@@ -245,7 +265,8 @@ class Judge:
                         self._broken(f"{what} come to {amount} of {name}, of {of}: {self._told(own)}")
 
     def _of_tier(self, tier: str, pods: Mapping[Key, list[Tree]]) -> dict[Key, list[Tree]]:
-        """Its workloads, and of their pods those that they own: what a gone one has left belongs to no tier."""
+        """Its workloads, and of their pods those that they own: what ends, and what a gone one has left, belongs to no
+        tier."""
         found = {}
         for app in {*self._pasts, *pods}:
             workload = self._server.objects(objects.kind_of(app[1]).collection).get(app)
@@ -253,7 +274,7 @@ class Judge:
                 own = {workload["metadata"]["uid"]}
                 sets = self._server.objects(REPLICA_SET.collection).values()
                 own |= {one["metadata"]["uid"] for one in sets if owner_uid(one) in own}
-                found[app] = [one for one in pods.get(app, []) if owner_uid(one) in own]
+                found[app] = [one for one in pods.get(app, []) if owner_uid(one) in own and not objects.is_ending(one)]
         return found
 
     def _asked(self, app: Key) -> Amounts:
@@ -343,7 +364,7 @@ class Judge:
         """Pods that are excused, and their claims."""
         total = NOTHING
         for app, some in pods.items():
-            each = _sum(list(self._excuses(app, some)))
+            each = _sum([*self._excuses(app, some), *self._in_place_of(app, some)])
             dearest = max([self._own_devices(app), *map(self._devices, some)])
             total = total.plus(each._replace(devices=each.pods * dearest))
         # "A pod ends, or goes, before its claims of devices are deleted: they count beside those of the pod that comes
@@ -408,6 +429,20 @@ class Judge:
             most = past.counts.between(at_s, until_s)
             yield Amounts(per_pod_m * min(most, len(pods)), 0)
 
+    def _in_place_of(self, app: Key, pods: list[Tree]) -> Iterator[Amounts]:
+        """Pods that end, where others may have come in their place that no gate has granted room beside them."""
+        past, job = self._pasts[app], self._server.objects(JOB.collection).get(app)
+        for one in pods:
+            began_s = self._ending_s.get(one["metadata"]["uid"])
+            if began_s is None:
+                continue
+            # "Growth past the gate counts as soon as it is observed. So do [...] pods of an elastic Job's indexes
+            # beyond `completions`", "and pods that come in the place of those that somebody deletes, while these end."
+            is_past = one["metadata"]["uid"] in self._deleted or (job is not None and objects.is_beyond(job, one))
+            # "A workload [...] shrinks or goes, and grows or is made anew, before they have shown that its pods end."
+            if is_past or past.asked.rose(began_s, began_s + UNSEEN_S):
+                yield Amounts(cpu_m(one), 1, 0, objects.SCRATCH_SIZE if one["spec"].get("volumes") else 0)
+
 
 def not_deleted(sets: Iterable[Tree], pods: list[Tree]) -> int:
     """How many pods of one rollout their ReplicaSets do not ask for any more; no more of each than others have."""
@@ -427,4 +462,5 @@ def _sum(some: list[Amounts]) -> Amounts:
 
 def _makes_anew(tree: Tree, pod: Tree) -> bool:
     """Whether a pod that goes comes back as ``tree`` says. A ReplicaSet that stands alone makes its own ones."""
-    return bool(tree["kind"] != REPLICA_SET.kind or owner_uid(pod) == tree["metadata"]["uid"])
+    is_own = tree["kind"] != REPLICA_SET.kind or owner_uid(pod) == tree["metadata"]["uid"]
+    return bool(is_own and not objects.is_ending(pod))

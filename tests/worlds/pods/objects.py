@@ -266,6 +266,12 @@ def index_of(pod: Tree) -> int:
     return int(pod["metadata"]["labels"][INDEX])
 
 
+def is_beyond(job: Tree, pod: Tree) -> bool:
+    """Whether an elastic Job has shrunk below it."""
+    is_indexed = job["spec"].get("completionMode") == "Indexed"
+    return is_indexed and bool(index_of(pod) >= job["spec"]["completions"])
+
+
 def ended(job: Tree, pods: Iterable[Tree]) -> dict[str, Tree]:
     """The status of a Job by pods that have ended: how many, and of which indexes. It keeps those beyond its
     completions, as the controller does until it has another reason to write."""
@@ -451,6 +457,21 @@ def asks(pod: Tree) -> str:
 def is_active(pod: Tree) -> bool:
     """Whether it runs or may come to run."""
     return pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+def is_ending(pod: Tree) -> bool:
+    """Whether it was deleted, and may still run (``IsPodTerminating``)."""
+    return "deletionTimestamp" in pod["metadata"] and is_active(pod)
+
+
+def ending(pod: Tree) -> Tree:
+    """The same pod, deleted."""
+    return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def is_of_a_job(pod: Tree) -> bool:
+    """Whether a Job's controller made it."""
+    return any(one["kind"] == JOB.kind for one in pod["metadata"].get("ownerReferences", ()))
 
 
 def has_failed(pod: Tree) -> bool:

@@ -191,7 +191,7 @@ OF: Final[Mapping[str, frozenset[str]]] = {
     "suspend": _JOBS,
     "finish": _JOBS,
     "pod": frozenset({"pod"}),
-    "unpod": frozenset({"pod"}),
+    "unpod": frozenset({"pod"}) | _JOBS,
     "reissue": frozenset({"dra"}),
     "class": frozenset({"kata"}),
     "limits": frozenset({"bare"}),

@@ -169,6 +169,8 @@ class World:
         for member in self.members:
             if member is not None and member.log.failures:
                 self.broken(FAILURE, f"{member.name}: {member.log.failures[0]}")
+        if self.loop.errors:
+            self.broken("simulation", self.loop.errors[0])
         return self.found is not None
 
     async def until(self, what: Callable[[], bool], within_s: float) -> bool:
@@ -441,7 +443,8 @@ def _pod_of(world: World, key: Key, number: int) -> Tree | None:
     pods = [
         one
         for (space, _), one in sorted(world.server.objects(POD.collection).items())
-        if space == key[0] and one["metadata"]["labels"]["app"] == key[1] and one["status"]["phase"] == "Running"
+        if space == key[0] and one["metadata"]["labels"]["app"] == key[1]
+        if one["status"]["phase"] == "Running" and not objects.is_ending(one)
     ]
     return pods[number % len(pods)] if pods else None
 
@@ -538,7 +541,12 @@ def _made_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) 
 
 def _deleted_alone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     pod = _pod_of(world, key, how["pod"])
-    if pod is not None:
+    if pod is None:
+        return
+    if objects.is_of_a_job(pod):
+        world.judge.deleted(pod)
+        world.controllers.end((key[0], pod["metadata"]["name"]))
+    else:
         world.server.request("DELETE", POD.path(key[0], pod["metadata"]["name"]), {}, None)
 
 
