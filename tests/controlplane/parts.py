@@ -171,9 +171,7 @@ MODULES: tuple[Module, ...] = (
     Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="cluster"),
     Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
-    Module(
-        "knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="cluster"
-    ),
+    Module("knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="cluster"),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
     _decider("v0.42.2", OLDER),
