@@ -282,7 +282,8 @@ def wrong(
     if not (beyond or promised):
         return {}
     could = view.total(before)
-    raised = [_raised(view, write.key, one, landed(one, write)) for one in was] if beyond else []
+    claims = {left_by(write.key): after[left_by(write.key)]} if left_by(write.key) in after else {}
+    raised = [_raised(view, write.key, one, landed(one, write), claims) for one in was] if beyond else []
     found = {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
     with_kept = view.with_kept(after) if promised else {}
     taken = {at: (with_kept[at], most) for at in promised if (most := bounds[at]) is not None and with_kept[at] > most}
@@ -293,9 +294,9 @@ def wrong(
     return {**taken, **found}
 
 
-def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:
-    """Where a workload is larger than it was."""
-    before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
+def _raised(view: View, key: Key, was: State | None, now: State | None, claims: States) -> set[At]:
+    """Where a workload is larger than it was. ``claims`` that it has left are there before and after."""
+    before, after = (view.total({key: [one] if one is not None else [], **claims}) for one in (was, now))
     return {at for at, amount in after.items() if amount > before[at]}
 
 

@@ -449,9 +449,9 @@ class Entry:
 
     def with_claims(self, keep: Callable[[Labels], bool]) -> Entry:
         """A copy with those of its claims whose labels ``keep`` is true of. It finds the others."""
+        assert self.claims is not None, "it finds some"
         copy = self._copy()
-        if self.claims is not None:
-            copy.claims, copy.found = self.claims.those(keep), self.claims.those(lambda labels: not keep(labels))
+        copy.claims, copy.found = self.claims.those(keep), self.claims.those(lambda labels: not keep(labels))
         return copy
 
     def _copy(self) -> Entry:

@@ -307,6 +307,8 @@ def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
         start = mapping(spec.get("ordinals"), "spec.ordinals").get("start")
         pruned["ordinals"] = {"start": replicas(start, 0, "spec.ordinals.start")}
     if resource == DEPLOYMENTS[1]:
+        if boolean(spec.get("paused"), "spec.paused"):
+            pruned["paused"] = True
         given = mapping(spec.get("strategy"), path)
         surge = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
         if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
@@ -316,8 +318,6 @@ def _template(resource: str, spec: Mapping[str, Tree]) -> Template:
         surge = _bounded(DEFAULT_SURGE if surge is None else surge)
         if surge != DEFAULT_SURGE:
             pruned["maxSurge"] = surge
-        if boolean(spec.get("paused"), "spec.paused"):
-            pruned["paused"] = True
     return intern(pruned)
 
 

@@ -110,7 +110,7 @@ def test_an_update_is_a_count_if_nothing_else_that_costs_differs_and_else_the_wh
         workload(version="8"),
         workload(annotations={"a": "b"}),
         workload() | {"status": {"replicas": 9}},
-        workload() | {"spec": workload()["spec"] | {"paused": True}},
+        workload() | {"spec": workload()["spec"] | {"minReadySeconds": 9}},
     ],
     ids=["version", "annotations", "status", "another-field"],
 )
