@@ -48,7 +48,7 @@ def test_the_cases_notice_an_alert_that_fires_never_or_always(tmp_path: Path, na
 
 
 def test_the_page_has_every_alert() -> None:
-    assert re.findall(r"^\| `(Extauthz\w+)` \|", PAGE.read_text(), re.MULTILINE) == NAMES
+    assert re.findall(r"^- `(Extauthz\w+)`: ", PAGE.read_text(), re.MULTILINE) == NAMES
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=NAMES)
