@@ -35,7 +35,7 @@ def test_no_rule_is_broken_where_everything_goes_wrong(ledger, worlds):
 
 
 def test_no_rule_is_broken_in_worlds_that_nobody_chose():
-    """Of seeds drawn anew each time. A failure names the seed that `extauthz simulate --steps 60` runs again."""
+    """Of seeds drawn anew each time. A failure names the seed that `python -m tests.worlds --steps 60` runs again."""
     first = SystemRandom().randrange(1 << 32)
     assert broken(Wanted(steps=60, faults=ALL), range(first, first + 120)) == []
 
@@ -52,7 +52,7 @@ def test_no_rule_is_broken_where_each_write_waits_for_the_watch():
 
 
 def test_no_rule_is_broken_where_guarantees_overrides_and_turns_come_and_go():
-    """As ``extauthz simulate --seeds 200 --faults guarantees,overrides,turns``."""
+    """As ``python -m tests.worlds --seeds 200 --faults guarantees,overrides,turns``."""
     wanted = Wanted(steps=30, faults=frozenset({"guarantees", "overrides", "turns"}))
     assert broken(wanted, range(200)) == []
 
@@ -84,7 +84,7 @@ def test_steps_that_are_left_out_change_nothing_else_in_the_plan():
     assert (shorter.quotas, shorter.workloads, shorter.gates) == (plan.quotas, plan.workloads, plan.gates)
 
 
-# ``extauthz simulate``, and how a world that breaks a rule is made shorter.
+# ``python -m tests.worlds``, and how a world that breaks a rule is made shorter.
 
 
 def test_worlds_in_which_all_is_well_end_with_a_line_that_counts_them(capsys):
