@@ -224,6 +224,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         lambda: replaced(envelope, _running=lambda *_, **__: [], _replaced=lambda entry: []),
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
+    "taken-up-in-a-pause": (
+        "never over",
+        lambda: replaced(envelope, _runs_none=lambda entry: False),
+        {"words": ("deploy",), "often": {"pause": 12.0, "apply": 6.0, "scale": 20.0, "resize": 0.0}},
+    ),
     "revision-forgotten": (
         "never over",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
