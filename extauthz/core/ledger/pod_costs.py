@@ -248,18 +248,14 @@ class PodCosts:
         """Pods that a rollout may add for a while, beyond what it shows by itself: ``maxSurge``, percentages rounded
         up.
 
-        They are not charged, and so are bounded, unless each is charged before it is there. While it is paused a
-        rollout does not end, and its pods count. By the observed count alone: by a higher one that only pends, the
-        envelope would fall below what is there.
+        They are not charged, and so are bounded, unless each is charged before it is there. By the observed count
+        alone: by a higher one that only pends, the envelope would fall below what is there.
         Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
         """
         if observed is None or observed.template is None or ref[:2] != DEPLOYMENTS:
             return 0
         allowed = _allowed(_max_surge(observed.template), observed.replicas)
-        if self.charge_surge:
-            return allowed
-        is_free = not is_paused(observed.template)
-        return min(allowed, _allowed(_of_surge(DEFAULT_SURGE), observed.replicas)) if is_free else 0
+        return allowed if self.charge_surge else min(allowed, _allowed(_of_surge(DEFAULT_SURGE), observed.replicas))
 
     def with_surge(self, ref: WorkloadRef, count: int, templates: Iterable[Template | None]) -> int:
         """The most pods that ``count`` replicas of one of ``templates`` are charged as: with those of a rollout, where
