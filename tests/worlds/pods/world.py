@@ -777,7 +777,7 @@ async def _rest(world: World) -> None:
 
 
 def _resume(world: World) -> None:
-    """Rollouts go on, also those that a write under way has paused: in the middle of one there is more than one count that is right."""
+    """Rollouts go on, also those that a write under way has paused: in the middle of one several counts are right."""
     for key, held in list(world.server.objects(DEPLOYMENT.collection).items()):
         if held["spec"].get("paused"):
             world.server.request("PUT", DEPLOYMENT.path(*key), {}, objects.with_spec(held, paused=False))
