@@ -17,10 +17,10 @@ import pytest
 from extauthz.core import footprint
 from extauthz.core.decision import known
 from extauthz.core.kinds import DEPLOYMENTS, PODS
-from extauthz.core.ledger import accounts, envelope, observations, ownership, pod_costs
-from extauthz.core.ledger.entry import PendingWrite
-from extauthz.core.ledger.observations import Pods
+from extauthz.core.ledger import charges, envelope, observations, ownership, pod_costs
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
+from extauthz.core.ledger.pods import Pods
+from extauthz.core.ledger.transitions import PendingWrite
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
@@ -169,21 +169,21 @@ DEVICES = f"{DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
 def _claims_once() -> Iterator[None]:
     """Devices of a template are counted once, and not for each replica."""
 
-    def charge(products: Iterable[accounts.Product], per_object: Any) -> accounts.Charge:
+    def charge(products: Iterable[charges.Product], per_object: Any) -> charges.Charge:
         return _charge(map(once, products), per_object)
 
-    def once(one: accounts.Product) -> accounts.Product:
+    def once(one: charges.Product) -> charges.Product:
         if not one.replicas or DEVICES not in one.per_pod:
             return one
         devices = {DEVICES: one.per_pod[DEVICES] + one.extra.get(DEVICES, 0)}
         return one._replace(per_pod={**one.per_pod, DEVICES: 0}, extra={**one.extra, **devices})
 
-    with replaced(accounts, charge=charge), replaced(envelope, charge=charge):
-        accounts.charge_of.cache_clear()
+    with replaced(charges, charge=charge), replaced(envelope, charge=charge):
+        charges.charge_of.cache_clear()
         try:
             yield
         finally:
-            accounts.charge_of.cache_clear()
+            charges.charge_of.cache_clear()
 
 
 def _claims_with_shared(spec: Any, path: str, terms: Any) -> Any:
@@ -210,7 +210,7 @@ def _as_if_it_had_ended(root: Any) -> Any:
 
 
 _on_read, _done, _pod = PendingWrite.on_read, jobs._done, object_readers.pod
-_charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
+_charge, _device_claims, _of_write = charges.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
 SHIFTS: dict[str, Any] = {

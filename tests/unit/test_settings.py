@@ -16,8 +16,9 @@ from extauthz.serve.service import certificates
 from extauthz.serve.service.loading import SERVICE_LINK, load, shown
 from extauthz.serve.service.numbers import Numbers
 from extauthz.serve.service.setting_types import UNKNOWNS, Address, ConfigFileError, SettingsError, parse
-from extauthz.serve.service.settings import MATTER, Level, Settings, described, markdown, policy, variable, word
+from extauthz.serve.service.settings import Level, Settings, described, policy, variable, word
 from extauthz.tools.render.options import SidecarOptions
+from tools.release import drawn
 
 
 @pytest.fixture
@@ -156,10 +157,6 @@ def test_every_setting_is_described_and_is_a_flag_and_a_variable(capsys: pytest.
         assert variable(field) in text.replace("\n", "")
 
 
-def test_the_documented_settings_are_those_in_the_code() -> None:
-    assert markdown() in (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
-
-
 def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,9 +281,9 @@ def test_print_settings_shows_no_url_of_a_receiver(capsys: pytest.CaptureFixture
 
 
 def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:
-    assert len(MATTER) == 10
-    named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("- `--")]
-    assert named[:10] == [f"--{word(field)}" for field in MATTER]
+    assert len(drawn.MATTER) == 10
+    named = [line.split("`")[1] for line in drawn.settings().splitlines() if line.startswith("- `--")]
+    assert named[:10] == [f"--{word(field)}" for field in drawn.MATTER]
     assert sorted(named) == sorted(f"--{word(field)}" for field in described())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.entry import Event
+from extauthz.core.ledger.transitions import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.inputs.settlement import reads
 from extauthz.inputs.settlement.answers import Fate, Settlement
