@@ -89,13 +89,18 @@ def inside(person: Person, cluster: Cluster, tmp_path_factory: pytest.TempPathFa
     person.heading("docs/envoy.md and docs/istio.md")
     person.types("\n".join(["set -eu", *envoy_page(), *PAGE]))
     person.types(QUOTA % '{"pods": "3", "requests.cpu": null, "requests.memory": null}')
-    file = folder / "web.json"
-    page = {"image": f"{APP}:1", "command": ["python3", "-c", APPLICATION], "resources": {"requests": {"cpu": "10m"}}}
-    file.write_text(json.dumps(mesh.service("web", page)))
-    person.sees(f"kubectl -n shop apply --filename {file}", "service.serving.knative.dev/web ")
-    grows(person, 1)
+    serves(person, "web", folder)
     yield person
     person.run(f"{CLEAN}\n{mesh.UNINSTALL}\nkubectl delete namespace extauthz-system istio-system")
+
+
+def serves(person: Person, name: str, folder: Path) -> None:
+    """A Service and its first pod."""
+    file = folder / f"{name}.json"
+    page = {"image": f"{APP}:1", "command": ["python3", "-c", APPLICATION], "resources": {"requests": {"cpu": "10m"}}}
+    file.write_text(json.dumps(mesh.service(name, page)))
+    person.sees(f"kubectl -n shop apply --filename {file}", f"service.serving.knative.dev/{name} ")
+    person.sees(f"kubectl -n shop get deployment {name}-00001-deployment", " 1/1 ")
 
 
 def wants(person: Person, pods: int) -> None:
@@ -159,6 +164,18 @@ def test_a_cold_start_is_refused_without_room_and_counted_with_it(inside: Person
     assert "[200]\t1 responses" in said, said
     uses(inside, 1)
     assert "was refused" not in inside.run(EXPLAIN).stdout
+
+
+def test_the_first_pod_of_a_revision_counts_and_no_sidecar_decides_it(inside: Person, tmp_path: Path):
+    """The page says so: Knative's controller makes it, and without a webhook nobody is asked."""
+    inside.types(QUOTA % '{"pods": "1"}')
+    wants(inside, 1)
+    uses(inside, 1)
+    serves(inside, "more", tmp_path)
+    uses(inside, 2)
+    inside.types("kubectl -n shop delete ksvc more")
+    inside.types(QUOTA % '{"pods": "5"}')
+    uses(inside, 1)
 
 
 def test_what_the_page_has_one_look_at_is_there(inside: Person):
