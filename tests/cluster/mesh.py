@@ -154,10 +154,15 @@ def _deploy(person: Person, folder: Path, *names: str) -> None:
         person.types(f"kubectl -n {knative.NAMESPACE} rollout status deployment {name} --timeout=120s")
 
 
-UNINSTALL = f"""for kind in validatingwebhookconfigurations mutatingwebhookconfigurations
+UNINSTALL = f"""kubectl delete ksvc --all --all-namespaces
+kubectl wait --for=delete pods --selector=serving.knative.dev/service --all-namespaces --timeout=120s
+for kind in validatingwebhookconfigurations mutatingwebhookconfigurations
 do kubectl delete $kind --selector=app.kubernetes.io/name={knative.NAMESPACE}; done
+kubectl -n {knative.NAMESPACE} delete deployments --all
+kubectl -n {knative.NAMESPACE} wait --for=delete pods --all --timeout=120s
 kubectl delete namespace {knative.NAMESPACE}"""
-"""Once no Service is there: the controller takes its finalizers from what is deleted."""
+"""Its controller takes finalizers from what is deleted. Where a namespace has pods that may take ten minutes to end,
+Kubernetes looks after five whether they are gone."""
 
 
 def service(name: str, container: Mapping[str, object]) -> Mapping[str, object]:

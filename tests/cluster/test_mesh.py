@@ -91,7 +91,7 @@ def inside(person: Person, cluster: Cluster, tmp_path_factory: pytest.TempPathFa
     person.types(QUOTA % '{"pods": "3", "requests.cpu": null, "requests.memory": null}')
     serves(person, "web", folder)
     yield person
-    person.run(f"{CLEAN}\n{mesh.UNINSTALL}\nkubectl delete namespace extauthz-system istio-system")
+    person.run(f"{mesh.UNINSTALL}\n{CLEAN}\nkubectl delete namespace extauthz-system istio-system")
 
 
 def serves(person: Person, name: str, folder: Path) -> None:
