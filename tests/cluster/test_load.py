@@ -169,7 +169,7 @@ def by_hpa(of: Workspace) -> list[Any]:
 @pytest.fixture
 def loaded(installed: Person, cluster: Cluster, tmp_path: Path) -> Iterator[Person]:
     """All workspaces, with a pod that is ready in each."""
-    mesh.give_images(cluster, tmp_path, mesh.SERVING)
+    mesh.give_images(cluster, tmp_path, mesh.SCALING)
     mesh.install_knative(installed, cluster, tmp_path)
     everything = [each for one in WORKSPACES for each in objects(one)]
     (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": everything}))

@@ -29,6 +29,9 @@ CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
 CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey", "queue-proxy")
 """What a cluster with pods has beside the control plane (tests/cluster), and what its tests bring: images and load."""
 
+SERVING = ("controller", "webhook", "activator")
+"""What Knative has beside its autoscaler. As parts they are ``knative-controller`` and so on."""
+
 HIDDEN = "PARTS_MISSING"
 """Names of parts, of programs and of markers, or ``all``: what is here is taken for missing. ``PARTS_MISSING=all make
 test`` tests what a machine has where nothing is built or installed, anywhere."""
@@ -187,6 +190,13 @@ MODULES: tuple[Module, ...] = (
         target="mesh",
     ),
     Module(
+        "knative-controllers-v0.50.0",
+        tuple(Part(f"knative-{name}", f"knative.dev/serving/cmd/{name}") for name in SERVING),
+        configs=("knative.dev/caching",),
+        optional=True,
+        target="mesh",
+    ),
+    Module(
         "keda",
         (
             Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),
@@ -214,8 +224,9 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent, keda-operator,
-keda-adapter, helm, actionlint, h2spec, and those of ``CLUSTER``."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent,
+knative-controller, knative-webhook, knative-activator, keda-operator, keda-adapter, helm, actionlint, h2spec, and those
+of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -58,6 +58,13 @@ class Scene:
         return str(self.autoscaler["metadata"].get("namespace", "default"))
 
     @property
+    def standing(self) -> Refusal | None:
+        """The last refusal. It is over once Active has changed: a write that is refused leaves Active as it is."""
+        last = self.refused[-1] if self.refused else None
+        changed = condition(self.autoscaler, "Active").get("lastTransitionTime")
+        return None if last is None or (changed and moment(changed) > last.at) else last
+
+    @property
     def initialized(self) -> bool:
         """Whether it has had its initial scale once."""
         return bool(condition(self.autoscaler, "ScaleTargetInitialized").get("status") == "True")
