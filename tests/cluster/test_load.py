@@ -30,7 +30,7 @@ from tests.controlplane import knative
 from tests.controlplane.api import Api
 from tests.controlplane.parts import find
 
-pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(f"autoscaler-{mesh.KNATIVE}")]
+pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(f"autoscaler-{mesh.KNATIVE}", "queue-proxy", "hey")]
 
 SECONDS, RAISED_AFTER = 180, 90
 EVERY_S = 1.5

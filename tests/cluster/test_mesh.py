@@ -28,7 +28,14 @@ from tests.controlplane.parts import find
 from tests.controlplane.workspace import workload
 from tests.waiting import eventually
 
-PARTS = ("istiod", "pilot-agent", f"autoscaler-{mesh.KNATIVE}", *(f"knative-{name}" for name in parts.SERVING))
+PARTS = (
+    "istiod",
+    "pilot-agent",
+    f"autoscaler-{mesh.KNATIVE}",
+    *(f"knative-{name}" for name in parts.SERVING),
+    "queue-proxy",
+    "hey",
+)
 pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(*PARTS)]
 
 

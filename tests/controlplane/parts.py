@@ -26,8 +26,11 @@ GROUP = ("etcd", "kube-apiserver", "kubectl")
 
 ON_A_NODE = ("kubelet", "kube-proxy", "kube-scheduler", "kubeadm")
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
-CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey", "queue-proxy")
-"""What a cluster with pods has beside the control plane (tests/cluster), and what its tests bring: images and load."""
+CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server")
+"""What a cluster with pods has beside the control plane (tests/cluster)."""
+
+BESIDE_IT = ("registry", "hey", "queue-proxy")
+"""What some of its tests bring: images and load."""
 
 SERVING = ("controller", "webhook", "activator")
 """What Knative has beside its autoscaler. As parts they are ``knative-controller`` and so on."""
@@ -169,12 +172,12 @@ MODULES: tuple[Module, ...] = (
         "registry",
         (Part("registry", "github.com/distribution/distribution/v3/cmd/registry"),),
         optional=True,
-        target="cluster",
+        target="mesh",
     ),
-    Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="cluster"),
+    Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="mesh"),
     Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
-    Module("knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="cluster"),
+    Module("knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="mesh"),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
     _decider("v0.42.2", OLDER),
@@ -226,7 +229,7 @@ NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
 decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent,
 knative-controller, knative-webhook, knative-activator, keda-operator, keda-adapter, helm, actionlint, h2spec, and those
-of ``CLUSTER``."""
+of ``CLUSTER`` and of ``BESIDE_IT``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""
