@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from random import SystemRandom
 
 import pytest
@@ -15,7 +17,7 @@ from tests.simulate.planted.store import verdict_lost_on_conflict
 from tests.worlds.__main__ import main
 from tests.worlds.objects import KINDS
 from tests.worlds.plan import FAULTS, draw
-from tests.worlds.search import Wanted, search, shortest
+from tests.worlds.search import Wanted, run, search, shortest, workers
 from tests.worlds.steps import TAKEN
 
 JOBS = os.cpu_count() or 1
@@ -23,18 +25,27 @@ JOBS = os.cpu_count() or 1
 ALL = frozenset(FAULTS)
 
 
-def broken(wanted: Wanted, seeds: range) -> list[str]:
+Broken = Callable[[Wanted, range], list[str]]
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[Broken]:
     """What is wrong, with the seeds."""
-    found = (result for result in search(wanted, seeds, JOBS) if result.violation is not None)
-    return [f"seed {result.plan.seed}: {result.violation}" for result in found]
+    with workers(JOBS) as pool:
+
+        def broken(wanted: Wanted, seeds: range) -> list[str]:
+            found = (result for result in pool.map(partial(run, wanted), seeds) if result.violation is not None)
+            return [f"seed {result.plan.seed}: {result.violation}" for result in found]
+
+        yield broken
 
 
 @pytest.mark.parametrize(("ledger", "worlds"), [("memory", 450), ("store", 150), ("kubernetes", 450)])
-def test_no_rule_is_broken_where_everything_goes_wrong(ledger, worlds):
+def test_no_rule_is_broken_where_everything_goes_wrong(ledger: str, worlds: int, broken: Broken):
     assert broken(Wanted(steps=25, faults=ALL, ledger=ledger), range(worlds)) == []
 
 
-def test_no_rule_is_broken_in_worlds_that_nobody_chose():
+def test_no_rule_is_broken_in_worlds_that_nobody_chose(broken: Broken):
     """Of seeds drawn anew each time. A failure names the seed that `python -m tests.worlds --steps 60` runs again."""
     first = SystemRandom().randrange(1 << 32)
     assert broken(Wanted(steps=60, faults=ALL), range(first, first + 120)) == []
@@ -44,21 +55,21 @@ def no_workload_is_read_by_itself() -> AbstractContextManager[None]:
     return replaced(reads, SEVERAL=1)
 
 
-def test_no_rule_is_broken_where_each_write_waits_for_the_watch():
+def test_no_rule_is_broken_where_each_write_waits_for_the_watch(broken: Broken):
     """Unless that does not catch up. Of seeds drawn anew each time."""
     first = SystemRandom().randrange(1 << 32)
     wanted = Wanted(steps=40, faults=ALL, plant=no_workload_is_read_by_itself)
     assert broken(wanted, range(first, first + 80)) == []
 
 
-def test_no_rule_is_broken_where_guarantees_overrides_and_turns_come_and_go():
+def test_no_rule_is_broken_where_guarantees_overrides_and_turns_come_and_go(broken: Broken):
     """As ``python -m tests.worlds --seeds 200 --faults guarantees,overrides,turns``."""
     wanted = Wanted(steps=30, faults=frozenset({"guarantees", "overrides", "turns"}))
     assert broken(wanted, range(200)) == []
 
 
 @pytest.mark.parametrize("ledger", ["memory", "kubernetes"])
-def test_no_rule_is_broken_where_nothing_goes_wrong(ledger):
+def test_no_rule_is_broken_where_nothing_goes_wrong(ledger: str, broken: Broken):
     assert broken(Wanted(steps=40, faults=frozenset(), ledger=ledger), range(1000, 1100)) == []
 
 

@@ -25,7 +25,7 @@ def a_flood_is_everybodys():
     return replaced(PendingWrites, of_tree=lambda self, root: len(self))
 
 
-@bug("never over", faults="late", entrances="both", rare=True)
+@bug("never over", faults="late", entrances="both", first=520)
 def admitted_is_stored():
     """An admitted write is taken for stored: a read that shows nothing new ends it."""
     original = PendingWrite.on_read
@@ -153,7 +153,13 @@ def ended_by_one_read():
 
 
 @bug(
-    "never over", faults="lag,late", steps=150, words=("rs", "deploy"), often={"hold-watch": 4.0, **COUNTS}, pace=(0.5,)
+    "never over",
+    faults="lag,late",
+    steps=150,
+    words=("rs", "deploy"),
+    often={"hold-watch": 4.0, **COUNTS},
+    pace=(0.5,),
+    first=125,
 )
 def expired_unseen():
     """A pending write ends when W has passed, without a read: the watch that would show what it did is stalled."""
