@@ -67,6 +67,8 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({"grpc": "off"}, {}, "", "grpc off: nobody could ask this gate; set webhook", id="nobody"),
         pytest.param({"webhook_client_ca": __file__}, {}, "", "webhook-client-ca needs webhook: the", id="no-webhook"),
         pytest.param({"api": ":1"}, {}, "", "api and api-cert go together", id="api-without-certificate"),
+        pytest.param({"api_client_ca": __file__}, {}, "", "api-client-ca needs api", id="authorities-without-api"),
+        pytest.param({"api_audience": "x"}, {}, "", "api-audience needs api", id="audience-without-api"),
         pytest.param({"window_s": "nan"}, {}, "", "--window-s: Input should be", id="not-a-number"),
     ],
 )  # fmt: skip
