@@ -40,7 +40,7 @@ def broken() -> Iterator[Broken]:
         yield broken
 
 
-@pytest.mark.parametrize(("ledger", "worlds"), [("memory", 450), ("store", 150), ("kubernetes", 450)])
+@pytest.mark.parametrize(("ledger", "worlds"), [("memory", 150), ("store", 100), ("kubernetes", 250)])
 def test_no_rule_is_broken_where_everything_goes_wrong(ledger: str, worlds: int, broken: Broken):
     assert broken(Wanted(steps=25, faults=ALL, ledger=ledger), range(worlds)) == []
 

@@ -4,14 +4,12 @@ import asyncio
 from contextlib import ExitStack
 
 from extauthz.core.ledger import entry as entries
-from extauthz.core.ledger import envelope
 from extauthz.core.ledger.accounts import Account, Accounts, Step
 from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.quota import overrides
 from extauthz.inputs.cluster import scaled
 from extauthz.inputs.cluster.live import LiveCluster
@@ -93,24 +91,6 @@ def caught_up_at_once():
     both.enter_context(replaced(reads, SEVERAL=1))
     both.enter_context(replaced(LiveCluster, has_shown=lambda self, resource, version: True))
     return both
-
-
-@bug("never over", words=("sts",))
-def claims_are_free():
-    """The claims of a StatefulSet's replicas are not charged before they are there."""
-    price, of_claims = PodCosts.per_pod, PodCosts.claims
-
-    def per_pod(self, namespace, template):
-        cost = price(self, namespace, template)
-        if template.text.startswith(b'{"claim"'):
-            return cost
-        return {key: amount for key, amount in cost.items() if key != "requests.storage"}
-
-    def claims(self, namespace, template):
-        of_claims(self, namespace, template)
-        return {}
-
-    return replaced(PodCosts, per_pod=per_pod, claims=claims)
 
 
 @bug("never over", faults="late,lag", entrances="webhook", words=("deploy", "rs"), often={"remake": 20.0})
@@ -252,24 +232,6 @@ def no_margin():
     return replaced(overrides, about=lambda given, at_s: [at_s])
 
 
-@bug("never over", faults="cut")
-def nothing_means_unlimited():
-    """A limit of zero is a sentinel for no limit."""
-    original = Accounts.weigh
-
-    def weigh(self, step):
-        growth = original(self, step)
-        return growth._replace(shortages=tuple(one for one in growth.shortages if one.hard))
-
-    return replaced(Accounts, weigh=weigh)
-
-
-@bug("never over", entrances="both", words=("roll",))
-def old_pods_are_free():
-    """While a Deployment rolls out, its replicas are charged at the new template alone: the old ones still run."""
-    return replaced(envelope, _running=lambda *_, **__: [], _members=lambda entry: [])
-
-
 @bug("nothing leaks", faults="lag", words=("deploy",))
 def old_states_are_believed():
     """A watch that lags behind a consistent read takes back what that has shown."""
@@ -289,7 +251,15 @@ def one_tin_is_as_good_as_ten():
     return replaced(scaled, read=read)
 
 
-@bug("never over", faults="lag", steps=80, words=("deploy",), often={"hold-watch": 4.0, **COUNTS}, pace=(0.05,))
+@bug(
+    "never over",
+    faults="lag",
+    steps=80,
+    words=("deploy",),
+    often={"hold-watch": 4.0, **COUNTS},
+    pace=(0.05,),
+    first=80,
+)
 def read_settles_by_its_end():
     """A consistent read settles what was answered before its end, though it shows only what had landed at its start."""
     original = PendingWrites.read

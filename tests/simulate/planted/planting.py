@@ -41,7 +41,7 @@ def bug(
     first: int | None = None,
 ) -> Callable[[Callable[[], AbstractContextManager[None]]], Callable[[], AbstractContextManager[None]]]:
     """Names a bug: by which rule it is caught, and in which worlds. A bug of the ``entrances`` is looked for in worlds
-    drawn on the day. Few worlds show a rare one: it is looked for from the ``first`` on, shortly before one that does."""
+    drawn on the day. Few worlds show a rare one: it is looked for from the ``first`` on, which is near one of them."""
     chosen = frozenset(filter(None, faults.split(",")))
     assert chosen <= FAULTS.keys()
 
