@@ -120,9 +120,8 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(docs/http-source.md)" in text
 
 
-@pytest.mark.parametrize("words", [["serve", "--print-settings"], ["render", "envoy"]], ids=" ".join)
-def test_who_reads_only_the_first_line_is_shown_no_traceback(words: list[str]) -> None:
-    command = [sys.executable, "-m", "extauthz.cli", *words]
+def test_who_reads_only_the_first_line_is_shown_no_traceback() -> None:
+    command = [sys.executable, "-m", "extauthz.cli", "serve", "--print-settings"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.close()
