@@ -86,7 +86,7 @@ def ends_are_not_told():
     return replaced(Policies, ended=deaf)
 
 
-@bug("never over", faults="crash,late", words=("deploy",), often=COUNTS)
+@bug("never over", faults="crash,late", words=("deploy",), often=COUNTS, first=80)
 def forgotten_after_a_crash():
     """A gate that was killed starts again and grants at once, without the pending writes of its earlier life."""
     return replaced(ClusterState, hold=lambda self, until_s: None)

@@ -226,7 +226,7 @@ def known_by_its_count():
     return replaced(Ledger, propose=propose)
 
 
-@bug("never over", ledger="kubernetes", faults="overrides")
+@bug("never over", ledger="kubernetes", faults="overrides", first=70)
 def no_margin():
     """An override begins and ends when the gate's own clock says so, though clocks are seconds apart."""
     return replaced(overrides, about=lambda given, at_s: [at_s])
