@@ -191,6 +191,7 @@ def retried_after_a_cut():
     words=("deploy",),
     often={"partition": 8.0, "drop-watch": 4.0, "relabel": 3.0, "quota-goes": 2.0, **COUNTS},
     pace=(0.7,),
+    first=275,
 )
 def stale_coverage_is_trusted():
     """A gate that has long heard nothing of quotas and namespaces allows what no quota covered when it last heard."""
@@ -212,7 +213,7 @@ def told_of_the_end_twice():
     return replaced(Policies, ended=twice)
 
 
-@bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS})
+@bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS}, first=95)
 def uncovered_is_forgotten():
     """A write that no quota covers is not followed: a quota that is made anew meanwhile gives its room to others."""
     original = gate._uncovered
