@@ -85,9 +85,9 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_no_world_of_another_kind_is_over(kind: dict[str, Any], search: Search):
     print(f"worlds from seed {FIRST}")
-    results = search(Wanted(40, ALL, **kind), range(FIRST, FIRST + 27))
+    results = search(Wanted(40, ALL, **kind), range(FIRST, FIRST + 18))
     assert [f"seed {one.plan.seed}: {one.violation}" for one in results if one.violation is not None] == []
-    assert sum(one.grants for one in results) > 60, "there is something to be over by"
+    assert sum(one.grants for one in results) > 40, "there is something to be over by"
 
 
 def _with_sidecars(number: int = 4) -> Past:
