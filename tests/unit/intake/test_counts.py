@@ -8,7 +8,8 @@ import pytest
 
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts
-from extauthz.core.intake.counts import MoreThanACount
+from extauthz.core.intake.counts import Media, MoreThanACount, negotiate
+from extauthz.core.model import Operation
 
 OBJECT, SCALE = False, True
 THREE = {"spec": {"replicas": 3}}
@@ -22,6 +23,32 @@ def outcome(of: Any, body: Any, **scale: bool) -> Any:
         return str(more)
     except (BodyError, ObjectError) as error:
         return error.code
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("", Media.JSON),
+        ("  ", Media.JSON),
+        ("application/json", Media.JSON),
+        ("application/json; charset=utf-8", Media.JSON),
+        ("Application/JSON ;charset=utf-8", Media.JSON),
+        ("application/json;", Media.JSON),
+        ("application/yaml", Media.OTHER),
+        ("application/cbor", Media.OTHER),
+        ("application/vnd.kubernetes.protobuf", Media.PROTOBUF),
+        ("APPLICATION/VND.KUBERNETES.PROTOBUF", Media.PROTOBUF),
+        ("text/json", None),
+        ("application/json, application/yaml", None),
+        ("application/merge-patch+json", None),
+        (";charset=utf-8", None),
+        ("application/x-yaml", None),
+        ("application/json-seq", None),
+        ("*/*", None),
+    ],
+)
+def test_an_object_is_matched_by_media_type_and_none_means_json(content_type, expected):
+    assert negotiate(Operation.UPDATE, content_type) is expected
 
 
 def op(name: str, path: Any, value: Any = 3, **more: Any) -> dict[str, Any]:
