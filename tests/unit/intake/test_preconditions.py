@@ -34,6 +34,33 @@ def test_a_put_is_bound_to_the_version_and_uid_that_it_names(metadata, expected)
     assert counts.bound_object({"metadata": metadata}) == expected
 
 
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, NONE),
+        ({"metadata": {"resourceVersion": "5"}}, NONE),
+        ({"metadata": {"uid": "u", "resourceVersion": "5"}}, Precondition(None, "u")),
+        ({"metadata": {"uid": "x" * 253}}, Precondition(None, "x" * 253)),
+        ({"metadata": {"uid": "x" * 254}}, NONE),
+    ],
+)
+def test_a_create_is_known_by_the_uid_that_the_server_has_given_it(document, expected):
+    assert counts.bound_create(document) == expected
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"metadata": {"resourceVersion": "5"}}, Precondition("5")),
+        ({"metadata": {"uid": "u"}}, NONE),
+        ({"spec": {"replicas": 5}}, NONE),
+    ],
+    ids=str,
+)
+def test_a_merge_is_bound_to_the_version_that_it_sets(patch, expected):
+    assert counts.bound_merge_patch(patch) == expected
+
+
 TEST = {"op": "test", "path": "/metadata/resourceVersion", "value": "5"}
 COUNT = {"op": "replace", "path": "/spec/replicas", "value": 3}
 
