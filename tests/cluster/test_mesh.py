@@ -136,8 +136,10 @@ def request(cluster: Cluster, person: Person) -> Iterator[subprocess.Popen[str]]
     whose = ("-H", "Knative-Serving-Namespace: shop", "-H", f"Knative-Serving-Revision: {REVISION}")
     hey = [*cluster.way_in(), str(find("hey")), "-n", "1", "-c", "1", "-t", "280", *whose, f"http://{address}/"]
     with subprocess.Popen(hey, stdout=subprocess.PIPE, text=True) as asking:
-        yield asking
-        asking.kill()
+        try:
+            yield asking
+        finally:
+            asking.kill()
 
 
 def test_growth_stops_at_the_quota_says_why_on_the_podautoscaler_and_goes_on_once_there_is_room(inside: Person):
