@@ -490,7 +490,7 @@ class _Rises(NamedTuple):
         """Of one quota: what rises above the envelope, and above what is observed; and whether pods of unknown cost
         come."""
         before, after = self.step.before, self.step.after
-        is_unknown = after.unknown and self.step.multiplies_unknown
+        is_unknown = after.unknown and self.step.adds_unknown
         if self.stays and not node.audits:
             return self.risen, self.above, is_unknown  # nearly always
         is_unknown = is_unknown or (after.unknown and node not in before.envelope_in)
@@ -502,7 +502,7 @@ class _Rises(NamedTuple):
 
 
 def _rises(step: Step) -> _Rises:
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     risen = rise(before.envelope, after.envelope)
     above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
     stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
@@ -534,7 +534,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     risen_here = rise(counted_in(before, node)[1], after.envelope)
     above_here = rise(counted_in(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth

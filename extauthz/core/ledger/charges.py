@@ -206,12 +206,15 @@ class Step(NamedTuple):
     """As ``before``, without pending writes of the workload itself and of its family."""
     this_write_only: Position
     """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
+    dearer_unknown: bool = False
+    """It brings a template that costs more than the one before, and nobody knows how much. What pods that are there
+    hold is known, and would hide it."""
 
     @property
-    def multiplies_unknown(self) -> bool:
-        """It adds pods of unknown cost, or is the first to do so."""
+    def adds_unknown(self) -> bool:
+        """It adds pods of unknown cost, is the first to do so, or has dearer ones come in their place."""
         before, after, observed, this = (at.envelope.replicas for at in self[:4])
-        return not self.before.unknown or after > before or this > observed
+        return not self.before.unknown or after > before or this > observed or self.dearer_unknown
 
 
 NOTHING = charge((), {})

@@ -11,6 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.transitions import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.inputs.cluster import object_readers
 from extauthz.testing import (
     Asker,
     create,
@@ -379,3 +380,23 @@ def test_a_revision_made_anew_without_an_owner_is_of_nobody_though_its_predecess
     ask = asker(web(4), revision("web-0", 2), hard="4")
     assert ask(create(revision("web-0", 2)), charge=False).reason == "no-growth"
     assert ask(create(revision("web-0", 2, owner=None))).verdict is Verdict.DENY
+
+
+def kata(cpu: str) -> dict:
+    return {"spec": {**pod({"cpu": cpu})["spec"], "runtimeClassName": "kata"}}
+
+
+def test_a_dearer_template_of_an_unseen_class_takes_nothing_that_pods_have_by_that_class():
+    """Their overhead is known, as they say it. So the new ones would be taken for no dearer."""
+    db = workload("db", 4, kind="StatefulSet")
+    db["spec"]["template"] = kata("1")
+    ask = asker(db, hard="10")
+    for ordinal in range(4):
+        metadata = {"name": f"db-{ordinal}", "namespace": "team-a", "uid": f"p{ordinal}", "labels": {"app": "db"}}
+        metadata["ownerReferences"] = owned_by("db", kind="StatefulSet")
+        spec = {**kata("1")["spec"], "overhead": {"cpu": "1"}}
+        ask.gate.observe(*object_readers.pod({"metadata": metadata, "spec": spec}))
+    assert books(ask) == (8, 0)
+    for replicas, cpu, reason in ((2, "2", "unknown-footprint"), (4, "500m", "no-growth")):
+        body = {"spec": {"replicas": replicas, "template": kata(cpu)}}
+        assert ask(patch(path("db", resource="statefulsets"), body)).reason == reason
