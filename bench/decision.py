@@ -14,7 +14,7 @@ from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.serve.servers.api.answers import Answers

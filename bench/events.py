@@ -14,7 +14,7 @@ from math import inf
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Operation, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota

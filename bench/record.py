@@ -17,7 +17,7 @@ from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.deciding import Deciding

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.line import MAX_IN_CHILD, MAX_IN_TREE
-from extauthz.core.ledger.transitions import Event
 from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import gate as made

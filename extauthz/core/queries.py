@@ -10,10 +10,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.line import Seen
-from extauthz.core.ledger.transitions import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Amounts, Decision, Observed, Shortage, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.quota.tree import QuotaNode, QuotaTree, TreeProblem

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Ceiling
 from extauthz.core.quota.problems import Standing, standing

@@ -10,7 +10,7 @@ from itertools import product
 import httpx
 import pytest
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.inputs.settlement import answers
 from extauthz.inputs.settlement.answers import Fate
 from tests.controlplane import fixtures

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.tools.render.options import Endpoint, Outage
 from tests.servers.listening import Heard
 from tests.support import authz

@@ -15,7 +15,7 @@ from h2.connection import H2Connection
 from h2.events import WindowUpdated
 from h2.settings import SettingCodes
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.demo.certs import Authority
 from extauthz.tools.render import routes
 from extauthz.tools.render.options import Anonymous, Endpoint

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate

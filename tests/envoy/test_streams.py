@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from extauthz.core.intake.counts import MAX_BYTES
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.quota.selectors import CONTEXT_EXTENSION
 from extauthz.demo.apiserver import Key
 from extauthz.inputs.settlement import answers

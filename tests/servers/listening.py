@@ -7,7 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.inputs.settlement.answers import Fate, event
 from extauthz.serve.rpc import accepting
 from extauthz.serve.rpc.frames import Bounds

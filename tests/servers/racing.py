@@ -19,7 +19,7 @@ import grpc
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.payload import decode

@@ -17,7 +17,7 @@ from envoy_data_plane.google.protobuf import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.inputs.settlement import answers
 from extauthz.inputs.settlement.answers import Fate
 from extauthz.serve.rpc.link import Server

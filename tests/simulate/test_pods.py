@@ -18,10 +18,10 @@ import pytest
 from extauthz.core import footprint
 from extauthz.core.decision import known
 from extauthz.core.kinds import DEPLOYMENTS, PODS
-from extauthz.core.ledger import charges, envelope, observations, ownership, pod_costs
+from extauthz.core.ledger import accounts, envelope, observations, ownership, pod_costs
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
 from extauthz.core.ledger.pods import Pods
-from extauthz.core.ledger.transitions import PendingWrite
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.objects import jobs
 from extauthz.core.objects.fields import EVERYTHING
@@ -181,21 +181,21 @@ DEVICES = f"{DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
 def _claims_once() -> Iterator[None]:
     """Devices of a template are counted once, and not for each replica."""
 
-    def charge(products: Iterable[charges.Product], per_object: Any) -> charges.Charge:
+    def charge(products: Iterable[accounts.Product], per_object: Any) -> accounts.Charge:
         return _charge(map(once, products), per_object)
 
-    def once(one: charges.Product) -> charges.Product:
+    def once(one: accounts.Product) -> accounts.Product:
         if not one.replicas or DEVICES not in one.per_pod:
             return one
         devices = {DEVICES: one.per_pod[DEVICES] + one.extra.get(DEVICES, 0)}
         return one._replace(per_pod={**one.per_pod, DEVICES: 0}, extra={**one.extra, **devices})
 
-    with replaced(charges, charge=charge), replaced(envelope, charge=charge):
-        charges.charge_of.cache_clear()
+    with replaced(accounts, charge=charge), replaced(envelope, charge=charge):
+        accounts.charge_of.cache_clear()
         try:
             yield
         finally:
-            charges.charge_of.cache_clear()
+            accounts.charge_of.cache_clear()
 
 
 def _claims_with_shared(spec: Any, path: str, terms: Any) -> Any:
@@ -222,7 +222,7 @@ def _as_if_it_had_ended(root: Any) -> Any:
 
 
 _on_read, _done, _pod = PendingWrite.on_read, jobs._done, object_readers.pod
-_charge, _device_claims, _of_write = charges.charge, footprint._device_claims, known.of_write
+_charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
 SHIFTS: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.core import quantities
-from extauthz.core.ledger.account import Account
+from extauthz.core.ledger.accounts import Account
 from extauthz.core.objects.workloads import observe
 from extauthz.testing import quota, scale, workload
 from extauthz.tools.replay.measures import Course

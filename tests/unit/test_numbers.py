@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extauthz.core import numbers
-from extauthz.core.ledger.transitions import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.objects.workloads import DEFAULT_SURGE, observe
 from extauthz.explain.knative import rules
 from extauthz.inputs.kube.connection import _refusal

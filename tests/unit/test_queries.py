@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.transitions import State
+from extauthz.core.ledger.entry import State
 from extauthz.core.model import OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Ceiling, Headroom, Queries

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from extauthz.core import resources
-from extauthz.core.ledger.transitions import TRANSITIONS, State
+from extauthz.core.ledger.entry import TRANSITIONS, State
 from extauthz.core.resources import Treatment
 from extauthz.serve.service.settings import described, word
 from extauthz.tell.observe import quota_status, reasons, table

@@ -13,7 +13,7 @@ from memory_pressure.policy import NAME, MemoryPressure
 from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Held, Refusal, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Policies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from growth_budget import GRANTS, GrowthBudget, from_environment
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Refusal, Verdict, WorkloadRef
 from extauthz.core.policies import Enlisted, Policies
 from extauthz.inputs.policies import Fate, Growth, Limit, NotYet

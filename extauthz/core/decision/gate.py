@@ -23,9 +23,9 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import leaves
+from extauthz.core.ledger.entry import PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pending_writes import UNCOVERED, held_by
-from extauthz.core.ledger.transitions import PendingWrite, State, is_newer
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,

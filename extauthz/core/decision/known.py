@@ -17,10 +17,9 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pod_costs import NamespaceCosts
-from extauthz.core.ledger.transitions import PendingWrite, is_newer
 from extauthz.core.model import (
     ANY_LABELS,
     NO_EVIDENCE,

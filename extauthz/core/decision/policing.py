@@ -18,10 +18,10 @@ from extauthz.core import texts
 from extauthz.core.decision import expressions, sentences, weighing
 from extauthz.core.decision.expressions import Values
 from extauthz.core.decision.known import Case, Grounds
-from extauthz.core.ledger.charges import Step, rise
+from extauthz.core.ledger.accounts import Step, rise
 from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.ledger.ledger import Proposal
-from extauthz.core.ledger.transitions import PendingWrite
 from extauthz.core.model import (
     POLICY_NOT_YET,
     POLICY_REFUSED,

@@ -1,17 +1,237 @@
-"""Used and reserved of every quota, and whether a change of position fits."""
+"""What a workload costs and where it counts; used and reserved of every quota; and whether a change of position fits.
+
+A cost is a product, so a thousand replicas cost no more work than one.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from extauthz.core.footprint import UNKNOWN_DEVICES, UNSPECIFIED
-from extauthz.core.ledger.account import Account, Grown, counted_in, kept_for_others, settle
-from extauthz.core.ledger.charges import NO_CHANGE, NOTHING, Position, Step, difference, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
+from extauthz.core.resources import is_device
+
+
+class Shared(dict[str, int]):
+    """Amounts that many workloads have, nano-units by quota key. Nobody changes them, so they can be a key: each is
+    equal to itself alone, as whoever has equal amounts shares one (``PodCosts``)."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class Product(NamedTuple):
+    """A replica count and the cost of one pod."""
+
+    replicas: int
+    per_pod: Amounts
+    """Nano-units by quota key."""
+    extra: Amounts = MappingProxyType({})
+    """What is added for this very count, nano-units."""
+
+
+class Charge(NamedTuple):
+    """What ``charge`` has worked out."""
+
+    replicas: int
+    """The highest replica count in it."""
+    amounts: Amounts
+    """The whole cost, nano-units by quota key."""
+    per_object: Amounts
+    """The part that does not depend on the replica count (``count/…`` keys)."""
+    pod: Shared | None = None
+    """The cost of one pod, if the whole cost is a product of that and the count, and a shared ``per_object``."""
+
+    def with_count(self, replicas: int, per_pod: Amounts) -> Charge:
+        """The highest cost for each key of this one and of a count of pods that cost ``per_pod``."""
+        top, before, per_object, pod = self
+        if pod is not None and pod is per_pod and isinstance(per_object, Shared):
+            return charge_of(replicas, pod, per_object) if replicas > top else self  # one product: nothing to compare
+        higher = {
+            key: amount
+            for key, each in per_pod.items()
+            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
+        }
+        if not higher and replicas <= top:
+            return self  # the same object, by which callers know that nothing grows
+        return Charge(max(top, replicas), {**before, **higher}, per_object)
+
+    def at_least(self, base: Charge, more: Amounts) -> Charge:
+        """This one, of which each key in ``more`` is so much above ``base`` at least."""
+        if not more:
+            return self
+        amounts = {key: max(self.amounts.get(key, 0), base.amounts.get(key, 0) + by) for key, by in more.items()}
+        return Charge(self.replicas, {**self.amounts, **amounts}, self.per_object)
+
+
+def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
+    """The highest cost of ``products`` for each key, and ``per_object`` once."""
+    top = 0
+    amounts: dict[str, int] = {}
+    for replicas, per_pod, extra in products:
+        if replicas > top:
+            top = replicas
+        cost = {key: amount for key, each in per_pod.items() if (amount := replicas * each)}
+        for key, amount in extra.items() if extra else ():
+            cost[key] = cost.get(key, 0) + amount
+        if not amounts:
+            amounts = cost
+            continue
+        for key, amount in cost.items():
+            if amount > amounts.get(key, 0):
+                amounts[key] = amount
+    for key, amount in per_object.items():
+        amounts[key] = amounts.get(key, 0) + amount
+    return Charge(top, amounts, per_object)
+
+
+def charge_one(replicas: int, pod: Amounts, per_object: Amounts) -> Charge:
+    """The cost of ``replicas`` equal pods."""
+    if isinstance(pod, Shared) and isinstance(per_object, Shared):
+        return charge_of(replicas, pod, per_object)
+    return charge((Product(replicas, pod),), per_object)
+
+
+_KEPT_CHARGES: Final = 8_192
+"""Each takes less than a KiB. Sizes of pods are few, and counts are small."""
+
+
+@lru_cache(_KEPT_CHARGES)
+def charge_of(replicas: int, pod: Shared, per_object: Shared) -> Charge:
+    """The same, remembered: nearly every workload."""
+    cost = charge((Product(replicas, pod),), per_object)
+    return cost._replace(pod=pod)
+
+
+_NO_CHANGE: Final = Shared()
+
+
+def _times(before: Charge, after: Charge) -> Amounts | None:
+    """The difference of two counts of one pod; ``None``: they differ in more."""
+    pod = after.pod
+    if pod is None or before.pod is not pod or before.per_object is not after.per_object:
+        return None
+    return charge_of(after.replicas - before.replicas, pod, _NO_CHANGE).amounts
+
+
+def difference(before: Charge, after: Charge) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before is after:
+        return _NO_CHANGE
+    times = _times(before, after)
+    if times is not None:
+        return times
+    some, others = before.amounts, after.amounts
+    return {key: more for key in some.keys() | others.keys() if (more := others.get(key, 0) - some.get(key, 0))}
+
+
+def rise(before: Charge, after: Charge) -> Amounts:
+    """What ``after`` has more of, and how much more."""
+    if before is after:
+        return _NO_CHANGE
+    times = _times(before, after)
+    if times is not None:
+        return times if after.replicas > before.replicas else _NO_CHANGE
+    some = before.amounts
+    return {key: more for key, amount in after.amounts.items() if (more := amount - some.get(key, 0)) > 0}
+
+
+def highest(footprints: Iterable[Amounts]) -> Amounts:
+    """The maximum for each key. Equal objects are passed through, so the usual case copies nothing."""
+    result: Amounts = {}
+    for footprint in footprints:
+        if footprint is result or not footprint:
+            continue
+        if not result:
+            result = footprint
+            continue
+        merged = dict(result)
+        for key, amount in footprint.items():
+            merged[key] = max(merged.get(key, 0), amount)
+        result = merged
+    return result
+
+
+class Position(NamedTuple):
+    """The cost of an entry and its children, and its quotas."""
+
+    used: Charge
+    used_in: Nodes
+    envelope: Charge
+    envelope_in: Nodes
+    unknown: bool
+    """The cost of some template is not known."""
+    pod: Amounts | None = None
+    """What each replica costs, if only the count of the head may change."""
+    unsure_in: Nodes = ()
+    """Quotas of ``envelope_in`` in which it may come not to count: it uses nothing of what these are guaranteed."""
+
+    @property
+    def takes_unknown_devices(self) -> bool:
+        """Some pod claims devices, and it is not known which."""
+        return UNKNOWN_DEVICES in self.envelope.amounts
+
+    @property
+    def is_rare(self) -> bool:
+        """It has what few have: an unknown cost, unknown devices, or quotas in which it may come not to count."""
+        return self.unknown or UNKNOWN_DEVICES in self.envelope.amounts or bool(self.unsure_in)
+
+    @property
+    def settled(self) -> Position:
+        """Where it counts without pending writes. Only if ``pod`` is known."""
+        assert self.pod is not None, "other writes than of the count are under way"
+        if self.envelope is self.used:
+            return self
+        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
+
+    @property
+    def trees(self) -> frozenset[str]:
+        """Names of the root quotas in whose trees it counts, or may come to count."""
+        return frozenset([node.root for node in self.envelope_in])
+
+    def with_count(self, replicas: int) -> Position:
+        """Where it would count with one more write of the head's count alone. Only if ``pod`` is known."""
+        assert self.pod is not None, "other writes are under way"
+        used, used_in, envelope, envelope_in, unknown, pod, _ = self
+        after = envelope.with_count(replicas, self.pod)
+        return self if after is envelope else Position(used, used_in, after, envelope_in, unknown, pod)
+
+
+class Step(NamedTuple):
+    """What one more write does to the entry that a workload is charged through."""
+
+    before: Position
+    after: Position
+    observed_only: Position
+    """As ``before``, without pending writes of the workload itself and of its family."""
+    this_write_only: Position
+    """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
+    dearer_unknown: bool = False
+    """It brings a template that costs more than the one before, and nobody knows how much. What pods that are there
+    hold is known, and would hide it."""
+
+    @property
+    def adds_unknown(self) -> bool:
+        """It adds pods of unknown cost, is the first to do so, or has dearer ones come in their place."""
+        before, after, observed, this = (at.envelope.replicas for at in self[:4])
+        return not self.before.unknown or after > before or this > observed or self.dearer_unknown
+
+
+NOTHING = charge((), {})
+
+
+NOWHERE = Position(NOTHING, (), NOTHING, (), False)
+
+
+# The accounts of quotas.
 
 
 class UsageRow(NamedTuple):
@@ -88,6 +308,152 @@ class StepGrowth(NamedTuple):
 def _each(first: tuple[Shortage, ...], then: tuple[Shortage, ...]) -> tuple[Shortage, ...]:
     told = {(row.quota, row.resource) for row in first}
     return (*first, *(row for row in then if (row.quota, row.resource) not in told))
+
+
+# The account of one quota, and what guarantees keep of it (docs/internals/ledger.md).
+#
+# Of a quota is *idle* what is kept for it of those above: what it is guaranteed and is not charged, or what is kept of
+# it for its own children, if that is more. Of a quota is *kept* what is idle of all its children.
+
+_EMPTY: dict[str, int] = {}
+_SAID = ("used", "reserved", "kept", "workloads", "unpriced", "unbounded", "unbounded_of_devices")
+
+
+class Account:
+    """Amounts in nano-units, by quota key.
+
+    Args:
+        node: the quota; ``None``: one without guarantees.
+    """
+
+    __slots__ = (
+        "idle",
+        "kept",
+        "reserved",
+        "unbounded",
+        "unbounded_of_devices",
+        "unpriced",
+        "unsure",
+        "used",
+        "workloads",
+    )
+
+    def __init__(self, node: QuotaNode | None = None) -> None:
+        self.used: dict[str, int] = {}
+        self.reserved = _EMPTY
+        """A table is made only once something is reserved: most quotas see no growth."""
+        self.unsure = _EMPTY
+        """What is charged of workloads that may come to count elsewhere."""
+        self.kept = _EMPTY
+        self.idle = _EMPTY
+        if node is not None and node.holds:
+            self.keep_all(node)
+        self.unpriced = 0
+        self.unbounded = 0
+        """Those of them that no child of the quota bounds."""
+        self.unbounded_of_devices = 0
+        """Those of these of which it is only not known what devices they take."""
+        self.workloads = 0
+
+    def keep_all(self, node: QuotaNode) -> None:
+        """Keep what its guarantees, and those below it, ask for while nothing is used. Then ``settle`` is due."""
+        self.kept, self.idle = dict(node.promised), dict(node.holds)
+
+    def copy(self) -> Account:
+        """One that can be changed without changing this one."""
+        other = Account()
+        for name in self.__slots__:
+            held = getattr(self, name)
+            setattr(other, name, dict(held) if isinstance(held, dict) else held)
+        return other
+
+    def of(self, key: str) -> tuple[int, int]:
+        """Used and reserved of a key."""
+        return self.used.get(key, 0), self.reserved.get(key, 0)
+
+    def is_unbounded(self, key: str) -> bool:
+        """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
+        return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
+
+    def available(self, key: str, hard: int) -> int:
+        """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
+        return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
+
+    def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
+        """What is idle of a key once the quota has grown, and so much is kept of it."""
+        unused = self.available(key, node.guaranteed.get(key, 0)) + self.unsure.get(key, 0)
+        return max(0, unused - growth, kept)
+
+    def count_unsure(self, node: QuotaNode, at: Position, times: int) -> None:
+        """Note a workload, so many times more, if it may come not to count."""
+        if node not in at.unsure_in:
+            return
+        if self.unsure is _EMPTY:
+            self.unsure = {}
+        charged = _counted_in(at, node)[1].amounts
+        for key in node.hard:
+            self.unsure[key] = self.unsure.get(key, 0) + times * charged.get(key, 0)
+
+    def numbers(self) -> dict[str, int]:
+        """All that it says, by the names that a ``Difference`` has."""
+        used = {f"used {key}": amount for key, amount in self.used.items()}
+        reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
+        kept = {f"kept {key}": amount for key, amount in self.kept.items()}
+        counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
+        counts |= {"of these only for their devices": self.unbounded_of_devices}
+        return {**used, **reserved, **kept, "workloads": self.workloads, **counts}
+
+    def same(self, other: Account) -> bool:
+        """Whether both say the same."""
+        return all(getattr(self, name) == getattr(other, name) for name in _SAID)
+
+
+class Grown(NamedTuple):
+    """How a step changes a quota, in nano-units by key."""
+
+    node: QuotaNode
+    more: Amounts
+    """By how much what is charged grows."""
+    surely: Amounts
+    """By how much what uses its guarantee grows; below zero: the workload may come not to count there."""
+
+
+def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) -> None:
+    """Work out anew what is idle in these quotas, and with it what is kept of those above. Ancestors are among them."""
+    for node in sorted(nodes, key=lambda node: node.index, reverse=True):
+        account = accounts[node]
+        for key, before in account.idle.items():
+            now = account.idle_after(node, key, 0, account.kept.get(key, 0))
+            account.idle[key] = now
+            if node.parent is not None and now != before:
+                accounts[node.parent].kept[key] += now - before
+
+
+def kept_for_others(
+    accounts: Mapping[QuotaNode, Account], growths: Sequence[Grown]
+) -> dict[tuple[QuotaNode, str], int]:
+    """What is still kept of quotas and keys once they have grown, where they grow by more than is kept for them.
+
+    Growth within guarantees takes nothing that was not kept for it.
+
+    Args:
+        growths: each quota after its parent.
+    """
+    beyond: dict[tuple[QuotaNode, str], int] = {}
+    less: dict[tuple[QuotaNode, str], int] = {}
+    for node, growth, surely in reversed(growths):
+        for key in node.holds:
+            more, sure, fell = growth.get(key, 0), surely.get(key, 0), less.get((node, key), 0)
+            if not (more or sure or fell):
+                continue
+            account = accounts.get(node) or Account(node)
+            kept = account.kept.get(key, 0) - fell
+            if more > fell and key in node.promised and not node.audits:
+                beyond[node, key] = kept
+            if node.parent is not None:
+                fall = account.idle[key] - account.idle_after(node, key, sure, kept)
+                less[node.parent, key] = less.get((node.parent, key), 0) + fall
+    return beyond
 
 
 _UNTOUCHED: Final = Account()
@@ -342,11 +708,11 @@ class Accounts:
         observed = step.observed_only.settled if step.observed_only.pod is not None else step.observed_only
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
-                charged = counted_in(step.before, node)[1].amounts.get(key, 0)
+                charged = _counted_in(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard) - self._set_aside(node, key, 0, ())
                 bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = counted_in(observed, node)[1].amounts.get(key, 0)
+                    seen = _counted_in(observed, node)[1].amounts.get(key, 0)
                     bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
@@ -411,11 +777,18 @@ class Accounts:
                     yield Difference(node.quota.name, what, kept.get(what, 0), right.get(what, 0))
 
 
+def _counted_in(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
+    """What ``node`` counts of a position: used, and all that is charged."""
+    used = at.used if node in at.used_in else NOTHING
+    charges = not node.audits and node in at.envelope_in
+    return used, at.envelope if charges else used
+
+
 def _sums(
     account: Account, node: QuotaNode, before: Position, after: Position
 ) -> tuple[dict[str, int], dict[str, int], int]:
     """What is used and reserved of the keys that a move changes, and how many workloads more there are."""
-    (used_before, charged_before), (used_after, charged_after) = counted_in(before, node), counted_in(after, node)
+    (used_before, charged_before), (used_after, charged_after) = _counted_in(before, node), _counted_in(after, node)
     used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
     used, reserved = {}, {}
     for key in node.hard:
@@ -460,7 +833,7 @@ def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> 
 
 def _is_rare(before: Position, after: Position) -> bool:
     """One of them has what few positions have."""
-    return any(at.unknown or at.takes_unknown_devices or at.unsure_in for at in (before, after))
+    return before.is_rare or after.is_rare
 
 
 def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
@@ -469,7 +842,7 @@ def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
     to = {key: count * per_pod.get(key, 0) + per_object.get(key, 0) for key in per_pod.keys() | per_object.keys()}
     found: list[Grown] = []
     for node in step.after.envelope_in:
-        before = counted_in(step.before, node)[1].amounts
+        before = _counted_in(step.before, node)[1].amounts
         more = {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}
         found.append(_grown(step, node, more))
     return found
@@ -535,8 +908,8 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
     before, after, observed_only, this_write_only, _ = step
-    risen_here = rise(counted_in(before, node)[1], after.envelope)
-    above_here = rise(counted_in(observed_only, node)[1], this_write_only.envelope)
+    risen_here = rise(_counted_in(before, node)[1], after.envelope)
+    above_here = rise(_counted_in(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
@@ -548,7 +921,7 @@ def _grown(step: Step, node: QuotaNode, growth: Amounts) -> Grown:
     if node not in after.unsure_in:
         return Grown(node, growth, growth)
     return Grown(
-        node, growth, NO_CHANGE if node in before.unsure_in else difference(counted_in(before, node)[1], NOTHING)
+        node, growth, _NO_CHANGE if node in before.unsure_in else difference(_counted_in(before, node)[1], NOTHING)
     )
 
 

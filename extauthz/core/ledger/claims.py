@@ -15,7 +15,7 @@ from extauthz.core.footprint import (
     of_devices,
 )
 from extauthz.core.kinds import CLAIMS, PODS, STATEFUL_SETS
-from extauthz.core.ledger.charges import highest
+from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.pod_costs import NamespaceCosts, spans
 from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
 

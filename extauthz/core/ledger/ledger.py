@@ -11,16 +11,14 @@ from functools import partial
 from typing import NamedTuple
 
 from extauthz.core.kinds import PODS, RESIZES, SHARE_TEMPLATES
-from extauthz.core.ledger.accounts import StepGrowth
-from extauthz.core.ledger.charges import NOWHERE, Position, Step, rise
+from extauthz.core.ledger.accounts import NOWHERE, Position, Step, StepGrowth, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, PendingWrite, State, Workloads
 from extauthz.core.ledger.line import Lines
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
-from extauthz.core.ledger.transitions import PendingWrite, State
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import ANY_LABELS, Labels, Observed, Precondition, WorkloadRef
 

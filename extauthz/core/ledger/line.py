@@ -24,7 +24,7 @@ from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.ledger.charges import Step
+from extauthz.core.ledger.accounts import Step
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import Workloads
 from extauthz.core.ledger.usage import Usage

@@ -11,14 +11,13 @@ from typing import Final, TypeVar
 from cachetools import FIFOCache
 
 from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES, STATEFUL_SETS
-from extauthz.core.ledger.charges import NOWHERE
+from extauthz.core.ledger.accounts import NOWHERE
 from extauthz.core.ledger.claims import claimed_by, ephemeral
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, PendingWrite, Workloads, is_newer
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pods import Pods, is_group
-from extauthz.core.ledger.rollouts import LeftTemplates, Rollouts
-from extauthz.core.ledger.transitions import Event, PendingWrite, is_newer
+from extauthz.core.ledger.rollouts import Rollouts
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Observed, WorkloadRef
 

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from extauthz.core.ledger.charges import Position
+from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import Entry, Event, PendingWrite, State, Workloads
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.transitions import Event, PendingWrite, State
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Fate

@@ -28,7 +28,7 @@ from extauthz.core.footprint import (
     unspecified,
 )
 from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
-from extauthz.core.ledger.charges import Shared, highest
+from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Kind, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.workloads import DEFAULT_SURGE, intern
 from extauthz.core.quantities import NANO

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from extauthz.core.kinds import BY_KEY, DEPLOYMENTS, PODS, PRICED_EACH, REPLICA_SETS, RESIZES, REVISIONS, STATEFUL_SETS
-from extauthz.core.ledger.transitions import PendingWrite, is_newer
+from extauthz.core.ledger.entry import LeftTemplates, PendingWrite, is_newer
 from extauthz.core.model import Kind, Observed, Template, WorkloadRef
 
 _SHOWN_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
@@ -32,10 +32,6 @@ class _Left:
     template: Template
     acted_on: str = ""
     """The version of the workload in which its controller says that it has acted on what came after; empty: not yet."""
-
-
-LeftTemplates: TypeAlias = tuple[Template, ...]
-"""Templates that were left, and may still run."""
 
 
 class Rollouts:

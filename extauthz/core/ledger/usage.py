@@ -10,8 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Final, Protocol
 
 from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
-from extauthz.core.ledger.accounts import Accounts, Difference, UsageRow
-from extauthz.core.ledger.charges import NOTHING, NOWHERE, Position
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
 from extauthz.core.ledger.coverage import Coverage, changed
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import BY_KEY
-from extauthz.core.ledger.transitions import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector

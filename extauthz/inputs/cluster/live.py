@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import parse_limit_range, parse_runtime_class
-from extauthz.core.ledger.transitions import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
 from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Where

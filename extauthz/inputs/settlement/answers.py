@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.transitions import Event
 from extauthz.inputs.settlement.reads import ConsistentReads
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from extauthz.core.ledger.transitions import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 
 FORMAT = 3
 

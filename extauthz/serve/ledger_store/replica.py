@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 from cachetools import FIFOCache
 
 from extauthz.core import records
+from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.transitions import PendingWrite, is_newer
 from extauthz.core.model import WorkloadRef
 from extauthz.core.records import RecordError
 from extauthz.serve.ledger_store.payload import (

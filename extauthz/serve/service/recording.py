@@ -14,7 +14,7 @@ from typing import Any
 from extauthz import version
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import FootprintError
-from extauthz.core.ledger.charges import highest
+from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Namespace
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Amounts, Template, WorkloadRef

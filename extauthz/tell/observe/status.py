@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.transitions import is_newer
+from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Tree
 from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing, compact

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import orjson
 
 from extauthz.core.kinds import STATEFUL_SETS
-from extauthz.core.ledger.charges import NOTHING, Position, Shared
+from extauthz.core.ledger.accounts import NOTHING, Position, Shared
 from extauthz.core.ledger.pod_costs import count_each
 from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Verdict, WorkloadRef
 from extauthz.core.objects.fields import labels_dict

@@ -17,10 +17,9 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.known import Asking, of_write
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import Accounts
-from extauthz.core.ledger.charges import NOTHING, Step, highest, rise
+from extauthz.core.ledger.accounts import NOTHING, Accounts, Step, highest, rise
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.ledger.transitions import PendingWrite, is_newer
+from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.model import (
     NO_PRECONDITION,
     Amounts,

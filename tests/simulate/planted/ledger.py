@@ -3,15 +3,13 @@
 import asyncio
 from contextlib import ExitStack
 
-from extauthz.core.ledger import transitions
-from extauthz.core.ledger.account import Account
-from extauthz.core.ledger.accounts import Accounts
-from extauthz.core.ledger.charges import Step
+from extauthz.core.ledger import entry as entries
+from extauthz.core.ledger.accounts import Account, Accounts, Step
+from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.transitions import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.quota import overrides
 from extauthz.inputs.cluster import scaled
 from extauthz.inputs.cluster.live import LiveCluster
@@ -277,4 +275,4 @@ def unclear_is_refused():
     """A time-out of Envoy is taken for a refusal of the API server."""
     rows = {state: dict(row) for state, row in TRANSITIONS.items()}
     rows[State.OPEN][Event.ANSWERED_UNCLEAR] = State.ENDED
-    return replaced(transitions, TRANSITIONS=rows)
+    return replaced(entries, TRANSITIONS=rows)

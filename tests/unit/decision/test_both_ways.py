@@ -10,7 +10,7 @@ import pytest
 from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, WorkloadRef, Write
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune

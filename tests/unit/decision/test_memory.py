@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, MAX_IDENTICAL, Gate
+from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.ledger.pending_writes import RECORD_BYTES, held_by
-from extauthz.core.ledger.transitions import Event, PendingWrite
 from extauthz.core.model import (
     COMMIT,
     NO_PRECONDITION,

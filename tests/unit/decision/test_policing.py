@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core import model
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError

@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Verdict
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from extauthz.core.ledger import usage as usage_module
-from extauthz.core.ledger.charges import NOWHERE
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.accounts import NOWHERE
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Fetch, NeedsFetch, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import MAX_REPLICAS

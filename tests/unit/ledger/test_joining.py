@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.transitions import Event, PendingWrite
+from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.model import (
     ANY_LABELS,
     Decision,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.ledger.accounts import Accounts
-from extauthz.core.ledger.charges import Shared
+from extauthz.core.ledger.accounts import Accounts, Shared
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.ownership import Ownership

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger import observations
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import intern, observe
 from extauthz.testing import Asker, gate, pod, put_scale, quota, scale, snapshot, workload

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.transitions import TRANSITIONS, Event, PendingWrite, State, is_newer
+from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State, is_newer
 from extauthz.core.model import (
     NO_PRECONDITION,
     Observed,

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.ledger.coverage import changed as changed_trees
+from extauthz.core.ledger.entry import Event
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.transitions import Event
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries

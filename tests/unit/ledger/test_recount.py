@@ -10,7 +10,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import Difference
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree

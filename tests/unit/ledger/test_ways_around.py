@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.inputs.cluster import object_readers

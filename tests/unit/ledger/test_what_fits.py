@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as intake
-from extauthz.core.ledger.transitions import PendingWrite, State
+from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from extauthz.core.ledger.transitions import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Request
 from extauthz.serve.ledger_store.replica import Replica
 from extauthz.serve.ledger_store.store import Conflict, Follower, Stored, Unclear, WriteRefusedError

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.serve.ledger_store import committing, replica
 from extauthz.serve.ledger_store.payload import decode

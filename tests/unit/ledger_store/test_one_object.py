@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.serve.ledger_store import committing, payload, replica

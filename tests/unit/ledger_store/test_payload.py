@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.transitions import PendingWrite
+from extauthz.core.ledger.entry import PendingWrite
 from extauthz.core.model import Precondition, Template
 from extauthz.serve.ledger_store import committing, kubernetes
 from extauthz.serve.ledger_store.payload import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import MAX_IDENTICAL
-from extauthz.core.ledger.transitions import Event, State
+from extauthz.core.ledger.entry import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
 from extauthz.serve.ledger_store import committing, payload

@@ -514,7 +514,7 @@ def test_guarantees_and_overrides_of_the_record_hold(tmp_path: Path):
 
 
 def test_a_grant_above_a_limit_is_a_bug_that_is_told(example: Path, monkeypatch: pytest.MonkeyPatch):
-    from extauthz.core.ledger.account import Account
+    from extauthz.core.ledger.accounts import Account
 
     monkeypatch.setattr(Account, "available", lambda *_: 10**15)
     with pytest.raises(NeverOverError, match="takes pods above its limit"):

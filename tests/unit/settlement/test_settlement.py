@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extauthz.core.intake.counts import read
-from extauthz.core.ledger.transitions import Event
+from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.inputs.settlement import reads
 from extauthz.inputs.settlement.answers import Fate, Settlement
