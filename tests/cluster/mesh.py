@@ -156,13 +156,12 @@ def _deploy(person: Person, folder: Path, *names: str) -> None:
 
 UNINSTALL = f"""kubectl delete ksvc --all --all-namespaces
 kubectl wait --for=delete pods --selector=serving.knative.dev/service --all-namespaces --timeout=120s
-for kind in validatingwebhookconfigurations mutatingwebhookconfigurations
-do kubectl delete $kind --selector=app.kubernetes.io/name={knative.NAMESPACE}; done
+kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations --all
 kubectl -n {knative.NAMESPACE} delete deployments --all
 kubectl -n {knative.NAMESPACE} wait --for=delete pods --all --timeout=120s
 kubectl delete namespace {knative.NAMESPACE}"""
-"""Its controller takes finalizers from what is deleted. Where a namespace has pods that may take ten minutes to end,
-Kubernetes looks after five whether they are gone."""
+"""Webhooks go early: without istiod Istio's let no pod in. Knative's controller takes finalizers from what is deleted.
+Where a namespace has pods that may take ten minutes to end, Kubernetes looks after five whether they are gone."""
 
 
 def service(name: str, container: Mapping[str, object]) -> Mapping[str, object]:
