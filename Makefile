@@ -65,14 +65,14 @@ cluster-parts: controlplane helm  ## build or install what it needs (tests/clust
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
-mesh: cluster-parts istiod  ## build what a mesh with pods needs besides: Istio's agent (tests/cluster/test_mesh.py)
-	@$(BIN)/python -m tests.controlplane.build --only pilot-agent
+mesh: cluster-parts istiod  ## build what tests of the cluster bring besides: Istio's agent, Knative's controllers, load, a registry (tests/cluster/README.md)
+	@$(BIN)/python -m tests.controlplane.build --only pilot-agent knative-controller knative-webhook knative-activator queue-proxy hey registry
 
 older: istiod  ## the same, and istiod, Knative's autoscaler and Kubernetes' judgement of definitions of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2 definitions-1.30
 
-full: older keda h2spec containers mesh promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA, the cluster and the peers
-	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_SCRIPTS=400 EXTAUTHZ_REQUESTS=8000 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,pilot-agent,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+full: older keda h2spec containers mesh promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA, most of the cluster and the peers
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_HPAS=240 EXTAUTHZ_SCRIPTS=400 EXTAUTHZ_REQUESTS=8000 EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,pilot-agent,knative-controller,knative-webhook,knative-activator,queue-proxy,hey,registry,autoscaler-v0.42.2,decider-v0.42.2,definitions-1.30,keda-operator,keda-adapter,helm,actionlint,h2spec,promtool,chromium,containers,image,cluster,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)

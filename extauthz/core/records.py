@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import DEPLOYMENTS, PODS, STATEFUL_SETS
+from extauthz.core.ledger.claims import ephemeral, stems
 from extauthz.core.ledger.entry import PendingWrite, State
-from extauthz.core.ledger.pod_costs import PodCosts, ephemeral, stems
+from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template, Tree, WorkloadRef
 from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import labels_dict

@@ -185,22 +185,6 @@ def treatment(key: str) -> Treatment:
     return _family(key)[0].treatment
 
 
-def markdown() -> str:
-    """``TABLE`` as a Markdown list for each treatment, for the documentation."""
-    lines = []
-    for each, said in _SAID.items():
-        rows = [f"- {family.title}: {family.raised_by}" for family in TABLE if family.treatment is each]
-        lines += [f"**{each.capitalize()}**: {said}", "", *rows, ""]
-    return "\n".join(lines)
-
-
-_SAID: Final = {
-    Treatment.GATED: "a write that raises it is refused where there is no room. What raises it:",
-    Treatment.OBSERVED: "what is there counts. Some of its growth is seen only afterwards, and then acts like a cut:",
-    Treatment.NOT_COUNTED: "a quota with this key is refused, and the message says which key to use. Why:",
-}
-
-
 def _family(key: str) -> tuple[Family, re.Match[str]]:
     for family in TABLE:
         if match := family.pattern.fullmatch(key):

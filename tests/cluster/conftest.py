@@ -27,7 +27,7 @@ NAMES = (GATE, f"{IMAGE}:{NEXT}", f"{APP}:1", f"{APP}:2")
 CLEAN = """helm uninstall extauthz -n extauthz-system
 kubectl -n extauthz-system delete pods --all
 kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations extauthz
-kubectl delete namespace shop elsewhere busy
+kubectl delete namespace shop elsewhere busy --ignore-not-found
 kubectl delete wsq --all"""
 """What other tests have left, or this one where it fails."""
 TRANSCRIPT = "TRANSCRIPT"

@@ -152,10 +152,8 @@ def _kubelet(place: Place) -> Any:
         "authorization": {"mode": "Webhook"},
         "containerRuntimeEndpoint": f"unix://{CONTAINERD}",
         "cgroupDriver": "cgroupfs",  # no systemd here
-        "cgroupRoot": f"/{place.cgroup}",
         "failCgroupV1": False,
         "failSwapOn": False,
-        "enforceNodeAllocatable": [],
         "clusterDNS": [DNS],
         "clusterDomain": DOMAIN,
         "resolvConf": str(place.folder / "resolv.conf"),

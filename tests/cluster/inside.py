@@ -11,6 +11,7 @@ carried to the API server in here.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -22,12 +23,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.cluster.daemons import CONTAINERD, commands, files
-from tests.cluster.place import ADDRESS, NODE, Place
+from tests.cluster.place import ADDRESS, NODE, Place, hierarchies
 from tests.controlplane.netns import environment
 from tests.controlplane.parts import find
 
 KERNEL = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1"}
 """What a kubelet writes below /proc/sys where it finds another value (``setupKernelTunables``). It is the machine's."""
+CLONE_NEWCGROUP = 0x02000000
 READY_WITHIN_S = 120.0
 AGAIN_AFTER_S = 1.0
 COMMAND_WITHIN_S = 120.0
@@ -53,9 +55,13 @@ def main(folder: Path, listener: int) -> None:
 
 
 def _be_alone(place: Place) -> None:
-    """In cgroups that can be told from the machine's, and with folders that the parts think are the machine's."""
-    for group in place.cgroups():
+    """In cgroups and folders that the parts think are the machine's."""
+    for hierarchy, group in zip(hierarchies(), place.cgroups(), strict=True):
+        _let_have(hierarchy)
         _join(group)
+    _be_root_of_cgroups()
+    for hierarchy in hierarchies():
+        _join(hierarchy / "node")  # only leaves hold processes (cgroups(7))
     _run("mount", "--make-rshared", "/")
     _run("mount", "-t", "tmpfs", "tmpfs", "/run")
     for name in ("/var/lib", "/var/log"):
@@ -68,14 +74,34 @@ def _be_alone(place: Place) -> None:
         _run("mount", "--bind", str(stand_in), f"/proc/sys/{name}")
 
 
+def _let_have(hierarchy: Path) -> None:
+    """Its groups have all controllers that it has (version 2)."""
+    names = hierarchy / "cgroup.controllers"
+    if names.is_file() and (found := names.read_text().split()):
+        (hierarchy / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in found))
+
+
 def _join(group: Path) -> None:
-    """The group is there, and this process in a leaf of it: only leaves hold processes (cgroups(7))."""
-    for folder in (group, group / "node"):
-        folder.mkdir(exist_ok=True)
-        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 has none to begin with
-            if (folder / name).is_file() and not (folder / name).read_text().strip():
-                (folder / name).write_text((folder.parent / name).read_text())
-    (group / "node" / "cgroup.procs").write_text(str(os.getpid()))
+    """The group is there, and this process in it."""
+    group.mkdir(exist_ok=True)
+    for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 has none to begin with
+        if (group / name).is_file() and not (group / name).read_text().strip():
+            (group / name).write_text((group.parent / name).read_text())
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _be_root_of_cgroups() -> None:
+    """From here on the groups that this process is in are the root: what the kubelet says of the node is the
+    cluster's, and not the machine's (cgroup_namespaces(7))."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWCGROUP):
+        sys.exit(f"no cgroup namespace: {os.strerror(ctypes.get_errno())}")
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        place, _, source = line.partition(" - ")
+        kind, _, options = source.split()
+        if kind in ("cgroup", "cgroup2"):
+            point = place.split()[4]
+            _run("umount", point)
+            _run("mount", "-t", kind, "-o", options, kind, point)
 
 
 def _be_connected() -> None:

@@ -1,7 +1,7 @@
-"""Istio, Knative's autoscaler, KEDA and kube-controller-manager as pods of a cluster, from this machine's files.
+"""Istio, Knative, KEDA and kube-controller-manager as pods of a cluster, from this machine's files.
 
 These are not as elsewhere: the sidecar is a stock Envoy, which has not the filters of Istio's own (``istio.stats``,
-``istio.alpn``, metadata exchange), nobody but the autoscaler is there of Knative, and KEDA has no webhooks.
+``istio.alpn``, metadata exchange), Knative has no ingress, so that no Route is ever ready, and KEDA has no webhooks.
 """
 
 from __future__ import annotations
@@ -54,11 +54,22 @@ ISTIOS = {
         _proxy, {"PATH": "/usr/local/bin:/usr/sbin"}, ('ENTRYPOINT ["/usr/local/bin/pilot-agent"]',)
     ),
 }
-SERVING = {
+SCALING = {
     ours("autoscaler"): _image("autoscaler", lambda: parts.find(f"autoscaler-{KNATIVE}"), 65532),
     ours("queue-proxy"): _image("queue-proxy", lambda: parts.find("queue-proxy"), 65532),
 }
-"""Knative's."""
+"""What of Knative scales."""
+SERVING = SCALING | {
+    ours(name): _image(name, lambda name=name: parts.find(f"knative-{name}"), 65532) for name in parts.SERVING
+}
+"""All of Knative that serves."""
+PULLED = {
+    "config-deployment": {
+        "queue-sidecar-image": ours("queue-proxy"),
+        "registries-skipping-tag-resolving": REGISTRY,  # nobody answers there
+    }
+}
+"""Settings of Knative: whence its pods have their images."""
 KEDA = {
     ours("keda-operator"): _image("keda-operator", lambda: parts.find("keda-operator"), 65532),
     ours("keda-adapter"): _image("keda-adapter", lambda: parts.find("keda-adapter"), 65532),
@@ -109,18 +120,65 @@ def install_istio(person: Person, cluster: Cluster, folder: Path) -> None:
 
 def install_knative(person: Person, cluster: Cluster, folder: Path) -> None:
     """The autoscaler, in the mesh if there is one, and what it looks at."""
-    knative.install(cluster.kubectl, KNATIVE)
-    core = parts.config(f"autoscaler-{KNATIVE}") / "serving/core"
-    deployment = (core / "deployments/autoscaler.yaml").read_text()
-    built = "ko://knative.dev/serving/cmd/autoscaler"
-    assert built in deployment
-    file = folder / "autoscaler.yaml"
-    file.write_text(deployment.replace(built, ours("autoscaler")))
+    knative.install(cluster.kubectl, KNATIVE, PULLED)
+    core = _core()
     person.types(f"kubectl label namespace {knative.NAMESPACE} istio-injection=enabled")
-    person.types(
-        f"kubectl apply --filename {core}/200-serviceaccount.yaml --filename {core}/200-roles --filename {file}"
-    )
-    person.types(f"kubectl -n {knative.NAMESPACE} rollout status deployment autoscaler --timeout=120s")
+    person.types(f"kubectl apply --filename {core}/200-serviceaccount.yaml --filename {core}/200-roles")
+    _deploy(person, folder, "autoscaler")
+
+
+def install_serving(person: Person, cluster: Cluster, folder: Path) -> None:
+    """And all else that makes pods of a Knative Service, but for an ingress."""
+    install_knative(person, cluster, folder)
+    theirs = parts.config(f"autoscaler-{KNATIVE}") / "networking", parts.config("knative-controller") / "caching"
+    rest = [file for folder in theirs for file in folder.glob("*.yaml") if file.stem != "config-network"]
+    named = " ".join(f"--filename {place}" for place in (_core() / "300-resources", _core() / "webhooks", *rest))
+    person.types(f"kubectl apply --server-side --force-conflicts {named}")
+    _deploy(person, folder, *parts.SERVING)
+
+
+def _core() -> Path:
+    return parts.config(f"autoscaler-{KNATIVE}") / "serving/core"
+
+
+def _deploy(person: Person, folder: Path, *names: str) -> None:
+    """Some of Knative's own Deployments, with the images that the node has."""
+    for name in names:
+        deployment = (_core() / f"deployments/{name}.yaml").read_text()
+        built = f"ko://knative.dev/serving/cmd/{name}"
+        assert built in deployment
+        file = folder / f"{name}.yaml"
+        file.write_text(deployment.replace(built, ours(name)))
+        person.types(f"kubectl apply --filename {file}")
+    for name in names:
+        person.types(f"kubectl -n {knative.NAMESPACE} rollout status deployment {name} --timeout=120s")
+
+
+UNINSTALL = f"""kubectl delete ksvc --all --all-namespaces
+kubectl wait --for=delete pods --selector=serving.knative.dev/service --all-namespaces --timeout=120s
+kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations --all
+kubectl -n {knative.NAMESPACE} delete deployments --all
+kubectl -n {knative.NAMESPACE} wait --for=delete pods --all --timeout=120s
+kubectl delete namespace {knative.NAMESPACE}"""
+"""Webhooks go early: without istiod Istio's let no pod in. Knative's controller takes finalizers from what is deleted.
+Where a namespace has pods that may take ten minutes to end, Kubernetes looks after five whether they are gone."""
+
+
+def service(name: str, container: Mapping[str, object]) -> Mapping[str, object]:
+    """A Knative Service with a pod for each request that is under way, and one at least."""
+    annotations = {
+        "autoscaling.knative.dev/min-scale": "1",
+        "autoscaling.knative.dev/target": "1",
+        "autoscaling.knative.dev/target-utilization-percentage": "100",
+    }
+    template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
+    metadata = {"name": name}
+    return {
+        "apiVersion": "serving.knative.dev/v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {"template": template},
+    }
 
 
 def install_keda(person: Person, cluster: Cluster) -> None:

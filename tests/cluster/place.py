@@ -77,11 +77,15 @@ class Place:
 
     def cgroups(self) -> list[Path]:
         """The same in each hierarchy: one for each controller (version 1), or the only one (version 2)."""
-        if (CGROUPS / "cgroup.controllers").is_file():
-            return [CGROUPS / self.cgroup]
-        found = [each for each in sorted(CGROUPS.iterdir()) if (each / "cgroup.procs").is_file()]
-        # A link leads to a hierarchy that has another name.
-        return [each / self.cgroup for each in found if not each.is_symlink()]
+        return [each / self.cgroup for each in hierarchies()]
+
+
+def hierarchies() -> list[Path]:
+    """The roots of cgroups."""
+    if (CGROUPS / "cgroup.controllers").is_file():
+        return [CGROUPS]
+    # A link leads to a hierarchy that has another name.
+    return [each for each in sorted(CGROUPS.iterdir()) if (each / "cgroup.procs").is_file() and not each.is_symlink()]
 
 
 def default() -> Place:

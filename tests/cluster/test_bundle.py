@@ -24,7 +24,7 @@ from tests.controlplane.parts import find
 from tests.release.conftest import index
 
 __all__ = ["index"]
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.controlplane("registry")]
 
 BUILT_WITHIN_S = 1800
 PAGE = (ROOT / "docs/internals/release.md").read_text().partition("\n## Without a way out\n")[2]

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
-from typing import Protocol
 
 import pytest
 
@@ -39,13 +37,7 @@ def without_ages(text: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in ageless.replace(RACE, "").splitlines())
 
 
-class Typist(Protocol):
-    """A ``Person``, or who stands in for one where no kubelet is."""
-
-    def run(self, line: str) -> subprocess.CompletedProcess[str]: ...
-
-
-def shown(person: Typist, line: str, page: str) -> str:
+def shown(person: Person, line: str, page: str) -> str:
     """What is shown in the end."""
 
     def now() -> str:
@@ -63,7 +55,7 @@ def shown(person: Typist, line: str, page: str) -> str:
     return page
 
 
-def follow(person: Typist) -> None:
+def follow(person: Person) -> None:
     """Types each line of the page, and compares.
 
     Raises:

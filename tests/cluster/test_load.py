@@ -30,7 +30,7 @@ from tests.controlplane import knative
 from tests.controlplane.api import Api
 from tests.controlplane.parts import find
 
-pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(f"autoscaler-{mesh.KNATIVE}")]
+pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(f"autoscaler-{mesh.KNATIVE}", "queue-proxy", "hey")]
 
 SECONDS, RAISED_AFTER = 180, 90
 EVERY_S = 1.5
@@ -169,7 +169,7 @@ def by_hpa(of: Workspace) -> list[Any]:
 @pytest.fixture
 def loaded(installed: Person, cluster: Cluster, tmp_path: Path) -> Iterator[Person]:
     """All workspaces, with a pod that is ready in each."""
-    mesh.give_images(cluster, tmp_path, mesh.SERVING)
+    mesh.give_images(cluster, tmp_path, mesh.SCALING)
     mesh.install_knative(installed, cluster, tmp_path)
     everything = [each for one in WORKSPACES for each in objects(one)]
     (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": everything}))

@@ -1,11 +1,16 @@
 """docs/istio.md on a cluster with Istio: what a person types has Knative's autoscaler, KEDA's operator and the HPA's
 controller ask before they grow anything.
+
+Knative makes the revision of a Service, and holds its requests in its activator while there is no pod. No ingress is
+there, so requests go to the activator as an ingress would send them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,15 +19,24 @@ import pytest
 
 from tests.cluster import mesh
 from tests.cluster.cluster import ROOT, Cluster
-from tests.cluster.conftest import CLEAN, GATE, IMAGE
+from tests.cluster.conftest import APP, CLEAN, GATE, IMAGE
 from tests.cluster.place import APISERVER, PAUSE
-from tests.cluster.typed import Person
+from tests.cluster.typed import LINE_WITHIN_S, Person
 from tests.cluster.writers import administrator
-from tests.controlplane import keda, knative
+from tests.controlplane import keda, parts
+from tests.controlplane.parts import find
 from tests.controlplane.workspace import workload
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.controlplane("istiod", "pilot-agent", f"autoscaler-{mesh.KNATIVE}")]
+PARTS = (
+    "istiod",
+    "pilot-agent",
+    f"autoscaler-{mesh.KNATIVE}",
+    *(f"knative-{name}" for name in parts.SERVING),
+    "queue-proxy",
+    "hey",
+)
+pytestmark = [pytest.mark.cluster, pytest.mark.controlplane(*PARTS)]
 
 
 def blocks(page: str, until: str) -> list[str]:
@@ -50,51 +64,82 @@ HPA, HPA_ROLLED, MOVED, _ = blocks("istio.md", "To take it out")[len(blocks("ist
 (TAKE_OUT,) = re.findall(r"^kubectl .* delete envoyfilter .*$", (ROOT / "docs/istio.md").read_text(), re.MULTILINE)
 QUOTA = """kubectl patch workspacequota acme --type=merge --patch '{"spec": {"mode": "Enforce", "hard": %s}}'"""
 SERVING = "kubectl -n knative-serving"
+REVISION = "web-00001"
+"""Knative's name for the first revision of a Service."""
+DEPLOYMENT = f"{REVISION}-deployment"
+APPLICATION = """
+import http.server, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+http.server.test(http.server.SimpleHTTPRequestHandler, port=8080)
+"""
 ROLLED = f"{SERVING} rollout status deployment autoscaler | tail -1"
 TAKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 BESIDE = {"volumeMounts": [{"name": "extauthz-api-access", "mountPath": TAKEN}]}
 """A container that is added to the autoscaler's pod has its token."""
+EXPLAIN = "extauthz explain ksvc/web -n shop | tr --squeeze-repeats '\\n ' ' '"
 DOCTOR = (
     f"{SERVING} debug --quiet --attach --profile=general --custom=<(echo '{json.dumps(BESIDE)}') --image={GATE}"
     f" $({SERVING} get pod --selector=app=autoscaler --sort-by=.metadata.creationTimestamp --output=name | tail -1)"
     f" -- extauthz doctor --admin=http://127.0.0.1:15000 --url=https://{APISERVER} --ca={TAKEN}/ca.crt"
-    f" --token-file={TAKEN}/token --profile=autoscaler --canary=shop/web --output=json"
+    f" --token-file={TAKEN}/token --profile=autoscaler --canary=shop/{DEPLOYMENT} --output=json"
 )
 
 
 @pytest.fixture(scope="module")
 def inside(person: Person, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """Istio, Knative's autoscaler, and the gate as the pages say; a revision with one pod, and a quota of three."""
+    """Istio, Knative, and the gate as the pages say; a Service with one pod, and a quota of three."""
     folder = tmp_path_factory.mktemp("mesh")
     person.run(CLEAN)
     mesh.give_images(cluster, folder, mesh.ISTIOS | mesh.SERVING)
     mesh.install_istio(person, cluster, folder)
-    mesh.install_knative(person, cluster, folder)
+    mesh.install_serving(person, cluster, folder)
     person.heading("docs/envoy.md and docs/istio.md")
     person.types("\n".join(["set -eu", *envoy_page(), *PAGE]))
     person.types(QUOTA % '{"pods": "3", "requests.cpu": null, "requests.memory": null}')
-    with closing(administrator(cluster.kubeconfig, folder / "admin")) as api:
-        deployment, autoscaler = knative.revision("shop", "web", {"cpu": "10m"})
-        deployment["spec"]["template"]["spec"]["containers"][0]["image"] = PAUSE
-        api.create(deployment)
-        api.create(autoscaler)
-        knative.await_service(api, "shop", "web")
+    serves(person, "web", folder)
     yield person
-    person.run(f"{CLEAN}\nkubectl delete namespace extauthz-system knative-serving istio-system")
+    person.run(f"{mesh.UNINSTALL}\n{CLEAN}\nkubectl delete namespace extauthz-system istio-system")
+
+
+def serves(person: Person, name: str, folder: Path) -> None:
+    """A Service and its first pod."""
+    file = folder / f"{name}.json"
+    page = {"image": f"{APP}:1", "command": ["python3", "-c", APPLICATION], "resources": {"requests": {"cpu": "10m"}}}
+    file.write_text(json.dumps(mesh.service(name, page)))
+    person.sees(f"kubectl -n shop apply --filename {file}", f"service.serving.knative.dev/{name} ")
+    person.sees(f"kubectl -n shop get deployment {name}-00001-deployment", " 1/1 ")
 
 
 def wants(person: Person, pods: int) -> None:
     """As under load: Knative's autoscaler asks for so many pods, again and again."""
-    person.types(f"kubectl -n shop annotate kpa web --overwrite autoscaling.knative.dev/min-scale={pods}")
+    person.types(f"kubectl -n shop annotate revision {REVISION} --overwrite autoscaling.knative.dev/min-scale={pods}")
 
 
 def grows(person: Person, pods: int) -> None:
-    person.sees("kubectl -n shop get deployment web", f" {pods}/{pods} ")
+    person.sees(f"kubectl -n shop get deployment {DEPLOYMENT}", f" {pods}/{pods} ")
 
 
 def is_refused(person: Person, why: str, pods: int) -> None:
-    person.sees("kubectl -n shop describe kpa web", "InternalError", f"exceeded workspace quota: acme, {why}")
+    person.sees(f"kubectl -n shop describe kpa {REVISION}", "InternalError", f"exceeded workspace quota: acme, {why}")
     grows(person, pods)
+
+
+def uses(person: Person, pods: int) -> None:
+    """The quota's status says so."""
+    person.sees("kubectl get wsq acme -o jsonpath='{.status.used}'", f'"pods":"{pods}"')
+
+
+@contextlib.contextmanager
+def request(cluster: Cluster, person: Person) -> Iterator[subprocess.Popen[str]]:
+    """One to the Service, which the activator holds until there is a pod: in what it prints is how it was answered."""
+    address = person.types(f"{SERVING} get service activator-service -o jsonpath={{.spec.clusterIP}}")
+    whose = ("-H", "Knative-Serving-Namespace: shop", "-H", f"Knative-Serving-Revision: {REVISION}")
+    hey = [*cluster.way_in(), str(find("hey")), "-n", "1", "-c", "1", "-t", "280", *whose, f"http://{address}/"]
+    with subprocess.Popen(hey, stdout=subprocess.PIPE, text=True) as asking:
+        try:
+            yield asking
+        finally:
+            asking.kill()
 
 
 def test_growth_stops_at_the_quota_says_why_on_the_podautoscaler_and_goes_on_once_there_is_room(inside: Person):
@@ -113,6 +158,35 @@ def test_growth_stops_at_the_quota_says_why_on_the_podautoscaler_and_goes_on_onc
     grows(inside, 5)
 
 
+def test_a_cold_start_is_refused_without_room_and_counted_with_it(inside: Person, cluster: Cluster):
+    wants(inside, 0)
+    grows(inside, 0)
+    uses(inside, 0)
+    inside.types(QUOTA % '{"pods": "0"}')
+    with request(cluster, inside) as asking:
+        is_refused(inside, "requested: pods=1, used: pods=0, limited: pods=0; largest allowed replicas: 0", 0)
+        inside.sees("kubectl -n shop describe ksvc web", "WorkspaceQuotaExceeded", "requested: pods=1, used: pods=0")
+        inside.sees(EXPLAIN, "was refused", "raise pods of workspace quota acme by 1")
+        assert asking.poll() is None, "it waits"
+        inside.types(QUOTA % '{"pods": "5"}')
+        said, _ = asking.communicate(timeout=LINE_WITHIN_S)
+    assert "[200]\t1 responses" in said, said
+    uses(inside, 1)
+    assert "was refused" not in inside.run(EXPLAIN).stdout
+
+
+def test_the_first_pod_of_a_revision_counts_and_no_sidecar_decides_it(inside: Person, tmp_path: Path):
+    """The page says so: Knative's controller makes it, and without a webhook nobody is asked."""
+    inside.types(QUOTA % '{"pods": "1"}')
+    wants(inside, 1)
+    uses(inside, 1)
+    serves(inside, "more", tmp_path)
+    uses(inside, 2)
+    inside.types("kubectl -n shop delete ksvc more")
+    inside.types(QUOTA % '{"pods": "5"}')
+    uses(inside, 1)
+
+
 def test_what_the_page_has_one_look_at_is_there(inside: Person):
     command, shown = re.findall(r"^\$ (.*\n.*)\n(.*)\n$", ASKED)[0]
     assert shown in inside.types(command).splitlines()
@@ -125,6 +199,8 @@ def test_doctor_in_the_pod_finds_nothing_wrong_with_the_sidecar(inside: Person):
 
 
 def test_without_the_filter_nobody_is_asked_and_with_it_growth_is_refused_again(inside: Person):
+    wants(inside, 5)
+    grows(inside, 5)
     wants(inside, 7)
     is_refused(inside, "requested: pods=2, used: pods=5, limited: pods=5", 5)
     inside.types(TAKE_OUT)

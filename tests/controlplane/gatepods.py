@@ -15,7 +15,6 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -163,15 +162,11 @@ class GatePod:
 
 
 class GatePods(Looping):
-    """All pods of the gate's Deployment. A context manager.
+    """All pods of the gate's Deployment. A context manager."""
 
-    Args:
-        place: where the address of a pod, 10.244.…, is on this machine.
-    """
-
-    def __init__(self, plane: Plane, namespace: str, folder: Path, place: Callable[[str], str] = of_loopback) -> None:
+    def __init__(self, plane: Plane, namespace: str, folder: Path) -> None:
         super().__init__("gate pods", self._care_for_all)
-        self.api, self.place = plane.api, place
+        self.api = plane.api
         self._plane, self._namespace, self._folder = plane, namespace, folder
         self.all: list[GatePod] = []
         """In the order of their starts, also those that have ended."""
@@ -203,7 +198,7 @@ class GatePods(Looping):
         if known is None:
             number = len(self.all) + 1
             address = f"10.244.{NET}.{number}"
-            known = GatePod(self._plane, self._folder / f"pod-{number}", tree, address, self.place(address))
+            known = GatePod(self._plane, self._folder / f"pod-{number}", tree, address, of_loopback(address))
             self.all.append(known)
         known.care(tree)
 

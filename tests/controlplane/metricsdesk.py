@@ -130,14 +130,15 @@ def _to_the_desk(tree: Tree, port: int) -> None:
     routes[:0] = [{"match": match, "route": {"cluster": "desk", "timeout": "60s"}} for match in matches]
 
 
-def only_route(tree: Any) -> None:
-    """Takes out all filters but the router."""
+def only_route(tree: Any) -> int:
+    """Takes out all filters but the router. Returns how many."""
     if isinstance(tree, list):
-        for one in tree:
-            only_route(one)
-    elif isinstance(tree, dict):
-        tree.pop("typed_per_filter_config", None)
-        if "http_filters" in tree:
-            tree["http_filters"] = [one for one in tree["http_filters"] if one["name"] == "envoy.filters.http.router"]
-        for one in tree.values():
-            only_route(one)
+        return sum(map(only_route, tree))
+    if not isinstance(tree, dict):
+        return 0
+    tree.pop("typed_per_filter_config", None)
+    filters = tree.get("http_filters", [])
+    out = [one for one in filters if one["name"] != "envoy.filters.http.router"]
+    for one in out:
+        filters.remove(one)
+    return len(out) + sum(map(only_route, tree.values()))

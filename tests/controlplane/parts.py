@@ -26,8 +26,14 @@ GROUP = ("etcd", "kube-apiserver", "kubectl")
 
 ON_A_NODE = ("kubelet", "kube-proxy", "kube-scheduler", "kubeadm")
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
-CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server", "registry", "hey", "queue-proxy")
-"""What a cluster with pods has beside the control plane (tests/cluster), and what its tests bring: images and load."""
+CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server")
+"""What a cluster with pods has beside the control plane (tests/cluster)."""
+
+BESIDE_IT = ("registry", "hey", "queue-proxy")
+"""What some of its tests bring: images and load."""
+
+SERVING = ("controller", "webhook", "activator")
+"""What Knative has beside its autoscaler. As parts they are ``knative-controller`` and so on."""
 
 HIDDEN = "PARTS_MISSING"
 """Names of parts, of programs and of markers, or ``all``: what is here is taken for missing. ``PARTS_MISSING=all make
@@ -166,12 +172,12 @@ MODULES: tuple[Module, ...] = (
         "registry",
         (Part("registry", "github.com/distribution/distribution/v3/cmd/registry"),),
         optional=True,
-        target="cluster",
+        target="mesh",
     ),
-    Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="cluster"),
+    Module("hey", (Part("hey", "github.com/rakyll/hey"),), optional=True, target="mesh"),
     Module("definitions-1.30", (Part("definitions-1.30", "."),), optional=True, target=OLDER),
     _knative("v0.50.0"),
-    Module("knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="cluster"),
+    Module("knative-v0.50.0", (Part("queue-proxy", "knative.dev/serving/cmd/queue"),), optional=True, target="mesh"),
     _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
     _decider("v0.42.2", OLDER),
@@ -183,6 +189,13 @@ MODULES: tuple[Module, ...] = (
         (Part("pilot-agent", "istio.io/istio/pilot/cmd/pilot-agent"),),
         configs=("istio.io/istio",),
         config_folders=("manifests/charts", "tools/packaging/common"),
+        optional=True,
+        target="mesh",
+    ),
+    Module(
+        "knative-controllers-v0.50.0",
+        tuple(Part(f"knative-{name}", f"knative.dev/serving/cmd/{name}") for name in SERVING),
+        configs=("knative.dev/caching",),
         optional=True,
         target="mesh",
     ),
@@ -214,8 +227,9 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent, keda-operator,
-keda-adapter, helm, actionlint, h2spec, and those of ``CLUSTER``."""
+decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent,
+knative-controller, knative-webhook, knative-activator, keda-operator, keda-adapter, helm, actionlint, h2spec, and those
+of ``CLUSTER`` and of ``BESIDE_IT``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

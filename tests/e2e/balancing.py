@@ -12,11 +12,11 @@ from typing import Self
 
 
 class Balancer:
-    """A context manager. It listens on a free port if nothing else is said."""
+    """A context manager. It listens on a free port."""
 
-    def __init__(self, ports: Sequence[int] = (), listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+    def __init__(self, ports: Sequence[int] = ()) -> None:
         self._next = itertools.cycle(ports)
-        self._listener = socket.create_server(listen)
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.gatepods import GatePods
+from tests.controlplane.gatepods import GatePods, of_loopback
 from tests.controlplane.manager import Looping
 from tests.e2e.balancing import Balancer
 
@@ -30,13 +30,10 @@ class KubeProxy(Balancer):
         pods: those behind the Service.
         service: namespace and name.
         port: its name.
-        listen: where the Service is.
     """
 
-    def __init__(
-        self, pods: GatePods, service: tuple[str, str], port: str, listen: tuple[str, int] = ("127.0.0.1", 0)
-    ) -> None:
-        super().__init__(listen=listen)
+    def __init__(self, pods: GatePods, service: tuple[str, str], port: str) -> None:
+        super().__init__()
         self._pods, self._port_name = pods, port
         self._path = SLICES.format(service[0]) + OF_SERVICE.format(service[1])
         self._rules: list[tuple[str, int]] = []
@@ -62,7 +59,7 @@ class KubeProxy(Balancer):
     def _endpoints(self) -> list[tuple[str, int]]:
         """Those that are ready; where none is, those that still serve while they end (KEP-1669)."""
         found = [
-            (each["conditions"], (self._pods.place(address), port["port"]))
+            (each["conditions"], (of_loopback(address), port["port"]))
             for one in self._pods.api.call("GET", self._path)["items"]
             for port in one.get("ports") or ()
             if port["name"] == self._port_name

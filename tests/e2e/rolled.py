@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any
 from tests.chaos.history import Judge, Watcher
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError
-from tests.controlplane.gatepods import GatePods, of_loopback
+from tests.controlplane.gatepods import GatePods
 from tests.controlplane.load import side_by_side
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane
@@ -45,6 +45,7 @@ SCALED, DRIVEN = ("web", "api"), ("batch", "cron")
 JSON_AND_ALL_HISTORY = ("--storage-media-type=application/json", "--etcd-compaction-interval=0")
 CONTROLLERS = "--controllers=*,-node-lifecycle-controller"
 """The node is a name: nobody renews its lease."""
+VALUES = f"--set=settings.window-s={W_S}"
 WAIT = ("--wait", "--timeout=110s")
 SENTENCE = "exceeded workspace quota: rolling"
 GROWN = 3
@@ -52,27 +53,20 @@ GROWN = 3
 
 
 class Scene:
-    """A cluster with one release, from ``install`` on. Ended by *stack*.
+    """A cluster with one release, from ``install`` on. Ended by *stack*."""
 
-    Args:
-        values: of the chart, as Helm's flags.
-        place: where the address of a pod is on this machine.
-    """
-
-    def __init__(
-        self, folder: Path, stack: ExitStack, values: Sequence[str], place: Callable[[str], str] = of_loopback
-    ) -> None:
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self.judge = folder, Judge(W_S)
         self.meanwhile = 0
         """Growth that was granted to HPAs while gates were replaced."""
-        self._stack, self._values = stack, (f"--set=settings.window-s={W_S}", *values)
+        self._stack = stack
         for name in ("plane", "pods"):
             (folder / name).mkdir()
         self.plane = stack.enter_context(running_plane(JSON_AND_ALL_HISTORY, folder / "plane"))
         self.watcher = stack.enter_context(Watcher(self.plane.etcd_url, self.judge))
         self.helm = Cluster(self.plane)
         self.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.pods = stack.enter_context(GatePods(self.plane, NAMESPACE, folder / "pods", place))
+        self.pods = stack.enter_context(GatePods(self.plane, NAMESPACE, folder / "pods"))
         stack.enter_context(Kubelet(self.plane.url, self.plane.tls, leaves=(NAMESPACE,)))
         self.metrics = stack.enter_context(MetricsApi(self.plane.url, self.plane.tls))
         self.metrics.usage["rolling"] = {"cpu": "1", "memory": "1Mi"}
@@ -81,7 +75,7 @@ class Scene:
     def install(self, server: str) -> None:
         """With kube-controller-manager behind this address, which knows metrics too."""
         self._stack.enter_context(ControllerManager(self.plane, server, self.folder, [CONTROLLERS]))
-        self.helm("install", "mine", "charts/extauthz", *self._values, *WAIT)
+        self.helm("install", "mine", "charts/extauthz", VALUES, *WAIT)
 
     def populate(self) -> None:
         """A quota and what is under it; then the HPAs, once it counts."""
@@ -131,7 +125,7 @@ class Scene:
 
     def upgrade(self) -> str:
         """To another template of pods."""
-        return self.step("upgrade", "mine", "charts/extauthz", *self._values, "--set=logLevel=debug")
+        return self.step("upgrade", "mine", "charts/extauthz", VALUES, "--set=logLevel=debug")
 
     def rollback(self) -> str:
         return self.step("rollback", "mine", "1")

@@ -1,13 +1,11 @@
 """``helm upgrade`` and ``helm rollback`` while real autoscalers grow workloads: no write fails, no quota is exceeded.
 
-``rolled.py`` says what is real, and what is stood in.
+``rolled.py`` says what is real, and what is stood in. Gates behind the webhook are upgraded in ``tests/cluster``.
 """
 
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,15 +17,11 @@ import pytest
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.tools.render.options import Endpoint, GateTls, Profile
-from tests.controlplane import netns
 from tests.controlplane.api import Api
 from tests.controlplane.test_chart import NAMESPACE
-from tests.controlplane.test_istio import WITHIN_S, alone
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import Scene, upgraded_and_rolled_back
 from tests.support.metricsapi import route
-
-__all__ = ["alone"]
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager", "helm")
 
@@ -44,7 +38,7 @@ class Asked:
     """Envoy asks the gates' Service by mutual TLS, as ``extauthz render`` configures it."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.scene = Scene(folder, stack, ())
+        self.scene = Scene(folder, stack)
         self._plane = self.scene.plane
         tls = self._certificates(folder)
         proxy = stack.enter_context(KubeProxy(self.scene.pods, (NAMESPACE, "extauthz"), "grpc"))
@@ -85,19 +79,3 @@ def test_every_gate_is_replaced_twice_and_no_write_of_anybody_fails(asked: Asked
     told = Counter((line["status"], line["verdict"]) for line in asked.writes())
     tell(f"{dict(told)}, {asked.scene.grown()} times an HPA grew")
     assert set(told) <= ENDS
-
-
-def test_nor_does_any_where_the_api_server_asks_by_the_webhook(alone, tmp_path: Path):
-    """``inside_upgrade.py`` in a network of its own, where pods and the Service have their addresses."""
-    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inside'}"]
-    inside = str(Path(__file__).parent / "inside_upgrade.py")
-    done = subprocess.run(
-        [*alone, sys.executable, "-m", "pytest", *options, inside],
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-        env=netns.environment(),
-    )
-    assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
-    assert "1 passed" in done.stdout

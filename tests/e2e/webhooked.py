@@ -19,6 +19,7 @@ from extauthz.core.intake.admission import NAME
 from extauthz.demo.envoy import Envoy
 from extauthz.tools.render.options import Profile
 from tests.controlplane.manager import ControllerManager
+from tests.controlplane.metricsdesk import only_route
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.world import World
 from tests.waiting import eventually
@@ -105,17 +106,3 @@ class WebhookWorld(World):
 
 
 _CONTAINER = {"name": "main", "image": "registry.test/app:1"}
-
-
-def only_route(tree: Any) -> int:
-    """Takes out all filters but the router. Returns how many."""
-    if isinstance(tree, list):
-        return sum(map(only_route, tree))
-    if not isinstance(tree, dict):
-        return 0
-    tree.pop("typed_per_filter_config", None)
-    filters = tree.get("http_filters", [])
-    out = [one for one in filters if one["name"] != "envoy.filters.http.router"]
-    for one in out:
-        filters.remove(one)
-    return len(out) + sum(map(only_route, tree.values()))

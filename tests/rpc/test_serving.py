@@ -22,7 +22,7 @@ from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import PREFACE, Bounds
 from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
 from extauthz.serve.rpc.link import ALPN, Link, Server
-from tests.rpc.client import FLOODS, block, headers, parsed, prefixed, raw, setting, spelled
+from tests.rpc.client import FLOODS, block, headers, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
 from tests.waiting import until
 
@@ -445,8 +445,3 @@ async def test_nothing_is_kept_of_connections_that_have_ended(service: Service):
         await asyncio.sleep(0)
     gc.collect()
     assert not [one for one in gc.get_objects() if type(one) in (Link, Connection)]
-
-
-def test_hyperframe_reads_all_that_this_server_says_first():
-    told = parsed(Connection({}, Bounds()).pending_bytes())
-    assert [type(one).__name__ for one in told] == ["SettingsFrame", "WindowUpdateFrame"]

@@ -24,6 +24,7 @@ from hpack import Encoder
 
 from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.frames import PREFACE
+from extauthz.serve.rpc.link import HELD_BYTES
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.routes import routes
 from extauthz.serve.service import certificates, listening
@@ -120,17 +121,17 @@ def heads_without_end() -> bytes:
 
 @pytest.mark.parametrize("said", [heads_without_end, unfinished])
 async def test_all_that_is_not_finished_takes_little_memory_together(gate: Running, said: Callable[[], bytes]):
-    """66 connections took 2.1 GiB."""
+    """66 connections took 2.1 GiB. The allocator may keep more than the budget: of what has been freed, in pieces."""
     pieces = said()
     assert await honest(gate, HONEST) == EXPECTED
     before_mib = resident_mib(gate)
     with ExitStack() as stack:
-        for number in range(14):
+        for number in range(40):
             with suppress(OSError):
                 stack.enter_context(connection(gate.grpc, STRANGERS[number % 5])).sendall(pieces)
         assert await honest(gate, HONEST) == EXPECTED
         grown_mib = resident_mib(gate) - before_mib
-    assert grown_mib < 190, "the budget is 128 MiB"
+    assert grown_mib < 4 * HELD_BYTES / MIB
 
 
 def settings_of_many() -> bytes:

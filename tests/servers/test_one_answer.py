@@ -1,6 +1,6 @@
 """Where a quota refuses, the command line, the page and the API say the same, and what they say helps.
 
-200 states are drawn: quotas in a tree or beside it, what they lack, the workload, and what its HPA has heard so far.
+Sixty states are drawn: quotas in a tree or beside it, what they lack, the workload, and what its HPA has heard so far.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.unit.ledger.houses import full
 
 Tree = Any
 
-STATES = 200
+STATES = 60
 TARGET = 80
 BEFORE = "the HPA controller was unable to update the target scale: "
 WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request: '

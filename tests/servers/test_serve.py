@@ -241,15 +241,6 @@ class TestTls:
         pair = (client.key.read_bytes(), client.cert.read_bytes()) if client else (None, None)
         return grpc.ssl_channel_credentials(authority.ca.read_bytes(), *pair)
 
-    def test_it_speaks_tls_to_those_who_trust_its_authority(self, tmp_path: Path, authority: Authority) -> None:
-        pair = authority.issue("gate")
-        with Running(tmp_path, "--tls-cert", str(pair.cert)) as gate:
-            assert gate.check(4, self.credentials(authority)).ok_response is not None
-            with pytest.raises(grpc.RpcError):
-                gate.check(4, self.credentials(Authority(tmp_path, "another CA")))
-            with pytest.raises(grpc.RpcError):
-                gate.check(4)
-
     def test_with_a_client_ca_only_its_clients_are_answered(self, tmp_path: Path, authority: Authority) -> None:
         pair, client = authority.issue("gate"), authority.issue("envoy")
         stranger = Authority(tmp_path, "another CA").issue("stranger")

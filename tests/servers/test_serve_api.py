@@ -99,27 +99,6 @@ async def test_renewed_authorities_hold_for_new_connections(api: Api, people: Au
         await asked(api, old)
 
 
-@pytest.mark.parametrize("left_out", range(2))
-def test_address_and_certificate_go_together(tmp_path: Path, authority: Authority, left_out: int):
-    pair = authority.issue("gate")
-    given = ["--api", "127.0.0.1:0", "--api-cert", str(pair.cert)]
-    del given[2 * left_out : 2 * left_out + 2]
-    code, error = start("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", *given)
-    assert (code, "give both or neither" in error) == (64, True)
-
-
-def test_client_authorities_need_the_address(tmp_path: Path, authority: Authority):
-    given = ("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", "--api-client-ca", authority.ca)
-    code, error = start(*given)
-    assert (code, "api-client-ca needs api" in error) == (64, True)
-
-
-def test_an_audience_needs_the_address(tmp_path: Path):
-    given = ("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", "--api-audience", "extauthz")
-    code, error = start(*given)
-    assert (code, "api-audience needs api" in error) == (64, True)
-
-
 def test_without_a_cluster_nobody_can_be_judged(tmp_path: Path, authority: Authority):
     (tmp_path / "quotas.yaml").write_text(QUOTAS % 4)
     (tmp_path / "state.json").write_text(json.dumps(STATE))

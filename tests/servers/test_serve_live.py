@@ -3,7 +3,6 @@ the stand-in: the real one neither stalls nor refuses at will."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import urllib.error
@@ -18,7 +17,6 @@ import pytest
 from extauthz.demo.apiserver import Key
 from extauthz.demo.certs import Authority
 from extauthz.demo.processes import Child
-from extauthz.serve.ledger_store import payload
 from tests.controlplane.plane import free_ports, write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
@@ -31,7 +29,6 @@ NAMESPACE, WEB = STATE["items"]
 NAMESPACES = Key("", "namespaces", "", "shop")
 DEPLOYMENT = Key("apps", "deployments", "shop", "web")
 QUOTA = Key("extauthz.dev", "workspacequotas", "", "acme")
-WORKLOAD = ["apps", "deployments", "shop", "web"]
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
@@ -152,17 +149,6 @@ def test_an_answered_write_is_settled_by_a_read_that_begins_after_w(api, tmp_pat
         assert any("fieldSelector=metadata.name%3Dweb" in one.target for one in api.seen)
 
 
-def test_while_the_api_server_does_not_answer_reads_a_pending_write_holds_its_room(api, tmp_path):
-    with Live(tmp_path, "--window-s=1") as gate:
-        assert gate.check(4).ok_response is not None
-        api.tokens = {"another"}
-        assert within(WITHIN_S, lambda: gate.events("read-failed"))
-        assert "extauthz_intents 1.0" in gate.get("/metrics")[1]
-        assert not gate.allows(5)
-        api.tokens = None
-        assert within(WITHIN_S, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
-
-
 def test_a_workload_that_no_watch_has_shown_is_looked_up_and_decided_once(api, tmp_path):
     with Live(tmp_path) as gate:
         api.objects.listeners.clear()  # from here on no watch is told of anything
@@ -182,14 +168,6 @@ def ask_for(name: str, replicas: int, gate: Running) -> Any:
     http.path = http.path.replace("/web/", f"/{name}/")
     with gate.channel() as channel:
         return ask(channel, http)
-
-
-def test_a_workload_that_is_not_there_either_is_refused_as_unknown(api, tmp_path):
-    with Live(tmp_path) as gate:
-        for _ in range(3):
-            status = json.loads(ask_for("absent", 2, gate).denied_response.body)
-            assert (status["code"], status["details"]["causes"][0]["reason"]) == (503, "unknown-workload")
-        assert 'extauthz_reads_total{result="ok"} 1.0' in gate.get("/metrics")[1]
 
 
 @pytest.mark.parametrize("growth", ["deny", "allow"])
@@ -301,24 +279,6 @@ def test_when_the_last_quota_goes_the_log_and_the_readiness_say_that_nothing_is_
         assert gate.allows(5)
 
 
-def test_an_object_that_cannot_be_read_is_told_and_its_cost_is_unknown(api, tmp_path):
-    broken = copied(WEB)
-    broken["metadata"]["name"] = "broken"
-    broken["spec"]["template"] = "?"
-    with Live(tmp_path) as gate:
-        assert gate.allows(4)
-        key = DEPLOYMENT._replace(name="broken")
-        api.objects.put(key, broken, "ADDED")
-        assert within(WITHIN_S, lambda: gate.events("unreadable-object"))
-        (line,) = gate.events("unreadable-object")
-        assert (line["resource"], line["name"]) == ("deployments.apps", "shop/broken")
-        assert not gate.allows(4)
-        assert gate.allows(2)
-        assert 'extauthz_unreadable_objects_total{resource="deployments.apps"} 1.0' in gate.get("/metrics")[1]
-        api.objects.remove(key)
-        assert within(WITHIN_S, lambda: gate.allows(4))
-
-
 def test_a_ledger_in_memory_grants_no_growth_until_w_has_passed_and_all_was_listed_anew(api, tmp_path):
     with Live(tmp_path, "--ledger=memory", "--window-s=3", allow="") as gate:
         assert not gate.allows(4)
@@ -338,65 +298,3 @@ def test_a_ledger_in_memory_grants_no_growth_until_w_has_passed_and_all_was_list
 def test_the_status_of_a_quota_is_written_back(api, tmp_path):
     with Live(tmp_path):
         assert within(WITHIN_S, lambda: api.writes("/apis/extauthz.dev/v1alpha1/workspacequotas/acme/status"))
-
-
-def test_a_surge_of_five_thousand_digits_ends_no_gate(api, tmp_path):
-    """The API server stores it. Its pods count once its ReplicaSets hold more than it asks for."""
-    web = copied(WEB)
-    web["metadata"]["resourceVersion"] = "9"
-    web["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": f"{'1' * 5_000}%"}}
-    made = copied(WEB)
-    made["kind"] = "ReplicaSet"
-    made["metadata"] |= {"name": "web-1", "uid": "u2", "labels": {"app": "web"}, "resourceVersion": "10"}
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
-    made["metadata"]["ownerReferences"] = [owner]
-    made["spec"]["replicas"] = 4
-    with Live(tmp_path) as gate:
-        assert gate.allows(4)
-        api.objects.put(Key("apps", "replicasets", "shop", "web-1"), made, "ADDED")
-        api.objects.put(DEPLOYMENT, web, "MODIFIED")
-        api.objects.put(QUOTA, quota(5), "MODIFIED")
-        assert within(WITHIN_S, lambda: gate.allows(5))
-        assert not gate.events("unreadable-object")
-    with Live(tmp_path) as gate:
-        assert gate.allows(5), "nor the next start"
-
-
-@pytest.mark.parametrize("zone", ["'/proc/self/fd/1'", "workload.metadata.annotations['policy.extauthz.dev/tz']"])
-def test_a_policy_with_a_time_zone_that_nobody_knows_is_refused_by_name_and_opens_no_file(api, tmp_path, zone):
-    """It would open the file of that name, and wait for ever. An annotation is a tenant's."""
-    other, elsewhere = QUOTA._replace(name="other"), {"matchLabels": {"workspace": "other"}}
-    policy = {"name": "night", "expression": f"now.getHours({zone}) < 25"}
-    api.objects.put(other, quota(9, "other", namespaceSelector=elsewhere, policies=[policy]), "ADDED")
-    with Live(tmp_path) as gate:
-        assert gate.allows(4)
-        assert not gate.allows(5)
-        (line,) = gate.events("refused")
-        assert "WorkspaceQuota other: spec.policies[0].expression" in line["problems"][0]
-
-
-def test_a_record_of_the_ledger_that_no_gate_wrote_ends_no_gate(api, tmp_path):
-    """Neither the one that reads it, nor the next that starts."""
-
-    def ledgers() -> list[Key]:
-        return [key for key in api.objects.items if key.resource == "workspaceledgers"]
-
-    def spoil() -> None:
-        (ledger,) = ledgers()
-        tree = copied(api.objects.items[ledger])
-        held = payload.decode(tree["spec"]["payload"])
-        texts, lines = {"t": "no JSON"}, {"d1": json.dumps({"workload": WORKLOAD, "templates": ["t"]})}
-        bad = dataclasses.replace(held, texts={**held.texts, **texts}, pending_writes={**held.pending_writes, **lines})
-        tree["spec"]["payload"] = payload.encode(bad)
-        api.objects.put(ledger, tree, "MODIFIED")
-
-    with Live(tmp_path, "--ledger=kubernetes", "--window-s=1") as gate:
-        assert within(WITHIN_S, lambda: gate.allows(4))
-        assert within(WITHIN_S, ledgers), "a dry run waits for none"
-        spoil()
-        assert within(WITHIN_S, lambda: gate.events("ledger-unreadable"))
-        assert within(WITHIN_S, lambda: gate.allows(4))
-    spoil()
-    with Live(tmp_path, "--ledger=kubernetes", "--window-s=1") as gate:
-        assert within(WITHIN_S, lambda: gate.events("ledger-unreadable"))
-        assert within(WITHIN_S, lambda: gate.allows(4))

@@ -93,13 +93,6 @@ def test_a_handshake_makes_no_session_ticket(tmp_path: Path, authority: Authorit
         assert not connection.sock.session.has_ticket
 
 
-def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> None:
-    with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
-        assert post(connection, scaled(4, dryRun=True))["allowed"]
-        assert not post(connection, scaled(5, dryRun=True))["allowed"]
-        assert "\nextauthz_intents 0.0\n" in gate.get("/metrics")[1]
-
-
 def test_an_object_with_several_templates_is_decided_whole(tmp_path: Path, authority: Authority) -> None:
     def ray(workers: int) -> dict[str, Any]:
         made = raycluster(worker("a", workers, {"cpu": "1"}))
@@ -307,11 +300,6 @@ async def posted(authority: Authority, port: int, shown: Pair | None) -> int:
             return connection.getresponse().status
 
     return await asyncio.to_thread(ask)
-
-
-def test_client_authorities_need_the_address(tmp_path: Path, authority: Authority) -> None:
-    code, error = start("--webhook-client-ca", authority.ca)
-    assert (code, "webhook-client-ca needs webhook" in error) == (64, True), error
 
 
 def test_after_a_stop_nobody_listens_and_the_gate_ends(tmp_path: Path, authority: Authority) -> None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -56,17 +57,21 @@ def _tried(space: Space, plant: Callable[[], AbstractContextManager[None]] = nul
         return tried(space)
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_no_order_of_events_is_over(name: str):
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ProcessPoolExecutor]:
     with workers(1) as pool:
-        found = pool.submit(_tried, SPACES[name]).result()
+        yield pool
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_no_order_of_events_is_over(name: str, worker: ProcessPoolExecutor):
+    found = worker.submit(_tried, SPACES[name]).result()
     print(f"\n{name}: {found.orders} orders of events through {found.states} states, and all were taken")
     assert found.broken == ""
     assert found.orders > found.states > 10
 
 
-def test_a_template_that_is_forgotten_is_found():
-    with workers(1) as pool:
-        space = SMALL["smaller-and-more-of-a-stateful-set"]._replace(cpus=2)
-        found = pool.submit(_tried, space, _forgotten).result()
+def test_a_template_that_is_forgotten_is_found(worker: ProcessPoolExecutor):
+    space = SMALL["smaller-and-more-of-a-stateful-set"]._replace(cpus=2)
+    found = worker.submit(_tried, space, _forgotten).result()
     assert "never over: pods come to 3000 of cpu_m, of 2000" in found.broken

@@ -1,7 +1,7 @@
 """Every planted bug is caught by the simulation: not one survives. `-s` shows by which rule, and how fast.
 
-A bug of the entrances is looked for in worlds drawn on the day; ``EXTAUTHZ_SEED`` gives those of another day. A rare
-one (``rare``) and the others are looked for in the same worlds each time.
+A bug of the entrances is looked for in worlds drawn on the day; ``EXTAUTHZ_SEED`` gives those of another day. The
+others, and what few worlds show (``first``), are looked for in the same worlds each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ DRAWN = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(1
 
 
 def first_seed(name: str) -> int:
-    return DRAWN if BUGS[name].drawn else 0
+    first = BUGS[name].first
+    return DRAWN if first is None else first
 
 
 class BadlyPlantedError(Exception):

@@ -29,7 +29,7 @@ def test_records_replay_to_the_same_answers(
     tmp_path: Path, ledger: str, gates: int, exceptions: float, named: set[str]
 ):
     asks, differ, names = 0, 0, Counter[str]()
-    for seed in range(3000, 3050):
+    for seed in range(3000, 3025):
         folder = tmp_path / str(seed)
         run(draw(seed, 30, ALL, ledger, gates), folder)
         if not folder.exists():
@@ -39,7 +39,7 @@ def test_records_replay_to_the_same_answers(
         assert found.exceptions.total() == found.asks - found.same
         asks, differ = asks + found.asks, differ + found.exceptions.total()
         names.update(found.exceptions)
-    assert asks > 500
+    assert asks > 250
     assert differ <= exceptions * asks, names
     assert names.keys() <= set(named)
 

@@ -158,16 +158,7 @@ class Reviewer:
     under_way: int = 0
     most_under_way: int = 0
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: Tree | None = None,
-        content_type: str = "application/json",
-        timeout_s: float = 10.0,
-    ) -> Tree:
+    async def call(self, method: str, path: str, *, body: Tree = None, **_: object) -> Tree:
         """As ``Connection.call``."""
         assert method == "POST"
         assert isinstance(body, dict)

@@ -402,27 +402,6 @@ async def test_a_failure_to_read_at_once_is_refused_by_name() -> None:
     log.close()
 
 
-async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_user() -> None:
-    seen = []
-
-    class Noting(AllowAll):
-        def decide(self, reading, decision_id, now_s, *, source="", charge=True, requester=None):
-            seen.append((reading, source))
-            return super().decide(reading, decision_id, now_s, source=source, charge=charge, requester=requester)
-
-    def never(request: Request) -> Reading:
-        raise AssertionError("it is read already")
-
-    asked, log, stream = deciding(Noting(), read=never)
-    decision = asked(Question(READING, "system:serviceaccount:kube-system:horizontal-pod-autoscaler"))
-    log.close()
-    assert decision.verdict is Verdict.ALLOW
-    assert seen == [(READING, "system:serviceaccount:kube-system:horizontal-pod-autoscaler")]
-    line = json.loads(stream.getvalue())
-    assert line["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
-    assert "user_agent" not in line
-
-
 @pytest.mark.parametrize(
     ("question", "requester"),
     [
@@ -433,19 +412,25 @@ async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_
     ids=["nobody-says", "the-listener-says", "the-api-server-says"],
 )
 async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) -> None:
+    """What its server has read is not read again, and comes from that user."""
     seen = []
 
     class Noting(AllowAll):
         def decide(self, reading, decision_id, now_s, *, source="", charge=True, requester=None):
-            seen.append(requester)
+            seen.append((reading, source, requester))
             return super().decide(reading, decision_id, now_s, source=source, charge=charge, requester=requester)
 
-    asked, log, stream = deciding(Noting(), read=lambda request: READING)
+    def once(request: Request) -> Reading:
+        assert isinstance(question, Request)
+        return READING
+
+    asked, log, stream = deciding(Noting(), read=once)
     asked(question)
     log.close()
-    assert seen == [requester]
-    expected = requester.user if requester is not None else None
-    assert json.loads(stream.getvalue()).get("user") == expected
+    assert seen == [(READING, question.user if isinstance(question, Question) else "", requester)]
+    line = json.loads(stream.getvalue())
+    assert line.get("user") == (requester.user if requester is not None else None)
+    assert ("user_agent" in line) == isinstance(question, Request)
 
 
 class WithClock:

@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.cli import main
-from extauthz.core import resources
-from extauthz.core.ledger.entry import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.tell.observe import quota_status, reasons
 from extauthz.testing import Asker, gate, quota, scale, workload
-from tools.release import fields
+from tools.release.drawn import DRAWN
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (".", "docs", "docs/internals", "envoy", "istio", "examples/compose", "examples/overlays")
@@ -25,19 +21,9 @@ FOLDERS += ("examples/memory-pressure", ".github")
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 
 
-@pytest.mark.parametrize(
-    ("page", "drawn"),
-    [
-        ("docs/internals/ledger.md", diagram()),
-        ("docs/counting.md", resources.markdown().strip()),
-        ("docs/status.md", quota_status.markdown()),
-        ("docs/reasons.md", reasons.markdown()),
-        ("docs/quota.md", fields.markdown()),
-    ],
-    ids=["ledger", "counting", "status", "reasons", "quota"],
-)
-def test_a_drawing_is_the_tables_own(page: str, drawn: str):
-    assert drawn in (ROOT / page).read_text(), f"{page} no longer shows what the code's table says; paste it anew"
+@pytest.mark.parametrize("page", DRAWN)
+def test_what_a_page_draws_of_a_table_is_what_the_table_says(page: str):
+    assert DRAWN[page]() in (ROOT / page).read_text(), "run `python -m tools.release.drawn`, and paste it anew"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -245,98 +231,3 @@ def test_a_page_that_is_only_about_envoy_says_so_at_the_top(page: str):
     top = (ROOT / f"docs/{page}.md").read_text().splitlines()[2]
     assert "Envoy" in top
     assert "webhook" in top
-
-
-HERE = Path(__file__).parents[2] / "examples/sharing"
-GPU = "requests.nvidia.com/gpu"
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    monkeypatch.chdir(HERE)
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def asked(line: str, quotas: str = "q.yaml") -> tuple[int, str]:
-        code = main([*line.split(), "--quotas", quotas, "--state", "s.yaml"])
-        shown = capsys.readouterr()
-        return code, " ".join((shown.out + shown.err).split())
-
-    return asked
-
-
-def test_what_is_kept_is_refused_to_others(run):
-    code, shown = run("check deploy/b -n b --replicas 5")
-    assert code == 1
-    assert f"kept for guarantees: {GPU}=4" in shown
-    assert "largest allowed replicas: 4" in shown
-    assert "requested used reserved kept hard lab requests.nvidia.com/gpu 1 4 0 4 8" in shown
-
-
-def test_it_is_granted_to_whom_it_is_kept_for(run):
-    code, shown = run("check deploy/a -n a --replicas 4")
-    assert (code, "kept" in shown) == (0, False)
-    code, shown = run("check deploy/a -n a")
-    assert code == 0
-    assert "a/a has 0 replicas and may have 4: 4 more, 4 of them within its guarantee." in shown
-    assert shown.endswith(f"quota resource requested used reserved hard lab {GPU} 5 4 0 8")
-
-
-def test_top_shows_what_is_kept_and_guaranteed(run):
-    code, shown = run("top")
-    assert code == 0
-    assert shown == (
-        f"QUOTA WORKLOADS RESOURCE USED RESERVED KEPT HARD GUARANTEED lab 2 {GPU} 4 0 4 8 0 a 1 {GPU} 0 0 0 8 4 "
-        f"b 1 {GPU} 4 0 0 8 0"
-    )
-
-
-def test_bad_guarantees_are_told_with_line_field_and_cure(run):
-    code, shown = run("check deploy/b -n b --replicas 5", "bad.yaml")
-    assert code == 65
-    assert (
-        f"bad.yaml:9: spec.guaranteed[{GPU}]: 9 is above spec.hard, which is 8; lower it, or raise spec.hard" in shown
-    )
-    assert "bad.yaml:10: spec.guaranteed[requests.cpu]: spec.hard does not limit it; write a limit" in shown
-
-
-NOW = "check deploy/b -n b --replicas 9 --now "
-
-
-@pytest.mark.parametrize(
-    ("now", "code"),
-    [
-        ("2027-01-31T12:00:00Z", 1),
-        ("2027-02-01T12:00:00Z", 0),
-        ("2027-03-01T00:00:00Z", 1),
-        ("2027-02-28T23:59:56Z", 1),
-    ],
-    ids=["before", "within", "after", "at the edge"],
-)
-def test_an_override_holds_between_its_times(run, now, code):
-    assert run(NOW + now, "launch.yaml")[0] == code
-
-
-def test_top_and_check_look_at_that_time_too(run):
-    _, shown = run("top --now 2027-02-01T12:00:00Z", "launch.yaml")
-    assert f"lab 2 {GPU} 4 0 0 12 0 a 1 {GPU} 0 0 0 8 0 b 1 {GPU} 4 0 0 10 0" in shown
-    code, shown = run("check deploy/b -n b --now 2027-02-01T12:00:00Z", "launch.yaml")
-    assert (code, "may have 10" in shown) == (0, True)
-
-
-def test_a_time_without_a_zone_is_told_with_the_cure(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run(NOW + "2027-02-01T12:00:00", "launch.yaml")
-    assert ended.value.code == 64
-    assert "no time of RFC 3339; write for example 2027-02-01T12:00:00Z, with a zone" in capsys.readouterr().err
-
-
-def test_the_override_in_force_is_told_with_its_end_and_the_next_with_its_begin(run):
-    _, shown = run("top -o json --now 2027-02-01T12:00:00Z", "launch.yaml")
-    assert (
-        '"override": { "name": "launch", "reason": "rented for the launch", "until": "2027-03-01T00:00:00Z" }' in shown
-    )
-    _, shown = run("top -o json --now 2027-01-01T12:00:00Z", "launch.yaml")
-    assert (
-        '"nextOverride": { "name": "launch", "reason": "rented for the launch", "from": "2027-02-01T00:00:00Z" }'
-        in shown
-    )

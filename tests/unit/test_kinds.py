@@ -13,6 +13,7 @@ from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.live import PHASES
 from extauthz.tools.doctor.cluster import RIGHTS
 from tests.waiting import not_hanging
+from tools.release import drawn
 
 IDS = [kind.name for kind in KINDS]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=IDS)
@@ -154,7 +155,7 @@ def test_every_cure_that_names_a_key_names_one_that_is_accepted():
 
 
 def test_each_key_is_documented_once_with_its_treatment():
-    text = resources.markdown()
+    text = drawn.keys()
     assert text.count("\n- ") == len(resources.TABLE)
     assert text.index("**Gated**") < text.index("`requests.nvidia.com/gpu`") < text.index("**Observed**")
 

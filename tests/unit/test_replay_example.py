@@ -24,16 +24,6 @@ def test_it_replays_to_its_own_answers(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.splitlines()[-1] == "223 asks: 223 the same; 72 replica-minutes denied; no gaps"
 
 
-def test_the_peak_denies_nothing_and_less_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert replay("--suggest", "100") == 0
-    text = capsys.readouterr().out
-    peak = tmp_path / "peak.yaml"
-    peak.write_text(text)
-    assert replay("--quotas", str(peak), "--max-denied-minutes", "0") == 0
-    peak.write_text(re.sub('"requests.cpu":"[^"]*"', '"requests.cpu":"1"', text))
-    assert replay("--quotas", str(peak), "--max-denied-minutes", "0") == 1
-
-
 def test_what_was_wanted_does_not_depend_on_the_quotas_of_the_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

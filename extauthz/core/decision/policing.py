@@ -125,7 +125,7 @@ def growth(asked: Case, proposal: Proposal) -> Growth | None:
     rises = _rises(step)
     if asked.resizes:
         rises = _without_counts(rises)
-    is_unknown = step.after.unknown and (step.multiplies_unknown or asked.alters)
+    is_unknown = step.after.unknown and (step.adds_unknown or asked.alters)
     there = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else there
     before = to if asked.resizes else there

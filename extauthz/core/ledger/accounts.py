@@ -180,6 +180,11 @@ class Position(NamedTuple):
         return UNKNOWN_DEVICES in self.envelope.amounts
 
     @property
+    def is_rare(self) -> bool:
+        """It has what few have: an unknown cost, unknown devices, or quotas in which it may come not to count."""
+        return self.unknown or UNKNOWN_DEVICES in self.envelope.amounts or bool(self.unsure_in)
+
+    @property
     def settled(self) -> Position:
         """Where it counts without pending writes. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes than of the count are under way"
@@ -209,15 +214,20 @@ class Step(NamedTuple):
     """As ``before``, without pending writes of the workload itself and of its family."""
     this_write_only: Position
     """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
+    dearer_unknown: bool = False
+    """It brings a template that costs more than the one before, and nobody knows how much. What pods that are there
+    hold is known, and would hide it."""
 
     @property
-    def multiplies_unknown(self) -> bool:
-        """It adds pods of unknown cost, or is the first to do so."""
+    def adds_unknown(self) -> bool:
+        """It adds pods of unknown cost, is the first to do so, or has dearer ones come in their place."""
         before, after, observed, this = (at.envelope.replicas for at in self[:4])
-        return not self.before.unknown or after > before or this > observed
+        return not self.before.unknown or after > before or this > observed or self.dearer_unknown
 
 
 NOTHING = charge((), {})
+
+
 NOWHERE = Position(NOTHING, (), NOTHING, (), False)
 
 
@@ -823,7 +833,7 @@ def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> 
 
 def _is_rare(before: Position, after: Position) -> bool:
     """One of them has what few positions have."""
-    return any(at.unknown or at.takes_unknown_devices or at.unsure_in for at in (before, after))
+    return before.is_rare or after.is_rare
 
 
 def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
@@ -853,7 +863,7 @@ class _Rises(NamedTuple):
         """Of one quota: what rises above the envelope, and above what is observed; and whether pods of unknown cost
         come."""
         before, after = self.step.before, self.step.after
-        is_unknown = after.unknown and self.step.multiplies_unknown
+        is_unknown = after.unknown and self.step.adds_unknown
         if self.stays and not node.audits:
             return self.risen, self.above, is_unknown  # nearly always
         is_unknown = is_unknown or (after.unknown and node not in before.envelope_in)
@@ -865,7 +875,7 @@ class _Rises(NamedTuple):
 
 
 def _rises(step: Step) -> _Rises:
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     risen = rise(before.envelope, after.envelope)
     above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
     stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
@@ -897,7 +907,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     risen_here = rise(_counted_in(before, node)[1], after.envelope)
     above_here = rise(_counted_in(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth

@@ -14,9 +14,10 @@ from typing import Final
 
 from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
+from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, Part
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, is_paused, of_revision, ordinals, stems
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_each, is_paused, of_revision, ordinals
 from extauthz.core.model import Amounts, Observed, Template
 
 _UNBOUNDED: Final = 2**31

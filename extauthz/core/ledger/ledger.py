@@ -172,7 +172,14 @@ class Ledger:
             more = rise(base.envelope, own.envelope)
             base, own = self._alone(entry.settled(), pending, pending_write)
             own = own._replace(envelope=own.envelope.at_least(base.envelope, more))
-        return Step(before, after, base, own)
+        return Step(before, after, base, own, after.unknown and self._is_dearer(entry, pending_write))
+
+    def _is_dearer(self, entry: Entry, pending_write: PendingWrite) -> bool:
+        """Whether more is known of what a pod costs by a template that it brings."""
+        costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
+        before = costs.one(entry.observed.template) if entry.observed is not None else {}
+        brought = costs.highest(pending_write.templates)
+        return any(amount > before.get(key, 0) for key, amount in brought.items())
 
     def _alone(self, entry: Entry, pending: Sequence[PendingWrite], write: PendingWrite) -> tuple[Position, Position]:
         """``Step.observed_only`` and ``Step.this_write_only``.

@@ -24,8 +24,8 @@ from extauthz.core.kinds import (
     REVISIONS,
     STATEFUL_SETS,
 )
+from extauthz.core.ledger.claims import Claims, split, stem_of, stems
 from extauthz.core.ledger.entry import Entry, PendingWrite, Workloads, is_named
-from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
 from extauthz.core.model import ANY_LABELS, Kind, Observed, OwnerRef, Template, WorkloadRef
 from extauthz.core.objects.fields import selects
 

@@ -103,7 +103,7 @@ def _backwards(scene: Scene) -> Answer:
         step = Step("status", told, replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [_status(scene)]
-    last = scene.refused[-1] if scene.refused else None
+    last = scene.last_refusal
     if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
         steps.insert(0, Step("write", f"its write was refused: {last.text}", replicas, certain=False))
         return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)

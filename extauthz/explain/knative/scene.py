@@ -58,6 +58,13 @@ class Scene:
         return str(self.autoscaler["metadata"].get("namespace", "default"))
 
     @property
+    def last_refusal(self) -> Refusal | None:
+        """``None``: there is none, or it is over. It is over once Active has changed: a refused write leaves it."""
+        last = self.refused[-1] if self.refused else None
+        changed = condition(self.autoscaler, "Active").get("lastTransitionTime")
+        return None if last is None or (changed and moment(changed) > last.at) else last
+
+    @property
     def initialized(self) -> bool:
         """Whether it has had its initial scale once."""
         return bool(condition(self.autoscaler, "ScaleTargetInitialized").get("status") == "True")

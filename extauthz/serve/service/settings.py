@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -357,34 +356,3 @@ def policy(settings: Settings) -> Policy:
         max_intents_per_source=numbers.pending_writes_per_source,
         max_intents_per_tree=numbers.pending_writes_per_tree,
     )
-
-
-MATTER = (
-    "quotas",
-    "state",
-    "ledger",
-    "mode",
-    "grpc",
-    "http",
-    "webhook",
-    "tls_cert",
-    "tls_client_ca",
-    "window_s",
-)
-"""The settings that every installation should know. ``docs/settings.md`` shows them first."""
-
-
-def markdown() -> str:
-    """The two lists of ``docs/settings.md``: the settings that matter most, and the rest."""
-    rest = [field for field in described() if field not in MATTER]
-    return f"### The ten that matter\n\n{_list(MATTER)}\n### All others\n\n{_list(rest)}"
-
-
-def _list(fields: Iterable[str]) -> str:
-    lines = []
-    known = described()
-    for field in fields:
-        info = known[field]
-        default = "" if info.default in (None, "", ()) else f" (`{info.default}`)"
-        lines.append(f"- `--{word(field)}`{default}: {info.description}")
-    return "\n".join(lines) + "\n"

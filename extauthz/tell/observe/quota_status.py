@@ -418,17 +418,6 @@ TABLE: tuple[Condition, ...] = (
 _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
 
 
-def markdown() -> str:
-    """The list of conditions of ``docs/status.md``."""
-    lines = []
-    for one in TABLE:
-        lines.append(f"- `{one.type}`")
-        for number, (reason, meaning) in enumerate(one.reasons.items()):
-            status = "Unknown" if reason in (_NOT_KNOWN, _ON_HOLD) else "False" if number else "True"
-            lines.append(f"  - {status}, `{reason}`: {meaning}")
-    return "\n".join(lines) + "\n"
-
-
 def status_of(facts: Facts, now: str) -> Tree:
     """The whole status. A condition whose status is as before keeps its ``lastTransitionTime``; else that is ``now``.
 

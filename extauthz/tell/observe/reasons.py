@@ -147,13 +147,3 @@ TABLE: Final = (
 """The order of the page."""
 
 BY_CODE: Final = {one.code: one for one in TABLE}
-
-
-def markdown() -> str:
-    """The list of ``docs/reasons.md``."""
-    lines = []
-    for one in TABLE:
-        code = f"`{one.code}`" if one is not UNREADABLE else "any other"
-        cure = f" **{one.who[0].upper()}{one.who[1:]}:** {one.cure}" if one.who and one.cure else ""
-        lines.append(f"- {code} ({one.verdict}): {one.meaning}{cure}")
-    return "\n".join(lines)

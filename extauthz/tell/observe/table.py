@@ -197,12 +197,3 @@ TABLE = (
 )  # fmt: skip
 
 BY_NAME = {family.name: family for family in TABLE}
-
-
-def markdown() -> str:
-    """The list of ``docs/metrics.md``."""
-    lines = []
-    for family in TABLE:
-        labels = f"{{{','.join(family.labels)}}}" if family.labels else ""
-        lines.append(f"- `{family.name}{labels}` ({family.kind}, {family.unit}): {family.help}")
-    return "\n".join(lines) + "\n"

@@ -641,7 +641,7 @@ _ALLOWED: Final = Outcome(is_allowed=True)
 def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
     """The smallest limit of each quota and key that does not refuse a step, as ``Accounts.weigh`` compares it: what is
     used and reserved after it, and what is then still kept for guarantees of others."""
-    before, after, observed_only, this_write_only = step
+    before, after, observed_only, this_write_only, _ = step
     for node in after.envelope_in:
         stood = before.envelope if node in before.envelope_in else NOTHING
         seen = observed_only.envelope if node in observed_only.envelope_in else NOTHING

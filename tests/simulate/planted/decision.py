@@ -1,7 +1,6 @@
 """Planted bugs of what is read, decided, handed over and told to policies."""
 
 import asyncio
-from dataclasses import replace
 
 from extauthz.core.decision import gate, known, policing, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
@@ -87,7 +86,7 @@ def ends_are_not_told():
     return replaced(Policies, ended=deaf)
 
 
-@bug("never over", faults="crash,late", words=("deploy",), often=COUNTS)
+@bug("never over", faults="crash,late", words=("deploy",), often=COUNTS, first=80)
 def forgotten_after_a_crash():
     """A gate that was killed starts again and grants at once, without the pending writes of its earlier life."""
     return replaced(ClusterState, hold=lambda self, until_s: None)
@@ -135,21 +134,6 @@ def object_taken_for_a_count():
     return replaced(counts, _refuse_more=lambda patch: None)
 
 
-@bug("on Envoy a write is a count", entrances="envoy")
-def objects_pass():
-    """Objects pass at Envoy though the setting refuses them there, and no webhook decides them."""
-    not_a_count = known.not_a_count
-
-    def lenient(state, found, decision_id, requester):
-        policy, state.policy = state.policy, replace(state.policy, objects="observe")
-        try:
-            return not_a_count(state, found, decision_id, requester)
-        finally:
-            state.policy = policy
-
-    return replaced(known, not_a_count=lenient)
-
-
 @bug("never over", ledger="kubernetes", faults="late", entrances="webhook")
 def one_version_is_as_another():
     """A write that is admitted on the version that is observed is not charged, as if a newer one were observed."""
@@ -165,12 +149,6 @@ def one_version_is_as_another():
 def policies_are_asked_about_less():
     """Every write under a quota is growth to policies, also one that leaves fewer replicas."""
     return replaced(policing, _rises=lambda step: step.after.envelope.amounts)
-
-
-@bug("no policy is passed over", faults="policies", often={"policy": 4.0})
-def policies_are_not_asked():
-    """Quotas with policies are taken for quotas without: nobody asks what they say."""
-    return replaced(policing, let_grow=lambda asked, proposal, grounds: grounds)
 
 
 @bug("never over", words=("rs", "deploy"))
@@ -213,6 +191,7 @@ def retried_after_a_cut():
     words=("deploy",),
     often={"partition": 8.0, "drop-watch": 4.0, "relabel": 3.0, "quota-goes": 2.0, **COUNTS},
     pace=(0.7,),
+    first=275,
 )
 def stale_coverage_is_trusted():
     """A gate that has long heard nothing of quotas and namespaces allows what no quota covered when it last heard."""
@@ -234,7 +213,7 @@ def told_of_the_end_twice():
     return replaced(Policies, ended=twice)
 
 
-@bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS})
+@bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS}, first=95)
 def uncovered_is_forgotten():
     """A write that no quota covers is not followed: a quota that is made anew meanwhile gives its room to others."""
     original = gate._uncovered

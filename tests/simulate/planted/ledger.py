@@ -4,14 +4,12 @@ import asyncio
 from contextlib import ExitStack
 
 from extauthz.core.ledger import entry as entries
-from extauthz.core.ledger import envelope
 from extauthz.core.ledger.accounts import Account, Accounts, Step
 from extauthz.core.ledger.entry import TRANSITIONS, Event, PendingWrite, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.quota import overrides
 from extauthz.inputs.cluster import scaled
 from extauthz.inputs.cluster.live import LiveCluster
@@ -25,7 +23,7 @@ def a_flood_is_everybodys():
     return replaced(PendingWrites, of_tree=lambda self, root: len(self))
 
 
-@bug("never over", faults="late", entrances="both", rare=True)
+@bug("never over", faults="late", entrances="both", first=520)
 def admitted_is_stored():
     """An admitted write is taken for stored: a read that shows nothing new ends it."""
     original = PendingWrite.on_read
@@ -95,24 +93,6 @@ def caught_up_at_once():
     return both
 
 
-@bug("never over", words=("sts",))
-def claims_are_free():
-    """The claims of a StatefulSet's replicas are not charged before they are there."""
-    price, of_claims = PodCosts.per_pod, PodCosts.claims
-
-    def per_pod(self, namespace, template):
-        cost = price(self, namespace, template)
-        if template.text.startswith(b'{"claim"'):
-            return cost
-        return {key: amount for key, amount in cost.items() if key != "requests.storage"}
-
-    def claims(self, namespace, template):
-        of_claims(self, namespace, template)
-        return {}
-
-    return replaced(PodCosts, per_pod=per_pod, claims=claims)
-
-
 @bug("never over", faults="late,lag", entrances="webhook", words=("deploy", "rs"), often={"remake": 20.0})
 def create_is_missed():
     """An admitted create ends as soon as its object is not there: it may not be there yet."""
@@ -153,7 +133,13 @@ def ended_by_one_read():
 
 
 @bug(
-    "never over", faults="lag,late", steps=150, words=("rs", "deploy"), often={"hold-watch": 4.0, **COUNTS}, pace=(0.5,)
+    "never over",
+    faults="lag,late",
+    steps=150,
+    words=("rs", "deploy"),
+    often={"hold-watch": 4.0, **COUNTS},
+    pace=(0.5,),
+    first=125,
 )
 def expired_unseen():
     """A pending write ends when W has passed, without a read: the watch that would show what it did is stalled."""
@@ -240,28 +226,10 @@ def known_by_its_count():
     return replaced(Ledger, propose=propose)
 
 
-@bug("never over", ledger="kubernetes", faults="overrides")
+@bug("never over", ledger="kubernetes", faults="overrides", first=70)
 def no_margin():
     """An override begins and ends when the gate's own clock says so, though clocks are seconds apart."""
     return replaced(overrides, about=lambda given, at_s: [at_s])
-
-
-@bug("never over", faults="cut")
-def nothing_means_unlimited():
-    """A limit of zero is a sentinel for no limit."""
-    original = Accounts.weigh
-
-    def weigh(self, step):
-        growth = original(self, step)
-        return growth._replace(shortages=tuple(one for one in growth.shortages if one.hard))
-
-    return replaced(Accounts, weigh=weigh)
-
-
-@bug("never over", entrances="both", words=("roll",))
-def old_pods_are_free():
-    """While a Deployment rolls out, its replicas are charged at the new template alone: the old ones still run."""
-    return replaced(envelope, _running=lambda *_, **__: [], _members=lambda entry: [])
 
 
 @bug("nothing leaks", faults="lag", words=("deploy",))
@@ -283,7 +251,15 @@ def one_tin_is_as_good_as_ten():
     return replaced(scaled, read=read)
 
 
-@bug("never over", faults="lag", steps=80, words=("deploy",), often={"hold-watch": 4.0, **COUNTS}, pace=(0.05,))
+@bug(
+    "never over",
+    faults="lag",
+    steps=80,
+    words=("deploy",),
+    often={"hold-watch": 4.0, **COUNTS},
+    pace=(0.05,),
+    first=80,
+)
 def read_settles_by_its_end():
     """A consistent read settles what was answered before its end, though it shows only what had landed at its start."""
     original = PendingWrites.read

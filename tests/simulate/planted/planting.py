@@ -16,11 +16,12 @@ COUNTS = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 class Bug(NamedTuple):
-    """By which rule it is caught, in which worlds, and whether those are drawn on the day."""
+    """By which rule it is caught, and in which worlds."""
 
     caught_by: str
     wanted: Wanted
-    drawn: bool
+    first: int | None
+    """Of these worlds; ``None``: they are drawn on the day."""
 
 
 BUGS: dict[str, Bug] = {}
@@ -37,17 +38,17 @@ def bug(
     words: tuple[str, ...] = WORDS,
     often: Mapping[str, float] | None = None,
     pace: tuple[float, ...] = PACE,
-    rare: bool = False,
+    first: int | None = None,
 ) -> Callable[[Callable[[], AbstractContextManager[None]]], Callable[[], AbstractContextManager[None]]]:
     """Names a bug: by which rule it is caught, and in which worlds. A bug of the ``entrances`` is looked for in worlds
-    drawn on the day, unless it is ``rare``."""
+    drawn on the day. Few worlds show a rare one: it is looked for from the ``first`` on, which is near one of them."""
     chosen = frozenset(filter(None, faults.split(",")))
     assert chosen <= FAULTS.keys()
 
     def named(plant: Callable[[], AbstractContextManager[None]]) -> Callable[[], AbstractContextManager[None]]:
         wanted = Wanted(steps, chosen, ledger, gates, plant=plant)
         wanted = wanted._replace(often=often, pace=pace, words=words, entrances=entrances or "envoy")
-        BUGS[plant.__name__] = Bug(caught_by, wanted, entrances is not None and not rare)
+        BUGS[plant.__name__] = Bug(caught_by, wanted, 0 if first is None and entrances is None else first)
         return plant
 
     return named

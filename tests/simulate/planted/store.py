@@ -18,7 +18,7 @@ def adopted_for_ever():
     return replaced(Replica, _adopt=adopt)
 
 
-@bug("never over", ledger="kubernetes", faults="lag,drop,partition")
+@bug("never over", ledger="kubernetes", faults="lag,drop,partition", first=110)
 def behind_the_watermark():
     """A gate decides though the writers before it have seen more of the cluster."""
     return replaced(Replica, behind=lambda self: None)

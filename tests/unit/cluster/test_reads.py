@@ -348,17 +348,6 @@ async def test_looks_beyond_all_measure_are_answered_by_what_is_known(reading, m
     assert sorted(await asyncio.gather(*map(reading.reads.look, names))) == [False, False, True, True, True]
 
 
-async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, monkeypatch):
-    monkeypatch.setattr(reads, "AT_ONCE", 2)
-    running.api.reading.faults.extend([Fault(then="hang")] * 2)
-    for number in range(6):
-        running.reads.soon(WEB._replace(name=f"w{number}"))
-    running.now_s += reads.COALESCE_S
-    await until(lambda: len(running.api.seen) == 2)
-    await asyncio.sleep(3 * reads.TICK_S)
-    assert len(running.api.seen) == 2
-
-
 async def test_looks_do_not_hold_up_what_pending_writes_wait_for(running, monkeypatch):
     running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * reads.AT_ONCE)
     looks = [asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * reads.AT_ONCE)]

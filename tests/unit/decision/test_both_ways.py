@@ -62,6 +62,21 @@ def test_a_count_on_the_object_that_both_ways_are_asked_about_is_charged_once():
     assert books(ask) == (3, 6)
 
 
+def acted_on(version: str) -> dict:
+    """Its controller has acted on this version."""
+    shown = web(3, version)
+    return shown | {"metadata": shown["metadata"] | {"generation": 1}, "status": {"observedGeneration": 1}}
+
+
+@pytest.mark.parametrize(("is_next", "counted"), [(True, (3, 1)), (False, (6, 2))], ids=["watched", "read"])
+def test_what_was_admitted_may_run_where_a_read_shows_a_later_version(is_next: bool, counted: tuple[int, int]):
+    """A watch would have shown its template. A count that pends too is no template."""
+    ask = asker(acted_on("1"), hard="30")
+    assert admit(ask, web(3, a="2"), web(3)).verdict is ask(scale("web", 4)).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(acted_on("9")), is_next=is_next)
+    assert (books(ask), ask.gate.ledger.pending_writes) == (counted, 1)
+
+
 # Creates.
 
 

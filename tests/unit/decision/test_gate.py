@@ -169,12 +169,6 @@ def test_each_kind_of_not_knowing_has_a_setting_that_lets_it_pass(request_: Requ
     assert ask(request_).verdict is Verdict.UNAVAILABLE, "the other settings do not let it pass"
 
 
-def test_a_custom_resource_that_declares_no_template_has_no_known_footprint():
-    target = "/apis/argoproj.io/v1alpha1/namespaces/team-a/rollouts/web/scale"
-    request = patch(target, {"spec": {"replicas": 3}})
-    assert asker()(request).reason == "unknown-workload"
-
-
 def test_before_quotas_and_state_are_known_growth_is_unavailable_and_zero_passes():
     empty = Gate()
     ask = Asker(empty)
@@ -269,17 +263,6 @@ def test_on_hold_such_a_change_passes_where_growth_does():
     ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 0), policy=Policy(on_unsynced="allow")))
     ask.gate.hold(90.0)
     assert ask(patch(path("web"), DEARER, "strategic")).verdict is Verdict.ALLOW
-
-
-def test_no_clock_ends_a_hold():
-    """A gate that was suspended across its end has not listed anything since."""
-    ask = asker(workload("web", 2))
-    ask.gate.hold(90.0)
-    ask.now_s = 900.0
-    ask.gate.tick(900.0)
-    held = ask(scale("web", 3))
-    assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
-    assert "for a little longer" in held.sentence
 
 
 def test_nothing_is_refused_in_a_namespace_under_no_quota():

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, MAX_IDENTICAL, Gate
-from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.ledger.pending_writes import RECORD_BYTES, held_by
 from extauthz.core.model import (
@@ -158,20 +157,8 @@ def test_a_create_holds_its_template():
     assert 0 < ask.gate.ledger.pending.bytes_held_in("t0") < 500
 
 
-def test_a_count_alone_holds_nothing():
-    ask = Asker(gate([quota("acme", {"pods": "9"})], workload("web", 1)))
-    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
-    assert ask.gate.ledger.pending.bytes_held == 0
-
-
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)
-
-
-def test_a_write_that_is_allowed_is_recorded_unless_it_is_told_otherwise():
-    asked = gate(TEN, WEB)
-    assert asked.decide(read(scale("web", 2)), "d1", 0.0).pending_write == "d1"
-    assert len(asked.ledger.pending) == 1
 
 
 def test_what_stands_for_one_more_write_may_land_for_as_long_as_that():

@@ -18,14 +18,12 @@ from extauthz.core.model import (
     Fetch,
     NeedsFetch,
     NotACount,
-    Operation,
     Refusal,
     Request,
     Requester,
     Shortage,
     Verdict,
     WorkloadRef,
-    Write,
 )
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -385,24 +383,6 @@ def test_what_pends_is_said_of_covered_writes_too():
 
 
 # What is decided is a reading, and no bytes.
-
-
-def test_the_same_write_is_decided_alike_whatever_it_was_read_from():
-    ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
-    ref = WorkloadRef("apps", "deployments", "team-a", "web")
-    write = Write(ref, Operation.UPDATE, True, False, 30)
-    decided = ask.gate.decide(write, "j", 0.0, charge=False)
-    assert decided.verdict is Verdict.DENY
-    assert decided.sentence == ask(put_scale("web", 30), charge=False).sentence
-    granted = write._replace(replicas=3)
-    assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").pending_write == "j1"
-    assert ask.gate.ledger.pending.of_source("10.0.0.9") == 1
-
-
-def test_a_gate_that_audits_says_so_of_a_reading_too():
-    ask = asker(quota("acme", {CPU: "2"}), workspace="acme", policy=Policy(mode="audit"))
-    judged = ask.gate.decide(read(scale("web", 9)), "j", 0.0)
-    assert (judged.verdict, judged.would) == (Verdict.ALLOW, Verdict.DENY)
 
 
 def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():

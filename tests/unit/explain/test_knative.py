@@ -186,6 +186,10 @@ class TestBackwards:
         tree["status"]["conditions"][0]["reason"] = "NoTraffic"
         assert decide(look(tree), None).steps[0].rule != "said"
 
+    def test_a_refusal_is_over_once_it_has_woken_or_gone_to_sleep_since(self):
+        assert decided(kpa(scale=0, active="False", since=4), None, refusal(1), replicas=0).outcome == "idle"
+        assert decided(kpa(scale=0, active="False", since=5), None, refusal(1), replicas=0).outcome == "refused"
+
     def test_a_refusal_after_which_it_would_have_tried_again_is_over(self):
         assert decided(kpa(scale=2), None, refusal(4, ago=1099), replicas=2).outcome == "refused"
         assert decided(kpa(scale=2), None, refusal(4, ago=1101), replicas=2).outcome == "on-target"

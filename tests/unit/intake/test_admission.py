@@ -22,6 +22,7 @@ from extauthz.core.intake.admission import (
     read,
     read_at_once,
 )
+from extauthz.core.kinds import POD_MAKERS
 from extauthz.core.model import (
     NotAWrite,
     Observed,
@@ -371,6 +372,13 @@ def templates(review: Review) -> list[object]:
     if isinstance(found, Resize):
         return [found.before, found.after]
     return [found.object.template] if isinstance(found, Write) and found.object else []
+
+
+@pytest.mark.parametrize(("user", "is_write"), [(POD_MAKERS[0], False), ("system:serviceaccount:shop:default", True)])
+def test_a_pod_is_no_write_of_a_controller_that_makes_pods(user: str, is_write: bool):
+    """What its workload asks for is charged there."""
+    found = reading(POD, operation="CREATE", user=user, resource={"group": "", "version": "v1", "resource": "pods"})
+    assert isinstance(found, Write) == is_write
 
 
 def test_a_name_of_a_resize_is_that_of_the_stored_pod():

@@ -169,6 +169,12 @@ def test_devices_of_a_class_that_was_not_seen_are_unknown():
     assert (asked(scale("train", 4)).reason, used(asked.gate, NAME)) == ("fits", 6)
 
 
+def test_extended_resources_of_a_class_are_its_devices_where_no_claim_template_is():
+    asked = a_gate(workload("train", 3, {"example.com/gpu": "2"}))
+    asked.observe_device_class("gpu", "example.com/gpu")
+    assert (used(asked), used(asked, NAME)) == (6, 6)
+
+
 def test_a_state_brings_templates_and_classes_and_takes_them_away():
     asked = a_gate()
     state = replace(snapshot(claiming()), claim_templates={TEAM: takes(3)}, device_classes={"gpu": "example.com/gpu"})

@@ -104,14 +104,22 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     old = [one for one in things if one.kind == "ControllerRevision" and one.owner == (head.kind, head.name, head.uid)]
     dearest = [head.size, *(one.size for one in revisions if one.replicas), *(one.size for one in old)]
     own = head.replicas * max(dearest)
-    within = sum(one.replicas * one.size for one in revisions)
-    owners = [head, *revisions]
-    pods = [one.size for one in things if one.kind == "Pod" and cover(one, things) in owners]
-    above = sorted((max(size - max(dearest), 0) for size in pods), reverse=True)
+    within = sum(one.replicas * one.size + dearer(pods_of([one], things), one.size, one.replicas) for one in revisions)
+    pods = pods_of([head, *revisions], things)
     if head.kind in ("Deployment", "StatefulSet"):  # its pods are within its count, whichever they are
-        asked = max(own + sum(above[: head.replicas]), within)
+        asked = max(own + dearer(pods, max(dearest), head.replicas), within)
         return max(asked + outside(head, things) * max(pods, default=0), sum(pods))
-    return max(own + sum(above), sum(pods))
+    return max(own + dearer(pods, max(dearest), len(pods)), sum(pods))
+
+
+def pods_of(owners: list[Thing], things: list[Thing]) -> list[int]:
+    """What the pods cost that they cover."""
+    return [one.size for one in things if one.kind == "Pod" and cover(one, things) in owners]
+
+
+def dearer(pods: list[int], size: int, count: int) -> int:
+    """What so many of these pods cost beyond a template: those that cost most."""
+    return sum(sorted((max(one - size, 0) for one in pods), reverse=True)[:count])
 
 
 def outside(head: Thing, things: list[Thing]) -> int:
@@ -256,8 +264,17 @@ ROLLOUT = [
 """A pod that was resized costs what the next template costs, which the count is multiplied by already."""
 
 
+RESIZED = [
+    (Thing("Deployment", "d0", "u0", replicas=0, size=2, app="x"), True),
+    (Thing("ReplicaSet", "r0", "u1", replicas=2, app="x", owner=("Deployment", "d0", "u0")), True),
+    (Thing("Pod", "p4", "u1", size=2, app="x", owner=("ReplicaSet", "r0", "u1")), True),
+]
+"""The ReplicaSet asks for one more pod beside that which was resized."""
+
+
 @settings(max_examples=100, deadline=None)
 @example([], ROLLOUT)
+@example([], RESIZED)
 @given(histories, histories)
 def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History) -> None:
     ask = asker()

@@ -164,6 +164,18 @@ def test_growth_takes_nothing_that_is_kept_for_the_quota_that_it_leaves(to, coun
     assert said.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
 
 
+def test_what_only_moves_is_not_refused_for_a_quota_whose_limits_cannot_be_read():
+    tiers = [
+        quota(tier, {GPU: "8"}, parent="root", namespaces={}, workloads={"tier": tier}, guaranteed={GPU: "2"})
+        for tier in ("job", "web")
+    ]
+    illegible = replace(quota("all", {}, namespaces={}), illegible=True)
+    there = workload(labels={"tier": "job"}, requests={"nvidia.com/gpu": "1"})
+    ask = Asker(gate([quota("root", {GPU: "8"}, namespaces={}), *tiers, illegible], there))
+    assert ask(patch(path(), {"metadata": {"labels": {"tier": "web"}}})).verdict is Verdict.ALLOW
+    assert ask(scale("web", 2)).verdict is Verdict.UNAVAILABLE
+
+
 @pytest.mark.parametrize(("count", "allowed"), [(4, True), (5, False)])
 def test_what_moves_into_a_tree_takes_nothing_that_is_kept(count: int, allowed: bool):
     kept, free = (

@@ -11,10 +11,11 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
 from extauthz.core.ledger.accounts import Difference, charge_one, highest, rise
+from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.observations import _REMEMBERED, Pods
-from extauthz.core.ledger.pod_costs import split
+from extauthz.core.ledger.observations import _REMEMBERED
+from extauthz.core.ledger.pods import Pods
 from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.queries import Queries

@@ -11,6 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.inputs.cluster import object_readers
 from extauthz.testing import (
     Asker,
     create,
@@ -95,6 +96,13 @@ def test_a_paused_deployment_without_pods_may_take_up_any_replica_set_that_there
     denied = ask(scale("web", 8))
     assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 2)
     assert books(asker(paused(8), revision("web-0", 0, "4"))) == (32, 0), "its last ReplicaSet with pods was deleted"
+
+
+def test_the_surge_of_a_rollout_that_is_paused_makes_no_room_for_a_higher_count():
+    """Counted, its pods would be those of a higher count, and the next rollout would add to that: again and again."""
+    ask = asker(paused(4), revision("web-0", 2, "1"), revision("web-1", 3, "1"), hard="4")
+    assert books(ask) == (4, 0)
+    assert ask(scale("web", 5)).verdict is Verdict.DENY
 
 
 def test_a_paused_deployment_with_pods_takes_up_no_other_replica_set():
@@ -372,3 +380,23 @@ def test_a_revision_made_anew_without_an_owner_is_of_nobody_though_its_predecess
     ask = asker(web(4), revision("web-0", 2), hard="4")
     assert ask(create(revision("web-0", 2)), charge=False).reason == "no-growth"
     assert ask(create(revision("web-0", 2, owner=None))).verdict is Verdict.DENY
+
+
+def kata(cpu: str) -> dict:
+    return {"spec": {**pod({"cpu": cpu})["spec"], "runtimeClassName": "kata"}}
+
+
+def test_a_dearer_template_of_an_unseen_class_takes_nothing_that_pods_have_by_that_class():
+    """Their overhead is known, as they say it. So the new ones would be taken for no dearer."""
+    db = workload("db", 4, kind="StatefulSet")
+    db["spec"]["template"] = kata("1")
+    ask = asker(db, hard="10")
+    for ordinal in range(4):
+        metadata = {"name": f"db-{ordinal}", "namespace": "team-a", "uid": f"p{ordinal}", "labels": {"app": "db"}}
+        metadata["ownerReferences"] = owned_by("db", kind="StatefulSet")
+        spec = {**kata("1")["spec"], "overhead": {"cpu": "1"}}
+        ask.gate.observe(*object_readers.pod({"metadata": metadata, "spec": spec}))
+    assert books(ask) == (8, 0)
+    for replicas, cpu, reason in ((2, "2", "unknown-footprint"), (4, "500m", "no-growth")):
+        body = {"spec": {"replicas": replicas, "template": kata(cpu)}}
+        assert ask(patch(path("db", resource="statefulsets"), body)).reason == reason

@@ -162,14 +162,6 @@ def test_a_receiver_that_hangs_delays_no_other():
     assert [one for one in desk.sender.sent if one[0] == "ops"] == [("ops", "id-1", 0.0)]
 
 
-def test_to_queue_a_notice_sends_nothing_by_itself():
-    """Whoever decides waits for nobody: what is sent is sent by another task."""
-    desk = Desk(ops=[RuntimeError("must not be called here")])
-    desk.delivery.put(notice(), ["ops"])
-    assert desk.sender.sent == []
-    desk.loop.close()
-
-
 def test_a_full_queue_drops_loudly_and_says_how_many_seldom():
     desk = Desk(ops=[None])
     beyond = 7

@@ -145,14 +145,6 @@ async def test_a_refusal_is_told_once_however_often_and_how_long_it_is_asked_aga
     }
 
 
-async def test_a_decision_only_takes_note():
-    """What is told is told by another task: no receiver is asked, no usage looked up, nothing awaited."""
-    desk = Desk()
-    desk.notices.decided(Report(DENIED))
-    desk.notices.decided(Report(GRANTED))
-    assert desk.put == []
-
-
 async def test_a_count_that_was_lowered_is_told_and_the_refusals_after_it_are_not():
     desk = Desk()
     assert await desk.told(LOWERED, DENIED) == [("clamped", ("all", "ops"))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from random import Random
 from typing import Any, TypeVar
 
 import pytest
@@ -522,37 +521,6 @@ def test_a_grant_above_a_limit_is_a_bug_that_is_told(example: Path, monkeypatch:
         replayed(example, limit(4))
 
 
-# Records that nobody chose.
-
-
-def drawn(folder: Path, seed: int, hard: int = 12) -> list[WorkspaceQuota]:
-    """Some minutes of five workloads that grow and shrink under two quotas."""
-    dice = Random(seed)
-    quotas = [limit(hard), quota("big", {"pods": str(2 * hard)})]
-    counts = {f"w{number}": dice.randrange(1, 4) for number in range(5)}
-    gate = Recorded(folder, quotas, *(workload(name, count) for name, count in counts.items()))
-    version = 1
-    for _ in range(40):
-        name = dice.choice(list(counts))
-        to = dice.randrange(7)
-        if dice.random() < 0.1:  # somebody shrinks it, and asks nobody
-            counts[name], version = counts[name] // 2, version + 1
-            gate.observe(workload(name, counts[name], version=str(version)))
-            continue
-        decision = gate.ask(scale(name, to))
-        gate.later(dice.choice((0.5, 2.0, 15.0)))
-        version += 1
-        if decision.verdict == "allow" and dice.random() < 0.9:
-            counts[name] = to
-            gate.observe(workload(name, to, version=str(version)))
-        elif decision.pending_write is not None:
-            gate.gate.ledger.pending.forget(decision.pending_write)
-        gate.later(dice.choice((1.0, 30.0)))
-    gate.ask(scale("w0", counts["w0"]))
-    gate.close()
-    return quotas
-
-
 def test_amounts_are_not_taken_for_those_of_a_record_that_is_gone():
     """Python gives the place of what is gone to what comes next."""
     found = [dearer({"cpu": cpu}, {"cpu": 1}) for cpu in range(1, 6)]
@@ -563,22 +531,3 @@ def test_the_same_amounts_give_one_object():
     one, other = {"cpu": 1}, {"memory": 2}
     assert dearer(one, other) is dearer(one, other)
     assert dearer(one, other) == {"cpu": 1, "memory": 2}
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_a_record_replays_to_its_own_answers(tmp_path: Path, seed: int):
-    drawn(tmp_path, seed)
-    found = replayed(tmp_path)
-    assert (found.same, found.taken) == (found.asks, 0)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_hard_at_the_peak_refuses_nothing_and_one_pod_less_does(tmp_path: Path, seed: int):
-    """Where it was asked for: what grows past the gate is refused by nobody, and here all is asked for."""
-    drawn(tmp_path, seed, 12 if seed % 2 else 60)
-    peak = replayed(tmp_path).peak(ROW) // 10**9
-    at_peak = replayed(tmp_path, limit(peak))
-    assert (at_peak.refused_now, at_peak.missed) == (0, 0), at_peak.refused
-    if peak > 15:  # more than there was at the beginning
-        below = replayed(tmp_path, limit(peak - 1))
-        assert sum(row.asks for row in below.refused.values()) > 0

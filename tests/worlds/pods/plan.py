@@ -154,6 +154,7 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "scale": (10.0, "", lambda r: {"to": r.choice((0, 1, 2, 3, 4, 5, 6, 8)), **_fate(r)}),
     "apply": (5.0, "", lambda r: {"to": r.choice((1, 2, 3, 4, 5)), "cpu": r.choice(CPUS), **_fate(r)}),
     "undo": (1.0, "", _fate),
+    "pause": (1.0, "", lambda r: {"cpu": r.choice(("", *CPUS)), **_fate(r)}),
     "partition": (1.0, "", lambda r: {"at": r.choice((0, 1, 2, 5)), "cpu": r.choice(("", *CPUS)), **_fate(r)}),
     "shift": (1.0, "", lambda r: {"start": r.choice((0, 2, 5)), **_fate(r)}),
     "resize": (3.0, "", lambda r: {"pod": r.randrange(8), "cpu": r.choice(CPUS), **_fate(r)}),
@@ -184,7 +185,7 @@ _JOBS: Final = frozenset(word for word, kind in WORKLOADS.items() if kind is JOB
 OF: Final[Mapping[str, frozenset[str]]] = {
     "apply": _TEMPLATED,
     "undo": _TEMPLATED,
-    "orphan": frozenset({"deploy", "dra", "kata", "surge"}),
+    **dict.fromkeys(("orphan", "pause"), frozenset({"deploy", "dra", "kata", "surge"})),
     "partition": frozenset({"sts", "cache"}),
     "shift": frozenset({"sts", "cache"}),
     "operator": frozenset({"crew"}),

@@ -65,6 +65,8 @@ def step(deployment: Tree, sets: Sequence[Tree], available: Available) -> Step:
     fences = _fences(deployment)
     new = next((one for one in sets if cpu_of(one) == cpu_of(deployment)), None)
     active = [one for one in sets if count(one)]
+    if deployment["spec"].get("paused"):
+        return Step(_paused(fences, new, sets, available))
     if any(_noted(one, "desired", fences.wanted) != fences.wanted for one in active):
         return Step(_changed(_scaled(fences, new, active, available), fences))
     if new is None:
@@ -74,6 +76,15 @@ def step(deployment: Tree, sets: Sequence[Tree], available: Available) -> Step:
         if grown != count(new):
             return Step([(new, grown)])
     return Step(_changed(_shrunk(fences, new, [one for one in active if one is not new], available), fences))
+
+
+def _paused(fences: _Fences, new: Tree | None, sets: Sequence[Tree], available: Available) -> Scaled:
+    """Nothing is made. The one that is active, or else the newest, comes to the count (``FindActiveOrLatest``)."""
+    active = [one for one in sets if count(one)]
+    if len(active) > 1:
+        return _changed(_scaled(fences, new, active, available), fences)
+    one = next(iter([*active, *([new] if new is not None else []), *reversed(sets)]), None)
+    return [(one, fences.wanted)] if one is not None and count(one) != fences.wanted else []
 
 
 def _fences(deployment: Tree) -> _Fences:

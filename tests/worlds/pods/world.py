@@ -426,6 +426,18 @@ def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
         _roll(world, key, None, random.choice(others), how, random)
 
 
+def _paused(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """Or it goes on. Its template may change with that, and is rolled out only later."""
+
+    def change(held: Tree) -> Tree | None:
+        if held is None:
+            return None
+        more = {"template": objects.template(key[1], how["cpu"])} if how["cpu"] else {}
+        return objects.with_spec(held, paused=not held["spec"].get("paused", False), **more)
+
+    world.spawn(world.write(DEPLOYMENT, key, change, how, random))
+
+
 def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     more: dict[str, Any] = {"updateStrategy": objects.partitioned(how["at"])}
     if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
@@ -634,6 +646,7 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
     "scale": _scaled,
     "apply": _applied,
     "undo": _undone,
+    "pause": _paused,
     "partition": _partitioned,
     "shift": _shifted,
     "resize": _resized,
@@ -749,6 +762,7 @@ async def _rest(world: World) -> None:
     restless: list[str] = []
 
     def at_rest() -> bool:
+        _resume(world)
         restless[:] = _restless(world)
         return not restless
 
@@ -760,6 +774,13 @@ async def _rest(world: World) -> None:
     await world.until(lambda: another.serves and another.gate.synced, READY_WITHIN_S)
     if not await world.until(lambda: not _wrong(world, another), RESTS_WITHIN_S):
         world.broken("who starts afterwards counts the same", "; ".join(_wrong(world, another)))
+
+
+def _resume(world: World) -> None:
+    """Rollouts go on, also those that a write under way has paused: in the middle of one several counts are right."""
+    for key, held in list(world.server.objects(DEPLOYMENT.collection).items()):
+        if held["spec"].get("paused"):
+            world.server.request("PUT", DEPLOYMENT.path(*key), {}, objects.with_spec(held, paused=False))
 
 
 def _restless(world: World) -> list[str]:
