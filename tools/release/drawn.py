@@ -33,9 +33,6 @@ _SAID: Final = {
     Treatment.NOT_COUNTED: "a quota with this key is refused, and the message says which key to use. Why:",
 }
 
-_UNKNOWN: Final = ("NotKnown", "OnHold")
-"""Reasons with which a condition is neither true nor false."""
-
 
 def transitions() -> str:
     """The life of a pending write as a Mermaid state diagram: the rows that change something."""
@@ -59,11 +56,11 @@ def keys() -> str:
 
 def conditions() -> str:
     """Conditions of a WorkspaceQuota, with their reasons."""
-    lines = []
+    lines, unknown = [], (quota_status.NOT_KNOWN, quota_status.ON_HOLD)
     for one in quota_status.TABLE:
         lines.append(f"- `{one.type}`")
         for number, (reason, meaning) in enumerate(one.reasons.items()):
-            status = "Unknown" if reason in _UNKNOWN else "False" if number else "True"
+            status = "Unknown" if reason in unknown else "False" if number else "True"
             lines.append(f"  - {status}, `{reason}`: {meaning}")
     return "\n".join(lines) + "\n"
 

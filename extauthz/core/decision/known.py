@@ -128,8 +128,7 @@ class Case(NamedTuple):
         if any(self.entry.head is not None or ledger.coverage.nodes(self.ref.namespace, one) != nodes for one in moved):
             return True
         costs = NamespaceCosts(self.ref.namespace, ledger.pod_costs)
-        before, after = costs.one(observed.template), costs.highest(write.templates)
-        return costs.unknown or any(amount > before.get(key, 0) for key, amount in after.items())
+        return costs.is_dearer(write.templates, observed.template) or costs.unknown
 
     def unavailable(
         self, reason: str, why: str, setting: OnUnknown = "deny", needs: NeedsFetch | None = None

@@ -182,7 +182,7 @@ class Position(NamedTuple):
     @property
     def is_rare(self) -> bool:
         """It has what few have: an unknown cost, unknown devices, or quotas in which it may come not to count."""
-        return self.unknown or UNKNOWN_DEVICES in self.envelope.amounts or bool(self.unsure_in)
+        return self.unknown or self.takes_unknown_devices or bool(self.unsure_in)
 
     @property
     def settled(self) -> Position:

@@ -177,9 +177,8 @@ class Ledger:
     def _is_dearer(self, entry: Entry, pending_write: PendingWrite) -> bool:
         """Whether more is known of what a pod costs by a template that it brings."""
         costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
-        before = costs.one(entry.observed.template) if entry.observed is not None else {}
-        brought = costs.highest(pending_write.templates)
-        return any(amount > before.get(key, 0) for key, amount in brought.items())
+        there = entry.observed.template if entry.observed is not None else None
+        return costs.is_dearer(pending_write.templates, there)
 
     def _alone(self, entry: Entry, pending: Sequence[PendingWrite], write: PendingWrite) -> tuple[Position, Position]:
         """``Step.observed_only`` and ``Step.this_write_only``.

@@ -286,6 +286,11 @@ class NamespaceCosts:
         self.unknown = True
         return {}
 
+    def is_dearer(self, templates: Iterable[Template], than: Template | None) -> bool:
+        """Whether more is known of the cost of one of ``templates`` than of that of another one."""
+        before = self.one(than)
+        return any(amount > before.get(key, 0) for key, amount in self.highest(templates).items())
+
     def claims(self, template: Template | None) -> Mapping[str, Amounts]:
         """What each claim that is made for one pod costs (``per_claim``)."""
         if template is not None:

@@ -126,7 +126,7 @@ def _ready(facts: Facts) -> Finding:
     mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
     if facts.hold_s is not None and mode is not Mode.AUDIT:
         left = f"{facts.hold_s} s" if facts.hold_s else "a little longer"
-        return Finding("Unknown", _ON_HOLD, f"no growth is granted for {left}: writes allowed before may still land")
+        return Finding("Unknown", ON_HOLD, f"no growth is granted for {left}: writes allowed before may still land")
     return Finding("True", "InForce", _IN_FORCE[mode])
 
 
@@ -246,8 +246,8 @@ def _receivers_known(facts: Facts) -> Finding:
 
 _NOT_ASKED = "NotAsked"
 _NOT_REACHED = "NotReached"
-_NOT_KNOWN = "NotKnown"
-_ON_HOLD = "OnHold"
+NOT_KNOWN = "NotKnown"
+ON_HOLD = "OnHold"
 _BY_ENVOY = "somebody asks to lower counts"
 """Said for good: it is seen by the gate that is asked, and by no other."""
 
@@ -255,7 +255,7 @@ _BY_ENVOY = "somebody asks to lower counts"
 def _asked(facts: Facts) -> Finding:
     serving = facts.serving
     if serving.unknown:
-        return Finding("Unknown", _NOT_KNOWN, f"what the webhook is asked about cannot be read: {serving.unknown}")
+        return Finding("Unknown", NOT_KNOWN, f"what the webhook is asked about cannot be read: {serving.unknown}")
     if serving.by_nobody:
         cure = "apply what `extauthz render webhook` prints, or set webhook.enabled of the chart"
         return Finding("False", "NoWebhook", f"no webhook configuration leads to the gates, and growth passes; {cure}")
@@ -306,7 +306,7 @@ def _mode_in_force(facts: Facts) -> Finding:
     if mode is not Mode.CLAMP:
         return Finding("True", "InForce", f"it is {mode}")
     if serving.unknown:
-        return Finding("Unknown", _NOT_KNOWN, f"whether a webhook lowers counts cannot be read: {serving.unknown}")
+        return Finding("Unknown", NOT_KNOWN, f"whether a webhook lowers counts cannot be read: {serving.unknown}")
     if not _lowers(facts):
         cure = "install the mutating webhook (webhook.clamp of the chart, `extauthz render webhook`)"
         more = ", or render Envoy with --clamp" if serving.by_envoy else ""
@@ -327,7 +327,7 @@ TABLE: tuple[Condition, ...] = (
             Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
             _NOT_ASKED: "The gates are not asked about all that it covers: see the condition Asked.",
             Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
-            _ON_HOLD: "The ledger is new: no growth for so many seconds, as earlier writes may still land.",
+            ON_HOLD: "The ledger is new: no growth for so many seconds, as earlier writes may still land.",
         },
         _ready,
     ),
@@ -398,7 +398,7 @@ TABLE: tuple[Condition, ...] = (
             _NOT_ASKED: "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
             "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
             _NOT_REACHED: "The API server asks, and no gate hears of it.",
-            _NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
+            NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
         },
         _asked,
     ),
@@ -409,7 +409,7 @@ TABLE: tuple[Condition, ...] = (
             "NothingLowers": "Mode Clamp, and no webhook or Envoy asks to lower counts: it refuses as Enforce does.",
             _NOT_ASKED: "Nobody asks the gates: see the condition Asked.",
             "GateAudits": "The gates run with `--mode audit`: nothing is refused.",
-            _NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
+            NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
         },
         _mode_in_force,
     ),
