@@ -129,9 +129,7 @@ def growth(asked: Case, proposal: Proposal) -> Growth | None:
     there = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else there
     before = to if asked.resizes else there
-    # The family of a head may hold more than it asks for. Then a higher count costs no more.
-    is_higher = to > before and proposal.head is proposal.entry
-    if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown or is_higher):
+    if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown):
         return None
     return Growth(
         question.id,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from extauthz.core.kinds import SHARE_TEMPLATES
 from extauthz.core.ledger.accounts import Charge, Position
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
@@ -319,18 +320,30 @@ class Entry:
 
     def settled(self) -> Entry:
         """A copy without pending writes, in its place in a copy of its whole family, which has none either."""
+        return self._in_family(None)
+
+    def asking(self) -> Entry:
+        """The same, of which only what is asked for is left: no pods, no ReplicaSets, and nothing that it covers
+        itself."""
+        return self._in_family(self)
+
+    def _in_family(self, asking: Entry | None) -> Entry:
         copies: dict[WorkloadRef, Entry] = {}
-        self.root._settle(None, copies)
-        if self.ref not in copies:  # its owner does not know of it so far
-            self._settle(copies[self.head.ref] if self.head is not None else None, copies)
+        self.root._settle(None, copies, asking)
+        for one in reversed([*self.lineage()]):
+            if one.ref not in copies:  # its owner asks for its pods, or does not know of it so far
+                one._settle(copies[one.head.ref] if one.head is not None else None, copies, asking)
         return copies[self.ref]
 
-    def _settle(self, head: Entry | None, copies: dict[WorkloadRef, Entry]) -> None:
+    def _settle(self, head: Entry | None, copies: dict[WorkloadRef, Entry], asking: Entry | None) -> None:
         copy = copies[self.ref] = self._copy()
-        copy.pending_writes, copy.head = None, head
-        for child in self.children.values() if self.children else ():
-            child._settle(copy, copies)
-        copy.children = {ref: copies[ref] for ref in self.children} if self.children else None
+        copy.pending_writes, copy.head, children = None, head, self.children
+        if asking is not None:
+            copy.pods, copy.outside = None, 0
+            children = None if self is asking or self.ref[:2] in SHARE_TEMPLATES else children
+        for child in children.values() if children else ():
+            child._settle(copy, copies, asking)
+        copy.children = {ref: copies[ref] for ref in children} if children else None
 
     def without_children(self, go: Callable[[Entry], bool]) -> Entry:
         """A copy without children that ``go``."""

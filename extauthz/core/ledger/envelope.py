@@ -9,7 +9,7 @@ the rollout is done (docs/counting.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
@@ -46,7 +46,7 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         used_in = coverage.nodes(entry.ref.namespace, observed.labels)
         products = _observed_products(entry, observed, costs)
         used = charge(products, _per_object(entry, costs, pending=False))
-        pod = _pod_of_each_count(entry, observed, products[0], costs) if counts_alone else None
+        pod = _pod_of_each_count(entry, observed, products, costs) if counts_alone else None
     envelope = used
     is_settled = counts_alone and observed is not None and entry.top_replicas() == observed.replicas
     if not is_settled or pod_costs.charge_surge:
@@ -107,8 +107,13 @@ def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_cos
     return Position(used, nodes, envelope, nodes, is_unknown, each if is_known else None)
 
 
-def _pod_of_each_count(entry: Entry, observed: Observed, own: Product, costs: NamespaceCosts) -> Amounts | None:
+def _pod_of_each_count(
+    entry: Entry, observed: Observed, products: Sequence[Product], costs: NamespaceCosts
+) -> Amounts | None:
     """What each replica adds at any count; ``None``: that depends on the count, or is not known."""
+    own, *of_members = products
+    if of_members:
+        return None  # more may be there than it asks for
     if entry.claims or own.extra or own.replicas != observed.replicas or entry.ref[:2] == JOBS:
         return None
     if costs.pod_costs.charge_surge and entry.ref[:2] == DEPLOYMENTS:

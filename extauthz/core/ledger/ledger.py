@@ -165,12 +165,13 @@ class Ledger:
         pending = entry.live_pending_writes()
         after = self._with(entry, (*pending, pending_write))
         # With other writes under way, it is also looked at without them: what they were granted is no licence for this
-        # one where a quota is over (design.md rule 10). What its family was granted is none either. So both are left
-        # out then, but it adds no less than beside those of its family.
+        # one where a quota is over (design.md rule 10). What its family was granted is none either, nor what pods hold
+        # that are there beyond what is asked for. So these are left out then, but it adds no less than beside them.
         base, own = self._alone(entry, pending, pending_write) if pending else (before, after)
-        if (entry.head or entry.children) and entry.root.pends(but=entry):
+        asks = entry.ref[:2] not in (PODS, RESIZES)
+        if (entry.head or entry.children) and (asks or entry.root.pends(but=entry)):
             more = rise(base.envelope, own.envelope)
-            base, own = self._alone(entry.settled(), pending, pending_write)
+            base, own = self._alone(entry.asking() if asks else entry.settled(), pending, pending_write)
             own = own._replace(envelope=own.envelope.at_least(base.envelope, more))
         return Step(before, after, base, own, after.unknown and self._is_dearer(entry, pending_write))
 

@@ -331,11 +331,11 @@ def test_of_an_object_that_is_made_nothing_is_there_yet():
 
 
 def test_what_older_revisions_still_run_is_there():
-    """A count up to theirs is no growth, whatever the bound; one above them is."""
+    """Nobody is asked for the bound of a count up to theirs."""
     revision = workload("web-0", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
     reasons = []
     for count in (2, 3):
         ask = Asker(gate([quota("acme", {"pods": "20"})], workload("web", 0), revision))
         ask.gate.bounds = Bounds(10.0, 60.0)
         reasons.append(ask(scale("web", count)).reason)
-    assert reasons == ["no-growth", "max-scale-unasked"]
+    assert reasons == ["fits", "max-scale-unasked"]

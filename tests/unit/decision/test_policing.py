@@ -161,7 +161,7 @@ class TestOnlyGrowth:
         ask = asker(says, objects=[workload("web", 2), given])
         refused = ask(scale("web", 5))
         assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "policy-refused", 3)
-        assert (says.growth.before, says.growth.to, dict(says.growth.rises)) == (2, 5, {})
+        assert (says.growth.before, says.growth.to, says.growth.rises["pods"]) == (2, 5, 3 * 10**9)
         assert ask(scale("web", 2)).verdict is Verdict.ALLOW
 
     def test_growing_back_within_a_grant_from_before_is_growth(self) -> None:

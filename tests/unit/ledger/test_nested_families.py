@@ -6,7 +6,7 @@ from typing import Any
 
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 
 NANO = 10**9
 ROLLOUT = WorkloadRef("example.com", "rollouts", "team-a", "x")
@@ -101,3 +101,12 @@ def test_what_enters_a_family_within_a_family_counts_with_its_owner_too_which_is
     assert ask(patch(OLD, {"metadata": {"ownerReferences": owned_by("web")}})).verdict is Verdict.ALLOW
     ask.gate.observe(ROLLOUT, None, version="9")
     assert charged(ask) == {"a": 7, "b": 7}
+
+
+def test_what_a_deployment_has_is_no_licence_for_its_custom_resource_where_a_quota_is_over():
+    """It was lowered from five, and its operator has not come to that yet."""
+    ask = asker(deployment(5, team="b"), rollout=2, b="4")
+    up = patch("/apis/example.com/v1/namespaces/team-a/rollouts/x/scale", {"spec": {"replicas": 3}})
+    assert (charged(ask)["b"], ask(up).reason) == (5, "exceeded-quota")
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW, "as its operator does"
+    assert asker(deployment(5, team="b"), rollout=2, b="5")(up).verdict is Verdict.ALLOW

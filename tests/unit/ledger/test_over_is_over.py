@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extauthz.core.model import Verdict, WorkloadRef
+import pytest
+
+from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import Asker, create, gate, owned_by, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from tests.unit.asking import books
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
@@ -48,3 +51,33 @@ def test_over_a_limit_that_was_cut_what_pends_on_a_deployment_is_no_licence_for_
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "3"})]), 0.0)
     assert ask(scale("web-1", 4, resource="replicasets")).reason == "exceeded-quota"
     assert ask(scale("web-1", 1, resource="replicasets")).verdict is Verdict.ALLOW
+
+
+def _in_a_rollout(replicas: int, limit: str, old: int = 5, new: int = 2) -> Asker:
+    labels = {"labels": {"app": "web"}, "ownerReferences": owned_by("web")}
+    sets = [workload(name, count, kind="ReplicaSet", **labels) for name, count in (("web-1", old), ("web-2", new))]
+    return Asker(gate([quota("acme", {"requests.cpu": limit})], workload("web", replicas), *sets))
+
+
+@pytest.mark.parametrize(
+    "again",
+    [scale("web", 1), patch(path("web"), {"spec": {"replicas": 1, "template": pod({"cpu": "5"})}})],
+    ids=["a-count", "an-object"],
+)
+def test_the_surge_of_a_rollout_that_was_scaled_down_is_no_licence(again: Request):
+    """Seed 154358808. Its pods count until they are gone, and then the quota is over. Were they a licence, each rollout
+    could add its surge to what the one before it had."""
+    ask = _in_a_rollout(0, "5")
+    assert books(ask) == (7, 0)
+    assert ask(again).reason == "exceeded-quota"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    assert _in_a_rollout(0, "7")(again).verdict is Verdict.ALLOW
+
+
+def test_who_is_over_in_a_rollout_may_still_be_scaled_down():
+    ask = _in_a_rollout(5, "3")
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    fewer = patch(path("web"), {"spec": {"replicas": 3, "template": pod({"cpu": "1"})}})
+    assert ask(fewer).verdict is Verdict.ALLOW
+    next_pod = scale("web-2", 2, resource="replicasets")
+    assert _in_a_rollout(5, "3", old=4, new=1)(next_pod).verdict is Verdict.ALLOW, "as its controller does"

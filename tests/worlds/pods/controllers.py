@@ -240,7 +240,7 @@ class Controllers:
                 self._put(REPLICA_SET, {**one, "metadata": {**metadata, "ownerReferences": [objects.reference(tree)]}})
                 return
         sets = self._owned(REPLICA_SET, tree)
-        step = rollouts.step(tree, sets, self._running)
+        step = rollouts.step(tree, sets)
         if step.new is not None:
             self._create(REPLICA_SET, rollouts.marked(objects.replica_set(tree, step.new), tree))
         for one, replicas in step.scaled:
@@ -250,9 +250,6 @@ class Controllers:
             counts = {"replicas": sum(map(rollouts.count, sets)), "updatedReplicas": updated}
             seen = {"observedGeneration": tree["metadata"]["generation"]}
             self._put(DEPLOYMENT, objects.with_status(tree, **seen, **counts))
-
-    def _running(self, owner: Tree) -> int:
-        return sum(1 for one in self._owned(POD, owner) if _runs(one))
 
     # ReplicaSets and what an operator does: pods one by one.
 

@@ -6,7 +6,7 @@ Source: ``pkg/controller/deployment/{sync,rolling}.go`` of Kubernetes, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
@@ -14,9 +14,6 @@ from tests.worlds.pods.objects import cpu_of
 
 Scaled = list[tuple[Tree, int]]
 """ReplicaSets with what their count becomes."""
-
-Available = Callable[[Tree], int]
-"""How many pods of a ReplicaSet run."""
 
 
 class Step(NamedTuple):
@@ -53,6 +50,12 @@ def count(one: Tree) -> int:
     return replicas
 
 
+def available(one: Tree) -> int:
+    """How many pods of a ReplicaSet run, as its own controller has said last."""
+    ready: int = one["status"].get("readyReplicas", 0)
+    return ready
+
+
 def marked(one: Tree, deployment: Tree) -> Tree:
     """A ReplicaSet with the count of its Deployment noted, by which another count is known later."""
     fences = _fences(deployment)
@@ -60,29 +63,28 @@ def marked(one: Tree, deployment: Tree) -> Tree:
     return {**one, "metadata": {**one["metadata"], "annotations": annotations}}
 
 
-def step(deployment: Tree, sets: Sequence[Tree], available: Available) -> Step:
+def step(deployment: Tree, sets: Sequence[Tree]) -> Step:
     """The next step (``syncDeployment``). ``sets``: its ReplicaSets, the oldest first."""
     fences = _fences(deployment)
     new = next((one for one in sets if cpu_of(one) == cpu_of(deployment)), None)
     active = [one for one in sets if count(one)]
     if deployment["spec"].get("paused"):
-        return Step(_paused(fences, new, sets, available))
+        return Step(_paused(fences, new, active, sets))
     if any(_noted(one, "desired", fences.wanted) != fences.wanted for one in active):
-        return Step(_changed(_scaled(fences, new, active, available), fences))
+        return Step(_changed(_scaled(fences, new, active), fences))
     if new is None:
         return Step([], _new_count(fences, sets, 0))
     if count(new) != fences.wanted:
         grown = min(count(new), fences.wanted) if count(new) > fences.wanted else _new_count(fences, sets, count(new))
         if grown != count(new):
             return Step([(new, grown)])
-    return Step(_changed(_shrunk(fences, new, [one for one in active if one is not new], available), fences))
+    return Step(_changed(_shrunk(fences, new, [one for one in active if one is not new]), fences))
 
 
-def _paused(fences: _Fences, new: Tree | None, sets: Sequence[Tree], available: Available) -> Scaled:
+def _paused(fences: _Fences, new: Tree | None, active: Sequence[Tree], sets: Sequence[Tree]) -> Scaled:
     """Nothing is made. The one that is active, or else the newest, comes to the count (``FindActiveOrLatest``)."""
-    active = [one for one in sets if count(one)]
     if len(active) > 1:
-        return _changed(_scaled(fences, new, active, available), fences)
+        return _changed(_scaled(fences, new, active), fences)
     one = next(iter([*active, *([new] if new is not None else []), *reversed(sets)]), None)
     return [(one, fences.wanted)] if one is not None and count(one) != fences.wanted else []
 
@@ -106,7 +108,7 @@ def _new_count(fences: _Fences, sets: Sequence[Tree], now: int) -> int:
     return now + max(min(room, fences.wanted - now), 0)
 
 
-def _scaled(fences: _Fences, new: Tree | None, active: Sequence[Tree], available: Available) -> Scaled:
+def _scaled(fences: _Fences, new: Tree | None, active: Sequence[Tree]) -> Scaled:
     """``scale``: the count of the Deployment has changed. In a rollout all grow or shrink in proportion."""
     if len(active) == 1:
         return [(active[0], fences.wanted)]
@@ -133,7 +135,7 @@ def _fraction(fences: _Fences, one: Tree) -> int:
     return math.floor(count(one) * fences.most / before + 0.5) - count(one) if before else 0
 
 
-def _shrunk(fences: _Fences, new: Tree, old: Sequence[Tree], available: Available) -> Scaled:
+def _shrunk(fences: _Fences, new: Tree, old: Sequence[Tree]) -> Scaled:
     """``reconcileOldReplicaSets``: first pods that do not run, then as many as may be missing.
 
     While more pods run than a ReplicaSet asks for, it is tried again later.
