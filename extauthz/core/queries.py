@@ -6,6 +6,7 @@ let decisions pass in between; what it then shows is of different moments.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -329,17 +330,14 @@ class Queries:
         return found._replace(audited=low, audits=short[0]) if short else found
 
     def _guaranteed(self, entry: Entry, most: Proposal, fits: int | None) -> int | None:
-        pod = most.step.before.pod
-        if fits is None or pod is None or entry is not most.head:
-            return None
-        return self._ledger.usage.accounts.guaranteed_replicas(most.step, pod, fits)
+        """The highest count, of those up to ``fits``, that takes nothing but what is kept for it."""
+        only_kept = self._ledger.usage.accounts.takes_only_kept
+        if fits is None or entry is not most.head or only_kept(most.step) is None:
+            return None  # nobody is guaranteed what it takes
+        return bisect_left(range(fits + 1), True, key=lambda count: not only_kept(self._propose(entry, count).step)) - 1
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
-        if most.step.before.pod is not None and entry is most.head:
-            pod = most.step.before.pod
-            found = self._ledger.usage.accounts.largest_replicas(most.step, pod)
-        else:
-            found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
+        found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
         assert found is not None, "a bound is met, and a count of zero grows nothing"
         return found, self._propose(entry, found + 1).growth.shortages[0]
 

@@ -5,7 +5,6 @@ A cost is a product, so a thousand replicas cost no more work than one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from types import MappingProxyType
@@ -696,54 +695,13 @@ class Accounts:
         growths = _rises(step).growths()
         return growths, kept_for_others(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
-    def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
-        """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
-        fits.
-
-        Args:
-            per_pod: what the pod costs that the count multiplies.
-            free: quotas that bound nothing.
-        """
-        best: int | None = None
-        observed = step.observed_only.settled if step.observed_only.pod is not None else step.observed_only
-        for node in step.after.envelope_in:
-            for key, hard in node.hard.items() if not node.audits and node not in free else ():
-                charged = _counted_in(step.before, node)[1].amounts.get(key, 0)
-                room = self._accounts.get(node, _UNTOUCHED).available(key, hard) - self._set_aside(node, key, 0, ())
-                bounds = [(charged + room, step.after)]
-                if room < 0:  # over: nothing above what is observed
-                    seen = _counted_in(observed, node)[1].amounts.get(key, 0)
-                    bounds = [(charged, step.after), (seen, step.this_write_only)]
-                for most, at in bounds:
-                    left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
-                    if each:
-                        best = min(left // each, best) if best is not None else left // each
-        if best is None or not self._keeps:
-            return best  # the smallest over all keys and quotas; there are no guarantees to ask
-        first = bisect_left(range(best + 1), True, key=lambda count: self._lends(step, per_pod, count, free))
-        return first - 1 if first else None
-
-    def _lends(self, step: Step, per_pod: Amounts, count: int, free: Nodes) -> bool:
-        """Whether a count in place of the proposed one takes what is kept for others."""
-        growths = _growths(step, per_pod, count)
-        grown = {node: more for node, more, _ in growths}
-        return any(
-            grown[node].get(key, 0) > self._accounts.get(node, _UNTOUCHED).available(key, node.hard[key]) - kept
-            for (node, key), kept in kept_for_others(self._accounts, growths).items()
-            if key in node.hard and node not in free
-        )
-
-    def guaranteed_replicas(self, step: Step, per_pod: Amounts, most: int) -> int | None:
-        """The highest count, of those up to ``most``, that takes nothing but what is kept for it; ``None``: no
-        guarantee is about what these pods cost."""
-        if not any(per_pod.get(key) for node in step.after.envelope_in for key in node.guaranteed):
-            return None  # nobody is guaranteed what it takes
-
-        def takes_more(count: int) -> bool:
-            beyond = kept_for_others(self._accounts, _growths(step, per_pod, count))
-            return any(key in node.hard for node, key in beyond)
-
-        return bisect_left(range(most + 1), True, key=takes_more) - 1
+    def takes_only_kept(self, step: Step) -> bool | None:
+        """Whether a step takes nothing but what is kept for it; ``None``: no guarantee is about what it costs."""
+        cost = step.after.envelope.amounts
+        if not any(cost.get(key) for node in step.after.envelope_in for key in node.guaranteed):
+            return None
+        _, beyond = self._growths_and_kept(step)
+        return not any(key in node.hard for node, key in beyond)
 
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
@@ -834,18 +792,6 @@ def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> 
 def _is_rare(before: Position, after: Position) -> bool:
     """One of them has what few positions have."""
     return before.is_rare or after.is_rare
-
-
-def _growths(step: Step, per_pod: Amounts, count: int) -> list[Grown]:
-    """By how much each quota grows with a count in place of the proposed one."""
-    per_object = step.after.envelope.per_object
-    to = {key: count * per_pod.get(key, 0) + per_object.get(key, 0) for key in per_pod.keys() | per_object.keys()}
-    found: list[Grown] = []
-    for node in step.after.envelope_in:
-        before = _counted_in(step.before, node)[1].amounts
-        more = {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}
-        found.append(_grown(step, node, more))
-    return found
 
 
 class _Rises(NamedTuple):

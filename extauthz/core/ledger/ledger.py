@@ -220,24 +220,28 @@ class Ledger:
     def largest_replicas(
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes = ()
     ) -> int | None:
-        """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: no count can be named."""
-        pod = proposal.step.before.pod
-        if pod is None or not pending_write.counts_alone or proposal.head is not proposal.entry:
-            return self._largest_in_family(ref, pending_write, proposal, free)
-        return self.usage.accounts.largest_replicas(proposal.step, pod, free)
-
-    def _largest_in_family(
-        self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
-    ) -> int | None:
-        """By bisection: how much of a count its family covers depends on its other members."""
-        names = {node.quota.name for node in free}
-        fits, too_many = -1, pending_write.replicas or 0
+        """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: not even zero would."""
+        names, most = {node.quota.name for node in free}, pending_write.replicas or 0
+        guess = self._guess(proposal, most)
+        tries = [guess + 1, guess]  # nearly always that is it: each replica costs the same
+        fits, too_many = -1, most
         while too_many - fits > 1:
-            middle = (fits + too_many) // 2
-            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.expected)
-            is_short = any(row.quota not in names for row in tried.growth.shortages)
-            fits, too_many = (fits, middle) if is_short else (middle, too_many)
+            middle = tries.pop() if tries else (fits + too_many) // 2
+            if fits < middle < too_many:
+                tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.expected)
+                is_short = any(row.quota not in names for row in tried.growth.shortages)
+                fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
+
+    @staticmethod
+    def _guess(proposal: Proposal, replicas: int) -> int:
+        """Which count there would be room for, if each replica above those that are charged cost the same."""
+        charged = proposal.step.before.envelope.replicas
+        more = replicas - charged
+        rooms = [
+            (row.hard - row.used - row.reserved) * more // max(row.requested, 1) for row in proposal.growth.shortages
+        ]
+        return charged + min(rooms, default=0)
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
         """Pods of a rollout that the count of ``pending_write`` is charged with."""
