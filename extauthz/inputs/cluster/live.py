@@ -84,10 +84,7 @@ class StatefulSets(Workloads):
 
 
 class Revisions:
-    """Handles the ControllerRevisions that StatefulSets still run.
-
-    These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
-    """
+    """Handles the ControllerRevisions that StatefulSets still run."""
 
     def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects) -> None:
         self._resource = resource
@@ -106,8 +103,6 @@ class Revisions:
             observed = object_readers.unreadable(tree, version)
         else:
             self._invalid.over(self._resource, place)
-        if observed is not None:
-            observed.resource_version = ""
         return place, observed
 
     async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
@@ -123,7 +118,7 @@ class Revisions:
             self.gone(place, "")
         elif self._all.get(place) != observed:
             self._all[place] = observed
-            if any(self._run.get(one) == place[1] for one in self._owners(place, observed)):
+            if self._is_run(place, observed):
                 self._show(place)
 
     def reached(self, version: str) -> None:
@@ -153,14 +148,14 @@ class Revisions:
         if old:
             self._show((namespace, old))
 
-    def _owners(self, place: Place, observed: Observed) -> Iterable[Place]:
-        return ((place[0], observed.owner.name),) if observed.owner is not None else ()
+    def _is_run(self, place: Place, observed: Observed) -> bool:
+        namespace, name = place
+        return observed.owner is not None and self._run.get((namespace, observed.owner.name)) == name
 
     def _show(self, place: Place) -> None:
         observed = self._all.get(place)
-        if observed is not None and not any(one in self._run for one in self._owners(place, observed)):
-            observed = None
-        self._gate.observe(self._ref(place), observed)
+        is_run = observed is not None and self._is_run(place, observed)
+        self._gate.observe(self._ref(place), observed if is_run else None)
 
     def _ref(self, place: Place) -> WorkloadRef:
         return WorkloadRef(self._resource.group, self._resource.plural, *place)

@@ -123,10 +123,13 @@ def test_a_bad_revision_of_a_rollout_leaves_its_cost_unknown(fed):
     metadata["ownerReferences"] = owned_by("db", kind="StatefulSet")
     fed.tell("controllerrevisions", {"metadata": metadata, "data": {"spec": {"template": pod({"cpu": "4"})}}})
     assert (fed.cpus(), fed.is_unknown()) == (12, False)
-    fed.tell("controllerrevisions", {"metadata": metadata | {"resourceVersion": "4"}, "data": "?"})
-    assert fed.is_unknown()
-    fed.tell("controllerrevisions", {"metadata": metadata | {"resourceVersion": "5"}, "data": "?"}, "DELETED")
-    assert (fed.cpus(), fed.is_unknown()) == (3, False)
+    bad = {"metadata": metadata | {"resourceVersion": "4"}, "data": "?"}
+    for event, told, is_unknown in (("MODIFIED", 1, True), ("DELETED", 1, False), ("ADDED", 2, True)):
+        fed.tell("controllerrevisions", bad, event)
+        assert (len(fed.invalid), fed.is_unknown()) == (told, is_unknown)
+    fed.tell("controllerrevisions", {"metadata": metadata, "data": {"spec": {"template": pod({"cpu": "4"})}}})
+    fed.tell("controllerrevisions", bad)
+    assert len(fed.invalid) == 3, "it could be read meanwhile"
 
 
 def test_a_stateful_set_whose_status_cannot_be_read_is_told_and_counted(fed):
@@ -152,7 +155,11 @@ def test_a_revision_that_is_run_and_then_no_more_counts_and_then_no_more(fed):
     fed.list("statefulsets", run("db-2", "20"))
     assert fed.cpus() == 6
     fed.list("statefulsets")
-    assert fed.cpus() == 0
+    assert (fed.cpus(), len(fed.gate.ledger), fed.feed("controllerrevisions").owners()) == (0, 0, [])
+    fed.tell("statefulsets", run("db-1", "55"))
+    assert (fed.cpus(), len(fed.gate.ledger)) == (12, 2)
+    fed.tell("statefulsets", run("db-1", "56"), "DELETED")
+    assert (fed.cpus(), len(fed.gate.ledger), fed.feed("controllerrevisions").owners()) == (0, 0, [])
     fed.list("controllerrevisions")
     fed.tell("statefulsets", run("db-1", "60"))
     assert fed.cpus() == 3, "it is not there"
