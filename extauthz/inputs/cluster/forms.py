@@ -92,7 +92,6 @@ class _Spec(_Pod, total=False):
     strategy: Tree
     suspend: bool | None
     template: _Template
-    updateStrategy: Tree
     volumeClaimTemplates: list[Tree]
 
 
@@ -115,7 +114,6 @@ class _Status(TypedDict, total=False):
     completedIndexes: str | None
     conditions: list[_Condition] | None
     containerStatuses: list[_Held] | None
-    currentReplicas: int
     currentRevision: str
     failedIndexes: str | None
     initContainerStatuses: list[_Held] | None

@@ -19,7 +19,6 @@ from extauthz.core.objects.fields import (
     mapping,
     observed,
     plain_selector,
-    replicas,
     required,
     text,
 )
@@ -150,19 +149,15 @@ def old_revision(root: Tree) -> str:
 
     Pods that were not updated yet, and those below a partition, are of ``status.currentRevision``, and are made anew
     from it too (``newVersionedStatefulSetPod``). Until the controller has seen the newest spec, all may be of that one,
-    whatever ``updateRevision`` says. Where pods are only updated as somebody deletes them, it stays the current one
-    after the last (``completeRollingUpdate``), and no pod is made of it. Raises ObjectError.
+    whatever ``updateRevision`` says. Where pods are only updated as somebody deletes them (``OnDelete``), it stays the
+    current one after the last (``completeRollingUpdate``), and a partition that is set later has pods made of it again.
+    Raises ObjectError.
     """
     status = mapping(root.get("status"), "status")
     generation = mapping(root.get("metadata"), "metadata").get("generation")
     current = text(status.get("currentRevision"), "status.currentRevision")
-    if generation != status.get("observedGeneration"):
-        return current
-    if current == text(status.get("updateRevision"), "status.updateRevision"):
-        return ""
-    strategy = mapping(mapping(root.get("spec"), "spec").get("updateStrategy"), "spec.updateStrategy")
-    on_delete = text(strategy.get("type"), "spec.updateStrategy.type") == "OnDelete"
-    return current if not on_delete or replicas(status.get("currentReplicas"), 0, "status.currentReplicas") else ""
+    is_behind = generation != status.get("observedGeneration")
+    return current if is_behind or current != text(status.get("updateRevision"), "status.updateRevision") else ""
 
 
 def _pruned(spec: Tree) -> Template:

@@ -44,7 +44,6 @@ OF = {
     "restartPolicy": ["Always", ""],
 }
 TREES = [
-    {"type": "OnDelete"},
     {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2}},
     {"matchLabels": {"app": "web"}},
     {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]},

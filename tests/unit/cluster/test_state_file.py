@@ -312,26 +312,22 @@ def revision(name: str, kind: str = "StatefulSet", cpu: str = "2") -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("generation", "observed", "current", "update", "more", "old"),
+    ("generation", "observed", "current", "update", "old"),
     [
-        pytest.param(2, 2, "db-1", "db-1", {}, [], id="rolled-out"),
-        pytest.param(2, 2, "db-1", "db-2", {}, ["db-1"], id="amid"),
-        pytest.param(3, 2, "db-1", "db-1", {}, ["db-1"], id="not-seen-yet"),
-        pytest.param(None, None, None, None, {}, [], id="new"),
-        pytest.param(2, 2, "db-1", "db-2", {"currentReplicas": 1}, ["db-1"], id="one-is-left"),
+        pytest.param(2, 2, "db-1", "db-1", [], id="rolled-out"),
+        pytest.param(2, 2, "db-1", "db-2", ["db-1"], id="amid"),
+        pytest.param(3, 2, "db-1", "db-1", ["db-1"], id="not-seen-yet"),
+        pytest.param(None, None, None, None, [], id="new"),
     ],
 )
-@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
-def test_the_revision_that_a_stateful_set_still_runs_counts_with_it(
-    tmp_path, strategy, generation, observed, current, update, more, old
+def test_the_revision_that_a_stateful_set_may_still_run_counts_with_it(
+    tmp_path, generation, observed, current, update, old
 ):
-    status = {"observedGeneration": observed, "currentRevision": current, "updateRevision": update, **more}
+    status = {"observedGeneration": observed, "currentRevision": current, "updateRevision": update}
     db = workload("StatefulSet", "db", uid="u1", generation=generation) | {"status": status}
-    db["spec"]["updateStrategy"] = {"type": strategy}
     snapshot = state(tmp_path, db, revision("db-1"), revision("db-2"), revision("db-1x", "DaemonSet"))
     found = [(ref.name, seen.replicas) for ref, seen in snapshot.workloads if ref.resource == "controllerrevisions"]
-    none_is_made_of_it = strategy == "OnDelete" and generation == observed and not more
-    assert found == [(name, MAX_REPLICAS) for name in old if not none_is_made_of_it]
+    assert found == [(name, MAX_REPLICAS) for name in old]
 
 
 def test_a_namespace_that_is_not_listed_is_told_once(tmp_path):
