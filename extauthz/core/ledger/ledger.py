@@ -169,7 +169,7 @@ class Ledger:
         # that are there beyond what is asked for. So these are left out then, but it adds no less than beside them.
         base, own = self._alone(entry, pending, pending_write) if pending else (before, after)
         asks = entry.ref[:2] not in (PODS, RESIZES)
-        if (entry.head or entry.children) and (asks or entry.root.pends(but=entry)):
+        if (entry.head or entry.children or entry.pods) and (asks or entry.root.pends(but=entry)):
             more = rise(base.envelope, own.envelope)
             base, own = self._alone(entry.asking() if asks else entry.settled(), pending, pending_write)
             own = own._replace(envelope=own.envelope.at_least(base.envelope, more))

@@ -8,6 +8,7 @@ import pytest
 
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.inputs.cluster import object_readers
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 from tests.unit.asking import books
 
@@ -81,3 +82,20 @@ def test_who_is_over_in_a_rollout_may_still_be_scaled_down():
     assert ask(fewer).verdict is Verdict.ALLOW
     next_pod = scale("web-2", 2, resource="replicasets")
     assert _in_a_rollout(5, "3", old=4, new=1)(next_pod).verdict is Verdict.ALLOW, "as its controller does"
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_nor_is_what_its_own_dearer_pods_hold(kind: str):
+    """Pods of a template that it has left, or with a sidecar. They go, and what comes in their place would stay."""
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2, kind=kind)))
+    for name in ("web-0", "web-1"):
+        metadata = {"name": name, "namespace": "team-a", "uid": name, "labels": {"app": "web"}}
+        metadata["ownerReferences"] = owned_by("web", kind=kind)
+        ask.gate.observe(*object_readers.pod({"metadata": metadata, "spec": pod({"cpu": "5"})["spec"]}))
+    assert books(ask) == (10, 0)
+    target = path("web", resource=f"{kind.lower()}s")
+    dearer = patch(target, {"spec": {"template": pod({"cpu": "5"})}})
+    assert ask(dearer).reason == "exceeded-quota"
+    assert ask(patch(target, {"spec": {"replicas": 1, "template": pod({"cpu": "1"})}})).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "10"})]), 0.0)
+    assert ask(dearer).verdict is Verdict.ALLOW
