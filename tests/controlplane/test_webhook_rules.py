@@ -284,6 +284,19 @@ def test_a_replica_set_passes_where_the_deployment_controller_writes_it_and_not_
     assert ASKED in lone.stderr, "whoever it is, a Deployment is asked about"
 
 
+@pytest.mark.parametrize(("to", "asked"), [(5, False), (6, True), (0, False)])
+def test_the_deployment_controller_is_asked_where_one_replica_set_gets_more_than_its_deployment_may_have(
+    guarded: Plane, to: int, asked: bool
+):
+    """Its own rollouts never do that: the annotation is written with the count."""
+    controller = ("--as=system:serviceaccount:kube-system:deployment-controller", "--as-group=system:masters")
+    found = guarded.api.get("ReplicaSet", "web", "shop")
+    found["spec"]["replicas"] = to
+    found["metadata"]["annotations"] = {"deployment.kubernetes.io/max-replicas": "5"}
+    said = guarded.kubectl.run("replace", "--filename=-", "--dry-run=server", *controller, stdin=json.dumps(found))
+    assert (ASKED in said.stderr) == asked
+
+
 @pytest.fixture(scope="module")
 def with_pods(guarded: Plane) -> Iterator[Plane]:
     """The same, which is also asked about pods where a label says so."""

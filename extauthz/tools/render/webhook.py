@@ -295,12 +295,19 @@ def may_grow(labels: tuple[str, ...] | None) -> str:
     )
 
 
+_MOST = "object.?metadata.?annotations[?'deployment.kubernetes.io/max-replicas'].orValue('0')"
+
 NOT_BY_A_CONTROLLER = (
     "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"
     f" || !(request.userInfo.username in [{', '.join(repr(one) for one in CONTROLLERS)}])"
+    f" || request.operation == 'UPDATE' && {MORE_REPLICAS} && object.spec.replicas > int({_MOST})"
 )
 """A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
-and not the owner that an object names: anybody can write that."""
+and not the owner that an object names: anybody can write that.
+
+With each count it writes what the Deployment may have with its surge (``SetReplicasAnnotations``). One ReplicaSet alone
+gets more only where somebody has changed that before: scaled down, the Deployment then multiplies it
+(``getReplicaSetFraction`` in ``pkg/controller/deployment/util/deployment_util.go``)."""
 
 POD_OF_NO_WORKLOAD = (
     "request.resource.resource != 'pods' || request.operation != 'CREATE'"

@@ -26,7 +26,10 @@ from extauthz.testing import (
     snapshot,
     workload,
 )
+from extauthz.tools.render.webhook import conditions
 from tests.unit.asking import asker, books
+from tests.worlds.pods import objects as of_worlds
+from tests.worlds.pods import rollouts
 
 NANO = 10**9
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -117,6 +120,23 @@ def test_a_write_that_pauses_a_deployment_without_pods_brings_it_no_cheaper_coun
     pausing = patch(path("web"), {"spec": {"paused": True, "template": pod({"cpu": "500m"})}})
     assert ask(pausing).verdict is Verdict.ALLOW
     assert ask(scale("web", 8)).verdict is Verdict.DENY
+
+
+def test_annotations_of_replica_sets_that_a_scale_down_multiplies_bring_their_controller_to_the_gate():
+    """A rollout of eight is stuck. Somebody writes ``max-replicas`` of its ReplicaSets, which costs nothing, and scales
+    down to seven. The controller then brings the smaller one to 36: seen on a real one, with 36 pods."""
+    deployment = of_worlds.workload(("team-a", "web-deploy-0"), 7, "1")
+    deployment["metadata"]["uid"] = "u"
+    sets = [of_worlds.replica_set(deployment, replicas) for replicas in (6, 4)]
+    for number, (one, most) in enumerate(zip(sets, ("9", "1"), strict=True)):
+        one["spec"]["template"] = of_worlds.template("web-deploy-0", str(number + 1))
+        one["metadata"] |= {"uid": f"u{number}", "annotations": {"desired": "8", "most": most}}
+    scaled = [(rollouts.count(one), to) for one, to in rollouts.step(deployment, sets).scaled]
+    assert scaled == [(6, 0), (4, 36)], "more than seven and a surge of two"
+    assert "object.spec.replicas > int(object.?metadata.?annotations" in dict(conditions())["not-by-a-controller"]
+    ask = asker(web(7), revision("web-0", 0), revision("web-1", 4), hard="8")
+    assert ask(scale_revision("web-1", 36)).reason == "exceeded-quota"
+    assert ask(scale_revision("web-1", 7)).verdict is Verdict.ALLOW
 
 
 def test_a_surge_of_any_length_is_a_bounded_number():
