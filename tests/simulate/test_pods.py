@@ -221,7 +221,13 @@ def _as_if_it_had_ended(root: Any) -> Any:
     return _pod({**root, "status": {**root["status"], **status}})
 
 
+def _unless_by_hand(root: Any) -> str:
+    """Where pods are only updated as somebody deletes them, the current revision is taken to be gone with them."""
+    return "" if objects.is_by_hand(root) else _old_revision(root)
+
+
 _on_read, _done, _pod = PendingWrite.on_read, jobs._done, object_readers.pod
+_old_revision = object_readers.old_revision
 _charge, _device_claims, _of_write = accounts.charge, footprint._device_claims, known.of_write
 _price, _put, _selects = PodPrices.price, Pods.put, ownership.selects
 
@@ -245,6 +251,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "never over",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
         {"words": ("sts",), "often": {"apply": 1.0, "partition": 8.0, "scale": 20.0, "resize": 0.0, "orphan": 0.0}},
+    ),
+    "revision-that-only-a-partition-brings-back-forgotten": (
+        "at rest it counts what there is",
+        lambda: replaced(object_readers, old_revision=_unless_by_hand),
+        {"words": ("sts",), "often": {"partition": 8.0, "evict": 4.0}},
     ),
     "old-range-forgotten": (
         "never over",

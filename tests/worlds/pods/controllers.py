@@ -311,8 +311,8 @@ class Controllers:
             current = name  # it went with the StatefulSet before this one (``getStatefulSetRevisions``)
         pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
         done = all(_revision(one) == name and _runs(one) for one in pods.values())
-        if done and pods.keys() == {*objects.ordinals(tree)}:
-            current = name
+        if done and pods.keys() == {*objects.ordinals(tree)} and not objects.is_by_hand(tree):
+            current = name  # (``completeRollingUpdate``)
         now = objects.with_status(tree, **status, currentRevision=current, replicas=len(pods))
         self._put(STATEFUL_SET, now)
         self._ordinals(key, now, pods)
@@ -338,7 +338,7 @@ class Controllers:
             condemned = {at: one for at, one in pods.items() if at not in wanted}
             if condemned:
                 self._condemned(condemned, parallel=parallel)
-            else:
+            elif not objects.is_by_hand(tree):
                 self._replaced(pods, partition, update)
 
     def _condemned(self, pods: Mapping[int, Tree], *, parallel: bool) -> None:

@@ -191,9 +191,15 @@ def ordinals(tree: Tree) -> range:
     return range(start, start + tree["spec"]["replicas"])
 
 
-def partitioned(at: int) -> Tree:
-    """The ``updateStrategy`` of a StatefulSet: pods below an ordinal stay as they are."""
-    return {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}
+def partitioned(at: int | None) -> Tree:
+    """The ``updateStrategy`` of a StatefulSet: pods below an ordinal stay as they are; ``None``: all, until somebody
+    deletes them."""
+    return {"type": "OnDelete"} if at is None else {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}
+
+
+def is_by_hand(stateful_set: Tree) -> bool:
+    """Whether its pods stay as they are until somebody deletes them."""
+    return bool(stateful_set["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
 
 
 def template(app: str, cpu: str) -> Tree:

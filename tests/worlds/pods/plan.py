@@ -155,7 +155,7 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Random], dict[str, Any]]]]
     "apply": (5.0, "", lambda r: {"to": r.choice((1, 2, 3, 4, 5)), "cpu": r.choice(CPUS), **_fate(r)}),
     "undo": (1.0, "", _fate),
     "pause": (1.0, "", lambda r: {"cpu": r.choice(("", *CPUS)), **_fate(r)}),
-    "partition": (1.0, "", lambda r: {"at": r.choice((0, 1, 2, 5)), "cpu": r.choice(("", *CPUS)), **_fate(r)}),
+    "partition": (1.0, "", lambda r: {"at": r.choice((0, 1, 2, 5, None)), "cpu": r.choice(("", *CPUS)), **_fate(r)}),
     "shift": (1.0, "", lambda r: {"start": r.choice((0, 2, 5)), **_fate(r)}),
     "resize": (3.0, "", lambda r: {"pod": r.randrange(8), "cpu": r.choice(CPUS), **_fate(r)}),
     "delete": (0.5, "", lambda r: {"for_s": r.choice((0.0, 0.5, 3.0)) * r.random(), "to": r.choice((1, 2, 4))}),
