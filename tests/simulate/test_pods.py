@@ -244,7 +244,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     ),
     "taken-up-in-a-pause": (
         "never over",
-        lambda: replaced(envelope, _runs_none=lambda entry: False),
+        lambda: replaced(envelope, _may_be_paused=lambda entry: False),
         {"words": ("deploy",), "often": {"pause": 12.0, "apply": 6.0, "scale": 20.0, "resize": 0.0}},
     ),
     "revision-forgotten": (

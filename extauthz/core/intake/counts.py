@@ -250,8 +250,8 @@ REPLICAS: Final = ("spec", "replicas")
 _OF_METADATA: Final = frozenset({"labels", "ownerReferences"})
 """What decides which quotas an object counts in, and through which owner."""
 
-_OF_SPEC: Final = frozenset({"template", "volumeClaimTemplates", "ordinals", "selector"})
-"""What decides what a replica costs, and which pods are the object's."""
+_OF_SPEC: Final = frozenset({"template", "volumeClaimTemplates", "ordinals", "selector", "paused"})
+"""What decides what a replica costs, and which pods are the object's. A pause decides which ReplicaSets may run."""
 
 _OPERATIONS: Final = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 

@@ -379,7 +379,7 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
     """
     made: Templates = [*entry.adoptable]
     is_priced_by_children = entry.observed is not None and entry.observed.by_pods
-    takes_up_any = entry.children is not None and _may_be_paused(entry) and _runs_none(entry)
+    takes_up_any = entry.children is not None and _may_be_paused(entry)
     for child in _children(entry) if entry.ref[:2] in SHARE_TEMPLATES or is_priced_by_children else ():
         seen = child.observed
         made += child.left
@@ -391,21 +391,17 @@ def _running(entry: Entry, *, pending: bool) -> Templates:
 
 
 def _may_be_paused(entry: Entry) -> bool:
-    """Whether it is a Deployment that is paused, or that a pending write pauses."""
+    """Whether it is a Deployment that is paused, or that a pending write pauses.
+
+    The controller of a paused Deployment makes no new ReplicaSet. Once none of those that there are has replicas, it
+    brings the newest one to the Deployment's count, whatever its template (``FindActiveOrLatest`` in
+    ``pkg/controller/deployment/util/deployment_util.go``). A count of zero, which nobody refuses, may come before any
+    other count that is under way.
+    """
     if entry.ref[:2] != DEPLOYMENTS or entry.observed is None:
         return False
     pending = (template for one in entry.live_pending_writes() for template in one.templates)
     return any(template is not None and is_paused(template) for template in (entry.observed.template, *pending))
-
-
-def _runs_none(entry: Entry) -> bool:
-    """Whether none of its ReplicaSets has replicas.
-
-    The controller of a paused Deployment makes no new ReplicaSet. It then brings the newest one that there is to the
-    Deployment's count, whatever its template (``FindActiveOrLatest`` in
-    ``pkg/controller/deployment/util/deployment_util.go``). Which one is the newest is not kept.
-    """
-    return not any(child.observed is not None and child.observed.replicas for child in _children(entry))
 
 
 def _as_of_owner(entry: Entry, template: Template | None) -> Template | None:

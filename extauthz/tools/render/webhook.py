@@ -208,6 +208,7 @@ _SAME = (
     "spec.ordinals",
     "spec.strategy",
     "spec.selector",
+    "spec.paused",
     "metadata.ownerReferences",
 )
 """Fields of a workload that bear on what its pods cost, or on whom they are charged to."""

@@ -31,10 +31,10 @@ def said(request: Request) -> Any:
 @pytest.mark.parametrize("kind", ["merge", "strategic"])
 @pytest.mark.parametrize("sub", ["", "scale"])
 def test_a_patch_keeps_all_but_the_count_and_is_bound_to_the_version(kind: str, sub: str):
-    given = {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 9, "paused": True}}
+    given = {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 9, "minReadySeconds": 5}}
     assert said(patch(path("web", sub=sub), given, kind)) == {
         "metadata": {"annotations": {"a": "b"}, "resourceVersion": "7"},
-        "spec": {"replicas": 4, "paused": True},
+        "spec": {"replicas": 4, "minReadySeconds": 5},
     }
 
 
@@ -88,7 +88,7 @@ COUNT = field(2, field(1, 9))
     "request_",
     [
         pytest.param(Request("GET", path("web"), {}, b""), id="no write"),
-        pytest.param(patch(path("web"), {"spec": {"paused": True}}), id="no count"),
+        pytest.param(patch(path("web"), {"spec": {"minReadySeconds": 5}}), id="no count"),
         pytest.param(patch(path("web"), {"spec": 9}), id="no spec"),
         pytest.param(
             patch(path("web"), {"spec": {"replicas": 9}, "metadata": {"$patch": "merge"}}, "strategic"),

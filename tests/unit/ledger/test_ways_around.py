@@ -108,9 +108,16 @@ def test_the_surge_of_a_rollout_that_is_paused_makes_no_room_for_a_higher_count(
     assert ask(scale("web", 5)).verdict is Verdict.DENY
 
 
-def test_a_paused_deployment_with_pods_takes_up_no_other_replica_set():
-    ask = asker(paused(2), revision("web-0", 0, "4"), revision("web-1", 2, "1"), hard="8")
-    assert (ask(scale("web", 4)).verdict, books(ask)) == (Verdict.ALLOW, (2, 2))
+def test_a_paused_deployment_costs_the_dearest_of_its_replica_sets():
+    """Zero always passes, and it may come before a count that is under way. Then its newest ReplicaSet is taken up."""
+    ask = asker(paused(2), revision("web-0", 0, "4"), revision("web-1", 2), hard="8")
+    assert (books(ask), ask(scale("web", 3)).verdict, ask(scale("web", 1)).verdict) == (
+        *((8, 0), Verdict.DENY, Verdict.ALLOW),
+    )
+    pause = patch(path("web"), {"spec": {"paused": True}})
+    sets = revision("web-0", 0, "4"), revision("web-1", 2)
+    assert asker(web(2), *sets, hard="7")(pause).reason == "exceeded-quota"
+    assert asker(web(2), *sets, hard="8")(pause).verdict is Verdict.ALLOW
 
 
 def test_a_write_that_pauses_a_deployment_without_pods_brings_it_no_cheaper_count():
