@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from extauthz.demo import cluster
 from extauthz.demo.cluster import Recording, Response, World
-from extauthz.tools.render.replies import OUTAGE
+from extauthz.tools.render.envoy import OUTAGE
 
 HELLO, WEB, KC = "hello-00001-deployment", "web", "kc"
 

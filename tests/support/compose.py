@@ -116,7 +116,7 @@ def _envoy(folder: Path) -> dict[str, Any]:
         secrets_dir=str(folder),
     )
     write_secrets(options, folder)
-    tree = envoy.to_tree(envoy.sidecar(options))
+    tree = envoy.sidecar(options)
     host, port = METRICS
     metricsapi.route(port, tree, host)
     return tree

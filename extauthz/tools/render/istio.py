@@ -17,23 +17,24 @@ import json
 from collections.abc import Iterable
 from typing import Any as Tree
 
-import betterproto2
-from envoy_data_plane.envoy.config.listener import v3 as listener
-from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
-from envoy_data_plane.google.protobuf import Any
-
-from . import clusters, envoy, manifests, routes, secrets
+from . import envoy, manifests, secrets
 from .manifests import folder, mount
-from .options import SERVICE_PORT, MeshOptions, SidecarOptions
+from .options import SERVICE_PORT, MeshOptions
+
+_TELLS_TLS = {
+    "name": "envoy.filters.listener.tls_inspector",
+    "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector"},
+}
+"""Without this, no connection is known to be TLS, and the chain would never match."""
 
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
     """The EnvoyFilter: clusters for the API server and the gate, and the filter chain."""
-    merged = listener.Listener(
-        listener_filters=[_tells_tls()],
-        filter_chains=[_chain(options.sidecar)],
-        per_connection_buffer_limit_bytes=routes.BUFFER_BYTES,
-    )
+    merged = {
+        "filter_chains": [envoy.filter_chain(options.sidecar, in_mesh=True)],
+        "per_connection_buffer_limit_bytes": 65536,
+        "listener_filters": [_TELLS_TLS],
+    }
     match = {"listener": {"name": f"{options.service_ip}_{SERVICE_PORT}"}}
     return {
         "apiVersion": "networking.istio.io/v1alpha3",
@@ -42,7 +43,7 @@ def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
         "spec": {
             "workloadSelector": {"labels": dict(options.client.labels)},
             "configPatches": [
-                *(_patch("CLUSTER", {}, "ADD", each) for each in clusters.clusters(options.sidecar)),
+                *(_patch("CLUSTER", {}, "ADD", each) for each in envoy.clusters(options.sidecar)),
                 _patch("LISTENER", match, "MERGE", merged),
             ],
         },
@@ -63,26 +64,11 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
     }
 
 
-def _chain(options: SidecarOptions) -> listener.FilterChain:
-    chain = envoy.filter_chain(options)
-    chain.name = "extauthz"
-    chain.filter_chain_match = listener.FilterChainMatch(transport_protocol="tls")
-    chain.filters.insert(0, routes.connection_limit())  # an overload manager would be the whole sidecar's
-    return chain
-
-
-def _tells_tls() -> listener.ListenerFilter:
-    """Without this, no connection is known to be TLS, and the chain would never match."""
-    return listener.ListenerFilter(
-        name="envoy.filters.listener.tls_inspector", typed_config=Any.pack(tls_inspector.TlsInspector())
-    )
-
-
-def _patch(where: str, match: dict[str, Tree], operation: str, value: betterproto2.Message) -> dict[str, Tree]:
+def _patch(where: str, match: dict[str, Tree], operation: str, value: dict[str, Tree]) -> dict[str, Tree]:
     return {
         "applyTo": where,
         "match": {"context": "SIDECAR_OUTBOUND"} | match,
-        "patch": {"operation": operation, "value": envoy.to_tree(value)},
+        "patch": {"operation": operation, "value": value},
     }
 
 
