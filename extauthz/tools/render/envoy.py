@@ -109,7 +109,8 @@ def _asking(options: SidecarOptions) -> list[str]:
 
 
 def _tree(template: str, options: SidecarOptions, **more: object) -> dict[str, Tree]:
-    found: dict[str, Tree] = yaml.safe_load(_TEMPLATES.get_template(template).render(options=options, **more))
+    text = _TEMPLATES.get_template(template).render(options=options, **more)
+    found: dict[str, Tree] = yaml.load(text, yaml.CSafeLoader)
     return found
 
 
