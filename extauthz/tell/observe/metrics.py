@@ -6,10 +6,12 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
+import yaml
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import (
@@ -25,7 +27,23 @@ from extauthz.core.queries import QuotaUse
 from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Level, Waiting, auditing, refusing
-from extauthz.tell.observe.table import TABLE, Family
+
+
+class Family(NamedTuple):
+    """One line of the table of metrics: every series, with what it means."""
+
+    name: str
+    kind: str
+    """``counter``, ``gauge`` or ``histogram``."""
+    unit: str
+    labels: list[str]
+    help: str
+
+
+TABLE = tuple(
+    Family(**one)
+    for one in yaml.load(resources.files(__package__).joinpath("metrics.yaml").read_text(), yaml.CSafeLoader)
+)
 
 # Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
 
