@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import httpx
 
-from extauthz.demo.apiserver import ApiServer, Key
-from extauthz.demo.certs import Authority, Pair
+from extauthz.demo.apiserver import ApiServer, Key, Pair
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
+from extauthz.tools.render import certificate
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 
 NOT_SENT = ("content-length", "x-request-id", "x-forwarded-proto")
@@ -139,8 +139,8 @@ class StandIn:
     gate_flags: tuple[str, ...] = ()
 
     def __init__(self, directory: Path) -> None:
-        authority = Authority(directory, "demo CA")
-        self.ca, self.certificate = authority.ca, authority.issue("localhost")
+        certificate.made(directory / "envoy", ("127.0.0.1",), 1)
+        self.ca, self.certificate = directory / "ca.crt", Pair(directory / "envoy.crt", directory / "envoy.key")
         self.state: Path | str = directory / "state.json"
         self._file = directory / "state.json"
         self._api = ApiServer(self.certificate, OBJECTS)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.tools.doctor import table
 from extauthz.tools.render.envoy import OUTAGE
 from extauthz.tools.render.options import Endpoint, Outage, Profile
 from tests.envoy.doctor_faults import FAULTS, turned_round, without_certificate, without_filters
 from tests.support import authz
+from tests.support.certs import Authority
 from tests.support.stack import Stack, unused_port
 
 SENTENCE = "exceeded workspace quota: acme"

@@ -16,13 +16,13 @@ from h2.events import WindowUpdated
 from h2.settings import SettingCodes
 
 from extauthz.core.ledger.entry import Event
-from extauthz.demo.certs import Authority
 from extauthz.tools.render import envoy
 from extauthz.tools.render.options import Anonymous, Endpoint, SidecarOptions
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
+from tests.support.certs import Authority
 from tests.support.stack import PATCH, SCALE, Stack, scale_body
 from tests.waiting import eventually
 

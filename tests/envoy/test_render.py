@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority, Pair
 from extauthz.demo.envoy import Envoy, validate, write_secrets
 from extauthz.tools.render import envoy, options, routes
 from extauthz.tools.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
+from tests.support.certs import Authority, Pair
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import validate
 from extauthz.tools.render import envoy, istio, manifests, options
 from extauthz.tools.render.options import Outage, Profile
 from tests.envoy.test_render import give_files, give_secrets
+from tests.support.certs import Authority
 from tests.support.kubelet import of_annotations
 
 REPOSITORY = Path(__file__).parents[2]

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import validate
 from extauthz.tools.render import envoy
 from extauthz.tools.render.manifests import API_ACCESS
@@ -23,6 +22,7 @@ from tests import rendering
 from tests.envoy.test_render import give_files, give_secrets, looked_for
 from tests.envoy.test_render_istio import values
 from tests.rendering import AUTOSCALERS
+from tests.support.certs import Authority
 
 pytestmark = pytest.mark.helm
 

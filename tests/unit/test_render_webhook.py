@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.tools.render.webhook import OWNED_CHANGES_LABELS
+from tests.support.certs import Authority
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
