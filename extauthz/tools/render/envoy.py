@@ -6,17 +6,14 @@ one of them against a real Envoy.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from typing import Any as Tree
 
-import jinja2
 import yaml
-from markupsafe import Markup
 
 from extauthz.core.quota.selectors import CONTEXT_EXTENSION, METADATA
 
-from . import secrets
+from . import filling, secrets
 from .options import CLAMP_TIMEOUT_S, VERIFY_TIMEOUT_S, Anonymous, SidecarOptions
 from .routes import rules
 
@@ -47,7 +44,7 @@ OUTAGE = (
 
 def sidecar(options: SidecarOptions) -> dict[str, Tree]:
     """The whole configuration: one listener, the API server twice (ordinary and upgraded requests), the gate."""
-    return _tree("bootstrap.yaml", options, chain=filter_chain(options), clusters=clusters(options))
+    return filling.tree("bootstrap.yaml", options=options, chain=filter_chain(options), clusters=clusters(options))
 
 
 def filter_chain(options: SidecarOptions, *, in_mesh: bool = False) -> dict[str, Tree]:
@@ -56,19 +53,19 @@ def filter_chain(options: SidecarOptions, *, in_mesh: bool = False) -> dict[str,
     Args:
         in_mesh: it stands beside others in the listener of an Istio sidecar.
     """
-    return _tree(
+    return filling.tree(
         "chain.yaml",
-        options,
+        options=options,
         in_mesh=in_mesh,
         rules=list(rules(options.profile, options.exempt_namespaces)),
         not_asked=dict.fromkeys(_asking(options), _SWITCHED_OFF),
-        verify=_TEMPLATES.get_template("verify.lua").render(options=options),
+        verify=filling.text("verify.lua", options=options),
     )
 
 
 def clusters(options: SidecarOptions) -> list[Tree]:
     """The API server for ordinary requests and for upgraded ones, and the gate."""
-    found: list[Tree] = _tree("clusters.yaml", options)["clusters"]
+    found: list[Tree] = filling.tree("clusters.yaml", options=options)["clusters"]
     return found
 
 
@@ -78,15 +75,6 @@ def to_yaml(config: dict[str, Tree]) -> str:
 
 def to_json(config: dict[str, Tree]) -> str:
     return json.dumps(config, indent=2) + "\n"
-
-
-def is_ip(host: str) -> bool:
-    """An address, and no name that Envoy must look up."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def duration(seconds: float) -> str:
@@ -108,35 +96,10 @@ def _asking(options: SidecarOptions) -> list[str]:
     return [*verify, *([EXT_PROC] if options.clamp else []), EXT_AUTHZ, RBAC]
 
 
-def _tree(template: str, options: SidecarOptions, **more: object) -> dict[str, Tree]:
-    text = _TEMPLATES.get_template(template).render(options=options, **more)
-    found: dict[str, Tree] = yaml.load(text, yaml.CSafeLoader)
-    return found
-
-
-def _written(value: object) -> Markup:
-    """A value in a template: as JSON, which is YAML, and a text of Lua. What a macro has made stays as it is."""
-    return value if isinstance(value, Markup) else Markup(json.dumps(value))  # noqa: S704 (JSON is escaped)
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("extauthz.tools.render"),
-        autoescape=True,
-        finalize=_written,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        auto_reload=False,
-    )
-    environment.tests["name"] = lambda host: not is_ip(host)
-    filters = {"EXT_AUTHZ": EXT_AUTHZ, "EXT_PROC": EXT_PROC, "LUA": LUA, "RBAC": RBAC}
-    shown = {"ATTRIBUTES": ATTRIBUTES, "GATE_SEES_HEADERS": GATE_SEES_HEADERS, "MAX_BODY_BYTES": MAX_BODY_BYTES}
-    times = {"CLAMP_TIMEOUT_S": CLAMP_TIMEOUT_S, "VERIFY_TIMEOUT_S": VERIFY_TIMEOUT_S}
-    told = {"CONTEXT_EXTENSION": CONTEXT_EXTENSION, "METADATA": METADATA, "OUTAGE": OUTAGE, "GATE": GATE}
-    environment.globals.update(filters | shown | times | told | {"duration": duration, "sds": secrets.sds})
-    return environment
-
-
-_TEMPLATES = _environment()
+filling.TEMPLATES.globals.update(
+    {"EXT_AUTHZ": EXT_AUTHZ, "EXT_PROC": EXT_PROC, "LUA": LUA, "RBAC": RBAC}
+    | {"ATTRIBUTES": ATTRIBUTES, "GATE_SEES_HEADERS": GATE_SEES_HEADERS, "MAX_BODY_BYTES": MAX_BODY_BYTES}
+    | {"CLAMP_TIMEOUT_S": CLAMP_TIMEOUT_S, "VERIFY_TIMEOUT_S": VERIFY_TIMEOUT_S}
+    | {"CONTEXT_EXTENSION": CONTEXT_EXTENSION, "METADATA": METADATA, "OUTAGE": OUTAGE, "GATE": GATE}
+    | {"duration": duration, "sds": secrets.sds}
+)
