@@ -17,7 +17,7 @@ import yaml
 
 from extauthz.cli import main
 from extauthz.demo.envoy import validate
-from extauthz.tools.render import envoy, istio, manifests, options
+from extauthz.tools.render import envoy, istio, options
 from extauthz.tools.render.options import Outage, Profile
 from tests.envoy.test_render import give_files, give_secrets
 from tests.support.certs import Authority
@@ -127,7 +127,7 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert [*values(tree, "filename")] == []
     secrets = [yaml.safe_load(text) for text in files.values()]
     named = {file.rpartition("/")[0] for file in [*files, *values(secrets, "filename")]}
-    assert named == {each["mountPath"] for each in mounts} | {manifests.API_ACCESS}
+    assert named == {each["mountPath"] for each in mounts} | {istio.API_ACCESS}
     watched = {folder["path"] for folder in values([tree, secrets], "watched_directory")}
     assert watched == {file.rpartition("/")[0] for file in values(secrets, "filename")}
 

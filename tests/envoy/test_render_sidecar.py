@@ -16,7 +16,7 @@ import yaml
 from extauthz.cli import main
 from extauthz.demo.envoy import validate
 from extauthz.tools.render import envoy
-from extauthz.tools.render.manifests import API_ACCESS
+from extauthz.tools.render.istio import API_ACCESS
 from extauthz.tools.render.options import Endpoint, Outage, Profile, SidecarOptions
 from tests import rendering
 from tests.envoy.test_render import give_files, give_secrets, looked_for

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.tools.render.webhook import OWNED_CHANGES_LABELS
 from tests.support.certs import Authority
 
 
@@ -147,6 +146,9 @@ def test_it_asks_only_about_what_it_is_told_to(capsys):
 
 
 ALL_LABELS = "object.?metadata.?labels != oldObject.?metadata.?labels"
+OWNED_CHANGES_LABELS = (
+    "oldObject.?metadata.?ownerReferences.hasValue() && oldObject.?metadata.?labels != object.?metadata.?labels"
+)
 
 
 @pytest.mark.parametrize(

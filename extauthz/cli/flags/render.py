@@ -355,7 +355,7 @@ def condition(text: str) -> webhook.Condition:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no condition; write for example not-by-ci=request.userInfo.username!='ci'"
         )
-    if name in {one for one, _ in (*webhook.conditions(), *webhook.CLAMP_CONDITIONS)}:
+    if name in {one for one, _ in (*webhook.conditions(), *webhook.clamp_conditions())}:
         raise argparse.ArgumentTypeError(f"{name!r} is the name of a condition that is always there; choose another")
     return name, expression.strip()
 
