@@ -134,7 +134,7 @@ class StatusWriter:
         standings = list(self._standings())
         silent = []
         for number, standing in enumerate(standings, 1):
-            facts = seen.facts(self._newest(standing))
+            facts = seen.get(standing.name, Facts)(self._newest(standing))
             if facts != self._said.get(standing.name):
                 if not await self._say(facts):
                     return False
