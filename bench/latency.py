@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.support.stack import TOKEN
 
 from . import inputs

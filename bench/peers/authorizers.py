@@ -22,11 +22,11 @@ from bench.figures import Figure, Goal, percentile
 from bench.population import Population
 from bench.requests import SENDERS
 from extauthz.core.model import Request
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
 from extauthz.demo.processes import Child
 from extauthz.tools.render.options import Endpoint, SidecarOptions
+from tests.support.certs import Authority
 from tests.support.stack import TOKEN
 
 from . import machine, opa_envoy, policy

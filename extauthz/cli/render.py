@@ -17,7 +17,7 @@ from extauthz.cli import exits
 from extauthz.cli.flags import sidecar
 from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS, TLS_DEFAULTS, WEBHOOK_DEFAULTS
 from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
-from extauthz.tools.render import certificate, certificates, clusters, envoy, istio, secrets, webhook
+from extauthz.tools.render import certificate, certificates, envoy, filling, istio, secrets, webhook
 from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS as MANIFESTS
 from extauthz.tools.render.manifests import Part
@@ -67,7 +67,7 @@ def sidecar_options(arguments: argparse.Namespace, defaults: SidecarOptions) -> 
 def _only_one_kind(gates: Sequence[Endpoint]) -> None:
     """Envoy resolves all addresses of a cluster, or none; a socket has no name."""
     sockets = [one for one in gates if one.path]
-    names = [one for one in gates if not one.path and not clusters.is_ip(one.host)]
+    names = [one for one in gates if not one.path and not filling.is_ip(one.host)]
     if sockets and names:
         raise ValueError(
             f"--gate-failover: {sidecar.shown(sockets[0])} and the name {sidecar.shown(names[0])} do not go together"

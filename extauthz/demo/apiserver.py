@@ -12,6 +12,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 from urllib.parse import parse_qs, unquote
 from uuid import uuid4
@@ -19,11 +20,17 @@ from uuid import uuid4
 import yaml
 from aiohttp import web
 
-from extauthz.demo.certs import Pair
 from extauthz.demo.patches import PATCHES, apply
 from extauthz.inputs.kube.connection import ApiError
 
 Tree: TypeAlias = Any
+
+
+class Pair(NamedTuple):
+    """Files of one certificate and its key, PEM."""
+
+    cert: Path
+    key: Path
 
 
 class Key(NamedTuple):

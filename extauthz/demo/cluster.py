@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
 import httpx
+import yaml
 
-from extauthz.demo.apiserver import ApiServer, Key
-from extauthz.demo.certs import Authority, Pair
+from extauthz.demo.apiserver import ApiServer, Key, Pair
 from extauthz.demo.envoy import Envoy
 from extauthz.demo.gate import Gate
+from extauthz.tools.render import certificate
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 
 NOT_SENT = ("content-length", "x-request-id", "x-forwarded-proto")
@@ -76,31 +77,8 @@ PATIENCE_S = 15.0
 """For what takes effect within a second on an idle machine."""
 
 
-def deployment(name: str, replicas: int, requests: dict[str, str], **metadata: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A Deployment as kubectl prints one, without what costs nothing."""
-    labels = {"app": name}
-    resources = {"requests": requests, "limits": {key: requests[key] for key in requests if "/" in key}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, **metadata},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "main", "image": "app", "resources": resources}]},
-            },
-        },
-    }
-
-
-OBJECTS = (
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"workspace": "acme"}}},
-    deployment("hello-00001-deployment", 1, {"cpu": "500m", "nvidia.com/gpu": "1"}),
-    deployment("web", 2, {"cpu": "1"}),
-    deployment("kc", 8, {"cpu": "100m"}),
-)
+_HERE = files(__package__)
+OBJECTS: tuple[dict[str, Any], ...] = tuple(yaml.safe_load_all((_HERE / "objects.yaml").read_text()))
 
 
 class Cluster(AbstractContextManager["Cluster"], Protocol):
@@ -139,8 +117,8 @@ class StandIn:
     gate_flags: tuple[str, ...] = ()
 
     def __init__(self, directory: Path) -> None:
-        authority = Authority(directory, "demo CA")
-        self.ca, self.certificate = authority.ca, authority.issue("localhost")
+        certificate.made(directory / "envoy", ("127.0.0.1",), 1)
+        self.ca, self.certificate = directory / "ca.crt", Pair(directory / "envoy.crt", directory / "envoy.key")
         self.state: Path | str = directory / "state.json"
         self._file = directory / "state.json"
         self._api = ApiServer(self.certificate, OBJECTS)
@@ -210,33 +188,6 @@ def until(done: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {PATIENCE_S:.0f} s in vain until {what}")
         time.sleep(0.02)
-
-
-QUOTAS = """\
-# Who may use how much. What an administrator writes; the gate watches this file.
-apiVersion: extauthz.dev/v1alpha1
-kind: WorkspaceQuota
-metadata: {name: big-corp}
-spec:
-  hard: {requests.cpu: "16"}
----
-apiVersion: extauthz.dev/v1alpha1
-kind: WorkspaceQuota
-metadata: {name: acme}
-spec:
-  parent: big-corp
-  namespaceSelector: {matchLabels: {workspace: acme}}
-  hard: {requests.cpu: "12", requests.nvidia.com/gpu: "%(gpus)d"}
----
-apiVersion: extauthz.dev/v1alpha1
-kind: WorkspaceQuota
-metadata: {name: acme-lab}
-spec:
-  parent: acme
-  namespaceSelector: {matchLabels: {workspace: acme}}
-  workloadSelector: {matchLabels: {app: kc}}
-  hard: {pods: "3"}
-"""
 
 
 class Response(NamedTuple):
@@ -319,7 +270,8 @@ class World:
         reloaded(self.gate, "quotas", lambda: self._write_quotas(gpus))
 
     def _write_quotas(self, gpus: int) -> bool:
-        self._quotas.write_text(QUOTAS % {"gpus": gpus})
+        text = (_HERE / "quotas.yaml").read_text()
+        self._quotas.write_text(text.replace('gpu: "4"', f'gpu: "{gpus}"'))
         return True
 
     def token_reached(self) -> tuple[bool, bool]:

@@ -64,7 +64,7 @@ class Envoy:
     def __enter__(self) -> Self:
         config, admin = self._directory / "envoy.json", self._directory / "admin"
         write_secrets(self._options, self._directory)
-        tree = render.to_tree(render.sidecar(self._options))
+        tree = render.sidecar(self._options)
         self._alter(tree)
         config.write_text(json.dumps(tree))
         admin.unlink(missing_ok=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from extauthz.demo import cluster
 from extauthz.demo.cluster import Recording, Response, World
-from extauthz.tools.render.replies import OUTAGE
-
-HELLO, WEB, KC = "hello-00001-deployment", "web", "kc"
 
 
 class Outcome(StrEnum):
@@ -30,18 +31,28 @@ class Scene:
     who: str
     what: str
     recording: Recording
-    workload: str | None
-    """The workload whose replicas are read afterwards."""
     outcome: Outcome
-    holds: int | None
+    workload: str | None = None
+    """The workload whose replicas are read afterwards."""
+    holds: int | None = None
     """Replicas that the API server must then hold."""
     says: str = ""
     """Words that the sentence must have."""
     headline: str = ""
     """Said before, where something happens that is no request."""
-    before: Callable[[World], None] = lambda world: None
+    gpus: int | None = None
+    """Before, the quota is raised to so many."""
+    kills: bool = False
+    """Before, the gate is killed."""
     uncharged: bool = False
     """The gate's count of pending writes must stay."""
+
+    def before(self, world: World) -> None:
+        """Have happen what comes before the request."""
+        if self.gpus is not None:
+            world.raise_gpus(self.gpus)
+        if self.kills:
+            world.gate.kill()
 
 
 def outcome_of(answer: Response) -> Outcome:
@@ -78,104 +89,12 @@ def complaints(scene: Scene, answer: Response, held: int | None) -> list[str]:
 
 def scenes() -> tuple[Scene, ...]:
     """In order; each builds on what the ones before left."""
-    return (*_growing(), *_refused(), *_free(), *_raised(), *_without_gate())
+    told = yaml.safe_load((files(__package__) / "scenes.yaml").read_text())
+    return tuple(_scene(**one) for one in told)
 
 
-def _growing() -> tuple[Scene, ...]:
-    hpa, kpa = "kube-controller-manager", "knative-autoscaler (serving"
-    return (
-        Scene("KPA (Knative 1.22+)", f"{HELLO} 1 → 3", cluster.find(kpa, '"value":3'), HELLO, Outcome.ALLOWED, 3),
-        Scene("HPA (kube 1.36)", f"{WEB} 2 → 4", cluster.find(hpa, '"replicas":4}'), WEB, Outcome.ALLOWED, 4),
-        Scene("HPA (kube 1.36)", f"{WEB} 4 → 8", cluster.find(hpa, '"replicas":8}'), WEB, Outcome.ALLOWED, 8),
-    )
-
-
-def _refused() -> tuple[Scene, ...]:
-    gpu = cluster.find("knative-autoscaler (serving", '"value":5')
-    cpu = cluster.find("kube-controller-manager", '"replicas":14}')
-    return (
-        Scene(
-            "KPA (Knative 1.22+)",
-            f"{HELLO} 3 → 5",
-            gpu,
-            HELLO,
-            Outcome.DENIED,
-            3,
-            "requested: requests.nvidia.com/gpu=2, used: requests.nvidia.com/gpu=3, "
-            "limited: requests.nvidia.com/gpu=4; largest allowed replicas: 4",
-        ),
-        Scene("HPA (kube 1.36)", f"{WEB} 8 → 14", cpu, WEB, Outcome.DENIED, 8, "exceeded workspace quota: big-corp"),
-        Scene(
-            "kubectl patch",
-            f"{KC} 8 → 4, still over 3 pods",
-            cluster.find("kubectl", '{"spec":{"replicas":4}}'),
-            KC,
-            Outcome.ALLOWED,
-            4,
-        ),
-    )
-
-
-def _free() -> tuple[Scene, ...]:
-    kubectl = cluster.find("kubectl", "deployments/kc/scale")
-    kpa = cluster.find("knative-autoscaler (serving", '"value":5')
-    return (
-        Scene(
-            "kubectl --dry-run",
-            f"{WEB} 8 → 9, dry run",
-            kubectl.changed(path=kubectl.path.replace(KC, WEB) + "?dryRun=All", body=b'{"spec":{"replicas":9}}'),
-            WEB,
-            Outcome.ALLOWED,
-            8,
-            "charged nothing",
-            uncharged=True,
-        ),
-        Scene(
-            "KPA, spoilt body",
-            f"{HELLO} 3 → 1e400",
-            kpa.changed(body=kpa.body.replace(b'"value":5', b'"value":1e400')),
-            HELLO,
-            Outcome.UNREADABLE,
-            3,
-            "was not decided",
-        ),
-    )
-
-
-def _raised() -> tuple[Scene, ...]:
-    return (
-        Scene(
-            "KPA (Knative ≤ 1.21)",
-            f"{HELLO} 3 → 6",
-            cluster.find("knative-autoscaler v0.42.2", '"value":6'),
-            HELLO,
-            Outcome.ALLOWED,
-            6,
-            headline="the administrator raises acme's limit from 4 to 8 GPUs; the gate reads the file again",
-            before=lambda world: world.raise_gpus(8),
-        ),
-    )
-
-
-def _without_gate() -> tuple[Scene, ...]:
-    return (
-        Scene(
-            "HPA (kube 1.36)",
-            f"{WEB} 8 → 14",
-            cluster.find("kube-controller-manager", '"replicas":14}'),
-            WEB,
-            Outcome.OUTAGE,
-            8,
-            OUTAGE,
-            headline="the gate is killed (SIGKILL)",
-            before=lambda world: world.gate.kill(),
-        ),
-        Scene(
-            "kube-controller-manager",
-            "renews its Lease",
-            cluster.find("kube-controller-manager", "leases/kube-controller-manager"),
-            None,
-            Outcome.PASSED_BY,
-            None,
-        ),
-    )
+def _scene(recording: list[str], outcome: str, changed: Mapping[str, str] | None = None, **told: Any) -> Scene:  # noqa: ANN401
+    found = cluster.find(*recording)
+    if changed is not None:
+        found = found.changed(path=changed.get("path"), body=changed["body"].encode())
+    return Scene(recording=found, outcome=Outcome(outcome), **told)

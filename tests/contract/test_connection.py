@@ -17,13 +17,13 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.core.model import Tree
-from extauthz.demo.certs import Authority
 from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
 from extauthz.inputs.kube.session import NoClusterError
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 
 NAMESPACES = "/api/v1/namespaces"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.waiting import until
 
 Tree = Any

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.inputs.kube.reflector import PAGE, SHORT_WATCH_S
 from tests.contract.worlds import World, following, names, world_of
 from tests.controlplane.plane import Plane, running_plane
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.waiting import until
 
 QUICK_S = 0.3

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from extauthz.demo.__main__ import main
-from extauthz.demo.certs import Pair
 from extauthz.demo.cluster import NAMESPACE, OBJECTS, TOKEN, Recording, StandIn, until
 from extauthz.demo.gate import Gate
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.wire import bytes_field, fields
+from tests.support.certs import Pair
 
 Tree = Any
 LEASE = ("Lease", "kube-controller-manager", "kube-system")

@@ -16,12 +16,12 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from extauthz.demo.certs import LOOPBACK_NAMES, Authority
 from extauthz.demo.processes import Child, page
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import find
+from tests.support.certs import LOOPBACK_NAMES, Authority
 
 READY_WITHIN_S = 90.0
 

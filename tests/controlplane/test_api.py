@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority, Pair
 from extauthz.testing import workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.servers.running import Running
+from tests.support.certs import Authority, Pair
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane

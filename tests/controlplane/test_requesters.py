@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.tools.render import webhook
 from extauthz.tools.render.webhook import WebhookOptions
 from tests.controlplane.access import service_account
@@ -17,6 +16,7 @@ from tests.controlplane.api import MERGE, Api, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.test_webhook_rules import workload
 from tests.servers.running import Running
+from tests.support.certs import Authority
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane

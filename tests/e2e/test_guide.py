@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import binary
 from extauthz.demo.gate import Gate
 from extauthz.demo.processes import Child
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, free_ports, running_plane
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.support.certs import Authority
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")

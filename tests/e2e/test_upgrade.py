@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.tools.render.options import Endpoint, GateTls, Profile
 from tests.controlplane.api import Api
 from tests.controlplane.test_chart import NAMESPACE
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import Scene, upgraded_and_rolled_back
+from tests.support.certs import Authority
 from tests.support.metricsapi import route
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager", "helm")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, workload
 from tests.e2e.doctoring import Rows, examined
 from tests.e2e.webhooked import WebhookWorld
+from tests.support.certs import Authority
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]

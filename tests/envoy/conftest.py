@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.demo.certs import Authority
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.support import authz
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
+from tests.support.certs import Authority
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.

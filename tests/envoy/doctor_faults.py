@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from extauthz.tools.render import replies
+from extauthz.tools.render.envoy import EXT_AUTHZ, RBAC
 from tests.support.stack import unused_port
 
 
@@ -54,7 +54,7 @@ def for_a_part(tree: dict[str, Any]) -> None:
 def without_rbac(tree: dict[str, Any]) -> None:
     del manager(tree)["http_filters"][1]
     for route in routes(tree):
-        route.get("typed_per_filter_config", {}).pop(replies.RBAC, None)
+        route.get("typed_per_filter_config", {}).pop(RBAC, None)
 
 
 def half_bodies(tree: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ def scale_passes(tree: dict[str, Any]) -> None:
     off = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
     for route in routes(tree):
         if route["name"] == "scale":
-            route["typed_per_filter_config"] = {replies.EXT_AUTHZ: off, replies.RBAC: off}
+            route["typed_per_filter_config"] = {EXT_AUTHZ: off, RBAC: off}
 
 
 def twice(tree: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import h2.connection
 import h2.errors
 import h2.events
 
-from extauthz.demo.certs import Pair
+from tests.support.certs import Pair
 
 
 class How(StrEnum):

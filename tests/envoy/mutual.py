@@ -7,8 +7,8 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from extauthz.demo.certs import Authority
 from extauthz.tools.render.options import GateTls
+from tests.support.certs import Authority
 from tests.support.kubelet import Volume
 from tests.support.stack import unused_port
 

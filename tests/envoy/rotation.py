@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from extauthz.demo.certs import LOOPBACK_NAMES, Authority
 from extauthz.demo.gate import Gate
+from tests.support.certs import LOOPBACK_NAMES, Authority
 from tests.support.kubelet import Volume
 from tests.waiting import eventually
 

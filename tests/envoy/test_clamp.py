@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.testing import PATCH_TYPES
 from tests.envoy import test_settling as settling
+from tests.support.certs import Authority
 from tests.support.stack import TOKEN
 from tests.unit.intake.test_protobuf import body as protobuf
 from tests.unit.intake.test_protobuf import field

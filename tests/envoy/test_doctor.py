@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.tools.doctor import table
-from extauthz.tools.render import replies
+from extauthz.tools.render.envoy import OUTAGE
 from extauthz.tools.render.options import Endpoint, Outage, Profile
 from tests.envoy.doctor_faults import FAULTS, turned_round, without_certificate, without_filters
 from tests.support import authz
+from tests.support.certs import Authority
 from tests.support.stack import Stack, unused_port
 
 SENTENCE = "exceeded workspace quota: acme"
@@ -58,7 +58,7 @@ def admin(stack: Stack) -> list[str]:
 
 
 def test_the_doctor_looks_for_the_beginning_of_what_envoy_says_in_an_outage():
-    assert replies.OUTAGE.startswith(table.OUTAGE)
+    assert OUTAGE.startswith(table.OUTAGE)
 
 
 OF_THE_PROXY = ("accepted", "chain", "listener", "order", "failure mode", "request body", "headers", "path rules",

@@ -23,12 +23,12 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
+from tests.support.certs import Authority
 from tests.support.stack import (
     PATCH,
     SCALE,

@@ -16,13 +16,13 @@ from h2.events import WindowUpdated
 from h2.settings import SettingCodes
 
 from extauthz.core.ledger.entry import Event
-from extauthz.demo.certs import Authority
-from extauthz.tools.render import routes
-from extauthz.tools.render.options import Anonymous, Endpoint
+from extauthz.tools.render import envoy
+from extauthz.tools.render.options import Anonymous, Endpoint, SidecarOptions
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
+from tests.support.certs import Authority
 from tests.support.stack import PATCH, SCALE, Stack, scale_body
 from tests.waiting import eventually
 
@@ -51,7 +51,7 @@ def window_of_none(authority: Authority, port: int) -> Iterator[None]:
 def impatient(tree: Any) -> None:
     (listener,) = tree["static_resources"]["listeners"]
     manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
-    assert manager["stream_flush_timeout"] == f"{routes.FLUSH_S:g}s"
+    assert manager["stream_flush_timeout"] == "10s"
     manager["stream_flush_timeout"] = "1s"
 
 
@@ -66,7 +66,6 @@ def test_a_stranger_who_takes_no_answer_holds_room_for_seconds_alone(authority: 
             eventually(lambda: real.answers(Event.REFUSED) == 1)
             real.api.failing = 0
             assert real.has_room(TEAM)
-    assert routes.FLUSH_S <= 10
 
 
 NAMESPACE = "tokens"
@@ -243,4 +242,5 @@ def test_bodies_that_never_end_take_little_and_honest_clients_lose_nothing(stack
     assert begun == BODIES
     assert sent >= BODIES * 1000, "else nothing was tried"
     assert grown < GROWS_MIB
-    assert (before + GROWS_MIB) * MIB < routes.HEAP_BYTES
+    heap = envoy.sidecar(SidecarOptions())["overload_manager"]["resource_monitors"][0]["typed_config"]
+    assert (before + GROWS_MIB) * MIB < int(heap["max_heap_size_bytes"])

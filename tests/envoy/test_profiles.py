@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.tools.render import replies
+from extauthz.tools.render.envoy import OUTAGE
 from extauthz.tools.render.options import Endpoint, Outage, Profile
 from tests.support import authz
 from tests.support.stack import PATCH, SCALE, Stack, scale_body, status_of, unused_port
@@ -103,7 +103,7 @@ def test_without_a_gate_only_what_is_asked_about_stops_and_says_why(orphaned: tu
     passed = len(stack.api.seen)
     answer = send(stack, case)
     if profile in case.asked_in:
-        assert status_of(answer)["message"] == replies.OUTAGE
+        assert status_of(answer)["message"] == OUTAGE
         assert answer.status_code == 503
     assert len(stack.api.seen) - passed == (profile not in case.asked_in)
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority, Pair
 from extauthz.demo.envoy import Envoy, validate, write_secrets
 from extauthz.tools.render import envoy, options, routes
 from extauthz.tools.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
+from tests.support.certs import Authority, Pair
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -231,14 +231,10 @@ def test_with_clamp_the_body_is_lowered_before_it_is_decided_and_only_where_it_i
 
 
 def test_of_headers_ext_proc_may_change_the_length_alone_and_sees_none():
-    rules = envoy.ext_proc_filter().mutation_rules
-    assert rules is not None
-    assert rules.disallow_all
-    assert rules.allow_expression is not None
-    assert rules.allow_expression.regex == "content-length"
-    mode = envoy.ext_proc_filter().processing_mode
-    assert mode is not None
-    assert mode.request_header_mode.name == "SKIP"
+    manager = envoy.filter_chain(SidecarOptions(clamp=True))["filters"][0]["typed_config"]
+    (lowering,) = (one["typed_config"] for one in manager["http_filters"] if one["name"] == envoy.EXT_PROC)
+    assert lowering["mutation_rules"] == {"disallow_all": True, "allow_expression": {"regex": "content-length"}}
+    assert lowering["processing_mode"]["request_header_mode"] == "SKIP"
 
 
 GATE_CA = ["--gate-ca", "/g/ca"]
@@ -274,7 +270,7 @@ def looked_for(tree: Any) -> Iterator[str]:
 @pytest.mark.parametrize("profile", Profile)
 def test_no_growth_route_is_without_a_timeout_and_none_retries(profile: Profile, outage: Outage):
     """The ledger's W counts on it (design.md L3)."""
-    config = envoy.to_tree(envoy.sidecar(SidecarOptions(profile=profile, on_outage=outage)))
+    config = envoy.sidecar(SidecarOptions(profile=profile, on_outage=outage))
     manager = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
     checked = {rule.name for rule in routes.rules(profile, ()) if rule.checked}
     actions = {

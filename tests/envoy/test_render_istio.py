@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import validate
-from extauthz.tools.render import envoy, istio, manifests, options, routes
+from extauthz.tools.render import envoy, istio, options
 from extauthz.tools.render.options import Outage, Profile
 from tests.envoy.test_render import give_files, give_secrets
+from tests.support.certs import Authority
 from tests.support.kubelet import of_annotations
 
 REPOSITORY = Path(__file__).parents[2]
@@ -67,13 +67,15 @@ def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
 @pytest.mark.parametrize("outage", Outage)
 def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profile, outage: Outage):
     sidecar = replace(options.SIDECAR, profile=profile, on_outage=outage)
-    alone = envoy.to_tree(envoy.sidecar(sidecar))["static_resources"]
+    whole = envoy.sidecar(sidecar)
+    alone = whole["static_resources"]
     tree = istio.envoy_filter(options.MeshOptions(sidecar=sidecar))
     (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
     assert chain.pop("name") == "extauthz"
     assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
     limit = chain["filters"].pop(0)["typed_config"]
-    assert int(limit["max_connections"]) == routes.CONNECTIONS, "where an overload manager does that without a mesh"
+    (_, monitor) = whole["overload_manager"]["resource_monitors"]
+    assert int(monitor["typed_config"]["max_active_downstream_connections"]) == limit["max_connections"]
     without = alone["listeners"][0]["filter_chains"][0]
     # Envoys of sidecars may be older than the field.
     assert without["filters"][0]["typed_config"].pop("stream_flush_timeout") == "10s"
@@ -125,7 +127,7 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert [*values(tree, "filename")] == []
     secrets = [yaml.safe_load(text) for text in files.values()]
     named = {file.rpartition("/")[0] for file in [*files, *values(secrets, "filename")]}
-    assert named == {each["mountPath"] for each in mounts} | {manifests.API_ACCESS}
+    assert named == {each["mountPath"] for each in mounts} | {istio.API_ACCESS}
     watched = {folder["path"] for folder in values([tree, secrets], "watched_directory")}
     assert watched == {file.rpartition("/")[0] for file in values(secrets, "filename")}
 

@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import validate
 from extauthz.tools.render import envoy
-from extauthz.tools.render.manifests import API_ACCESS
+from extauthz.tools.render.istio import API_ACCESS
 from extauthz.tools.render.options import Endpoint, Outage, Profile, SidecarOptions
 from tests import rendering
 from tests.envoy.test_render import give_files, give_secrets, looked_for
 from tests.envoy.test_render_istio import values
 from tests.rendering import AUTOSCALERS
+from tests.support.certs import Authority
 
 pytestmark = pytest.mark.helm
 
@@ -75,7 +75,7 @@ def test_the_bootstrap_is_the_one_of_render_envoy_for_this_place():
         options = SidecarOptions(
             gate=Endpoint("", 0, "/run/extauthz/gate.sock"), profile=profile, exempt_namespaces=("elsewhere",)
         )
-        assert bootstrap(objects(place, namespace="elsewhere")) == envoy.to_tree(envoy.sidecar(options))
+        assert bootstrap(objects(place, namespace="elsewhere")) == envoy.sidecar(options)
 
 
 def test_another_bootstrap_takes_its_place(capsys, tmp_path: Path):
@@ -90,7 +90,7 @@ def test_another_bootstrap_takes_its_place(capsys, tmp_path: Path):
         on_outage=Outage.ALLOW,
         exempt_namespaces=("elsewhere",),
     )
-    assert tree == envoy.to_tree(envoy.sidecar(options))
+    assert tree == envoy.sidecar(options)
 
 
 @pytest.mark.parametrize("autoscaler", AUTOSCALERS)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from extauthz.tools.render.options import SidecarOptions
+from tests.support.certs import Authority
 from tests.support.kubelet import Volume
 from tests.support.stack import SCALE
 from tests.waiting import eventually

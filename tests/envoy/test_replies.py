@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from extauthz.tools.render import replies
+from extauthz.tools.render.envoy import OUTAGE
 from extauthz.tools.render.options import Endpoint, Outage
 from tests.support import authz
 from tests.support.stack import PATCH, SCALE, TOKEN, Stack, scale_body, status_of, unused_port
@@ -30,7 +30,7 @@ def allowed(stack: Stack) -> bool:
 def assert_outage(answer) -> None:
     status = status_of(answer)
     assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
-    assert status["message"] == replies.OUTAGE
+    assert status["message"] == OUTAGE
     assert "exceeded" not in status["message"]
 
 
@@ -198,7 +198,7 @@ def test_an_api_server_that_is_gone_is_told_apart_from_a_gate_that_is_gone(launc
         status = status_of(grow(stack))
         assert status["code"] == 503
         assert "API server" in status["message"]
-        assert status["message"] != replies.OUTAGE
+        assert status["message"] != OUTAGE
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from extauthz.core.ledger.entry import Event
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
 from tests.support.apiserver import ApiServer, Break
+from tests.support.certs import Authority
 from tests.support.stack import PATCH, TOKEN, scale_body
 from tests.waiting import eventually
 

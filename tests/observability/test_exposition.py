@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from extauthz.tell.observe.table import BY_NAME
+from extauthz.tell.observe.metrics import TABLE
 from tests.observability.expressions import FROM_PROMETHEUS, GROUPED, expressions, named, queries
 from tests.observability.promtool import promtool
 from tests.servers.running import Running
 
+LABELS = {family.name: family.labels for family in TABLE}
 ASKED = [text for text in (*expressions(), *queries()) if not re.search(r"\b(apiserver|kube)_", text)]
 """Of our own metrics; some alerts watch the API server's and those of kube-state-metrics."""
 
@@ -41,12 +42,12 @@ def test_alerts_and_dashboard_ask_for_what_is_there(page: str, text: str) -> Non
     assert asked
     for name, labels in asked:
         assert name in there
-        assert labels <= {*BY_NAME[name].labels, *FROM_PROMETHEUS}
+        assert labels <= {*LABELS[name], *FROM_PROMETHEUS}
 
 
 @pytest.mark.parametrize("text", [text for text in ASKED if GROUPED.search(text)])
 def test_what_they_group_by_are_labels_of_what_they_ask_for(text: str) -> None:
-    labels = {label for name, _ in named(text) for label in BY_NAME[name].labels}
+    labels = {label for name, _ in named(text) for label in LABELS[name]}
     grouped = {label.strip() for group in GROUPED.findall(text) for label in group.split(",")}
     assert grouped <= labels | FROM_PROMETHEUS
 

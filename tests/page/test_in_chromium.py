@@ -16,7 +16,6 @@ from aiohttp.test_utils import TestServer
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.observers import Report
@@ -25,6 +24,7 @@ from tests.page.browsing import browser
 from tests.servers import test_page_people as people
 from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small
+from tests.support.certs import Authority
 
 pytestmark = [pytest.mark.chromium, pytest.mark.asyncio(loop_scope="module")]
 """One browser for all, which lives on one loop."""

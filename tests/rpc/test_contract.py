@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import grpc
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.frames import Bounds
 from extauthz.serve.rpc.link import ACCEPTED
 from extauthz.serve.servers.grpcio_server import GrpcioServer
@@ -34,6 +33,7 @@ from tests.rpc.test_serving import (
     refused,
 )
 from tests.servers.listening import listening
+from tests.support.certs import Authority
 from tests.waiting import until
 
 Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[GrpcServer, str]]]

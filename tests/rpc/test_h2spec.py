@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.link import ALPN
 from tests.controlplane.parts import find
 from tests.rpc.client import METHODS
 from tests.servers.listening import listening
+from tests.support.certs import Authority
 
 pytestmark = pytest.mark.h2spec
 

@@ -16,7 +16,6 @@ import grpc
 import pytest
 import uvloop
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.accepting import Bounds as Accepting
 from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import PREFACE, Bounds
@@ -24,6 +23,7 @@ from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, StatusError, Str
 from extauthz.serve.rpc.link import ALPN, Link, Server
 from tests.rpc.client import FLOODS, block, headers, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
+from tests.support.certs import Authority
 from tests.waiting import until
 
 U, LATER, FAILS, REFUSES, LOG, ECHO, HELD = (

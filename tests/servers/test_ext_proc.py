@@ -14,6 +14,7 @@ from extauthz.core.quota.selectors import METADATA
 from extauthz.serve.servers import ext_proc
 from extauthz.serve.servers.ext_proc import Lowered
 from extauthz.tools.render import envoy as rendered
+from extauthz.tools.render.options import SidecarOptions
 from tests.servers.listening import listening
 
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web/scale?fieldManager=x"
@@ -100,9 +101,9 @@ async def test_the_requester_that_envoys_configuration_names_is_told(channel: gr
     await call.write(bytes(message()))
     await call.read()
     assert [one.requester for one in lowering.asked] == ["keda"]
-    service = rendered.ext_proc_filter("keda").grpc_service
-    assert service is not None
-    assert [(one.key, one.value) for one in service.initial_metadata] == [(METADATA, "keda")]
+    manager = rendered.filter_chain(SidecarOptions(clamp=True, requester="keda"))["filters"][0]["typed_config"]
+    (lowers,) = (one["typed_config"] for one in manager["http_filters"] if one["name"] == ext_proc.FILTER)
+    assert lowers["grpc_service"]["initial_metadata"] == [{"key": METADATA, "value": "keda"}]
 
 
 async def test_a_part_of_a_body_is_not_looked_at(channel: grpc.aio.Channel, lowering: Lowering):

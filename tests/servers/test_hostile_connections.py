@@ -16,7 +16,6 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.accepting import Bounds
 from extauthz.serve.servers.api import routes
 from extauthz.serve.servers.api.rights import ThisHost
@@ -26,6 +25,7 @@ from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.settings import Settings
 from tests.servers.running import Running
 from tests.servers.test_serve_webhook import ask, flags, scaled
+from tests.support.certs import Authority
 
 LONG_S = 60.0
 QUOTAS = b"GET /api/v1/quotas HTTP/1.1\r\nhost: localhost\r\n"

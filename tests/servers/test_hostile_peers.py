@@ -22,7 +22,6 @@ import pytest
 from aiohttp import web
 from hpack import Encoder
 
-from extauthz.demo.certs import Authority
 from extauthz.serve.rpc.frames import PREFACE
 from extauthz.serve.rpc.link import HELD_BYTES
 from extauthz.serve.servers.api.people import People
@@ -35,6 +34,7 @@ from tests.servers.honest import CHECK, EXPECTED, HONEST, asking, honest, messag
 from tests.servers.running import QUOTAS, STATE, Running, metadata
 from tests.servers.test_hostile_connections import STRANGERS, anybody
 from tests.servers.test_serve_webhook import connected, flags, post
+from tests.support.certs import Authority
 from tests.support.kubecalls import Reviewer
 
 MIB = 1 << 20

@@ -24,7 +24,7 @@ from extauthz.serve.servers.bodies import Share
 from extauthz.serve.servers.page import live, rendering, tree
 from extauthz.serve.servers.page.chart import FRAME, INSET, bar, chart
 from extauthz.serve.servers.page.live import LASTS_S, MOST, MOST_EACH, SILENT_S, Client, Shown, Streams, digest, event
-from extauthz.serve.servers.page.rendering import HEADERS, Decided, Templates, files
+from extauthz.serve.servers.page.rendering import HEADERS, Templates, files
 from extauthz.serve.servers.page.workload import _room
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import quota, scale, workload
@@ -296,9 +296,9 @@ def test_a_bar_is_as_long_as_what_it_shows(given, wide, texts):
     assert (drawn.free, drawn.over, drawn.percent) == texts
 
 
-def decided(second: int, before: int | None, to: int | None, verdict: str, *, dry: bool = False) -> Decided:
+def decided(second: int, before: int | None, to: int | None, verdict: str, *, dry: bool = False) -> dict[str, Any]:
     at = f"2027-01-15T08:00:{second:02}.000Z"
-    return Decided(at, at[11:19], verdict, before, to, dry, "", "")
+    return {"time": at, "verdict": verdict, "from": before, "to": to, "dryRun": dry}
 
 
 def test_a_chart_has_a_mark_for_each_decision_and_a_line_for_what_was_granted():

@@ -18,7 +18,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from extauthz.demo.certs import Authority, Pair
+from tests.support.certs import Authority, Pair
 from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, WITHIN_S, HalfACheck, Running, ask, metadata, scale, within

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extauthz.demo.certs import Authority, Pair
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.routes import routes
 from extauthz.serve.service import certificates, listening
@@ -22,6 +21,7 @@ from extauthz.serve.service.setting_types import Address
 from extauthz.serve.service.settings import Settings
 from tests.servers.running import QUOTAS, STATE
 from tests.servers.test_serve import start
+from tests.support.certs import Authority, Pair
 from tests.support.kubecalls import Reviewer
 
 

@@ -15,11 +15,11 @@ from typing import Any, Self
 import pytest
 
 from extauthz.demo.apiserver import Key
-from extauthz.demo.certs import Authority
 from extauthz.demo.processes import Child
 from tests.controlplane.plane import free_ports, write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, Running, ask, scale, within

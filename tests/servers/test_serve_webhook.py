@@ -16,13 +16,13 @@ import pytest
 
 from extauthz.core.model import Decision, Unreadable, Verdict
 from extauthz.core.objects.custom import Shapes
-from extauthz.demo.certs import Authority, Pair
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.settings import Settings
 from extauthz.testing import admission, scale_object, workload
 from tests.servers.running import QUOTAS, STATE, Running
 from tests.servers.test_serve import start, within
+from tests.support.certs import Authority, Pair
 from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
 
 

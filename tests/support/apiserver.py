@@ -13,8 +13,7 @@ from urllib.parse import parse_qs
 from aiohttp import WSMsgType, web
 
 from extauthz.demo import apiserver
-from extauthz.demo.apiserver import Key, Seen, Tree, Where, as_json, parsed, patched, scale_of, where_of
-from extauthz.demo.certs import Pair
+from extauthz.demo.apiserver import Key, Pair, Seen, Tree, Where, as_json, parsed, patched, scale_of, where_of
 from extauthz.inputs.kube.connection import ApiError
 from tests.support.apireading import Options, Reading
 

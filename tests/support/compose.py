@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from extauthz.demo.certs import Authority, Pair
 from extauthz.demo.envoy import write_secrets
 from extauthz.demo.processes import page
 from extauthz.tools.render import envoy
 from extauthz.tools.render.options import Endpoint, GateTls, Profile, SidecarOptions
 from tests.support import metricsapi
+from tests.support.certs import Authority, Pair
 from tests.support.kubelet import Kubelet
 from tests.support.metricsapi import MetricsApi
 
@@ -116,7 +116,7 @@ def _envoy(folder: Path) -> dict[str, Any]:
         secrets_dir=str(folder),
     )
     write_secrets(options, folder)
-    tree = envoy.to_tree(envoy.sidecar(options))
+    tree = envoy.sidecar(options)
     host, port = METRICS
     metricsapi.route(port, tree, host)
     return tree

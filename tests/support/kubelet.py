@@ -16,8 +16,8 @@ from typing import Any
 
 import aiohttp
 
-from extauthz.demo.certs import LOOPBACK_NAMES, Authority
 from tests.support.background import Background
+from tests.support.certs import LOOPBACK_NAMES, Authority
 
 Tree = Any
 

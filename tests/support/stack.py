@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 
-from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Envoy
 from tests.support import authz
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
+from tests.support.certs import Authority
 
 DEADLINE_S = 30.0
 """Bounds every wait."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
+from tests.support.certs import Authority
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_it_ends_with_1_and_one_line_where_there_can_be_none():
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-COMES_WITH = {"betterproto2": "envoy-data-plane", "yarl": "aiohttp", "pydantic-core": "pydantic"}
+COMES_WITH = {"markupsafe": "jinja2", "yarl": "aiohttp", "pydantic-core": "pydantic"}
 """Part of what another package has its users write: messages, URLs, schemas."""
 TEST_KIT = "extauthz/demo"
 PACKAGES = metadata.packages_distributions()

@@ -11,8 +11,7 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Evidence, Lower, PolicyAnswer, Shortage, Unspecified, Verdict
 from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.tell.observe import table
-from extauthz.tell.observe.metrics import BUCKETS_S, Levels, Metrics
+from extauthz.tell.observe.metrics import BUCKETS_S, TABLE, Levels, Metrics
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Waiting
 from extauthz.testing import quota
@@ -146,7 +145,7 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
             suffix = "_total" if family.type == "counter" else ""
             labels = set(family.samples[0].labels) - {"le"}
             told[family.name + suffix] = (family.type, family.documentation, labels)
-    assert told == {family.name: (family.kind, family.help, set(family.labels)) for family in table.TABLE}
+    assert told == {family.name: (family.kind, family.help, set(family.labels)) for family in TABLE}
 
 
 async def test_openmetrics_is_spoken_to_those_who_ask(metrics: Metrics) -> None:

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.demo.certs import Authority
-from extauthz.tools.render.webhook import OWNED_CHANGES_LABELS
+from tests.support.certs import Authority
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -147,6 +146,9 @@ def test_it_asks_only_about_what_it_is_told_to(capsys):
 
 
 ALL_LABELS = "object.?metadata.?labels != oldObject.?metadata.?labels"
+OWNED_CHANGES_LABELS = (
+    "oldObject.?metadata.?ownerReferences.hasValue() && oldObject.?metadata.?labels != object.?metadata.?labels"
+)
 
 
 @pytest.mark.parametrize(

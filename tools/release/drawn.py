@@ -10,7 +10,8 @@ from extauthz.core import resources
 from extauthz.core.ledger.entry import TRANSITIONS, State
 from extauthz.core.resources import Treatment
 from extauthz.serve.service.settings import described, word
-from extauthz.tell.observe import quota_status, reasons, table
+from extauthz.tell.observe import reasons
+from extauthz.tell.observe.metrics import TABLE as METRICS
 from tools.release import fields
 
 MATTER: Final = (
@@ -54,17 +55,6 @@ def keys() -> str:
     return "\n".join(lines).strip()
 
 
-def conditions() -> str:
-    """Conditions of a WorkspaceQuota, with their reasons."""
-    lines, unknown = [], (quota_status.NOT_KNOWN, quota_status.ON_HOLD)
-    for one in quota_status.TABLE:
-        lines.append(f"- `{one.type}`")
-        for number, (reason, meaning) in enumerate(one.reasons.items()):
-            status = "Unknown" if reason in unknown else "False" if number else "True"
-            lines.append(f"  - {status}, `{reason}`: {meaning}")
-    return "\n".join(lines) + "\n"
-
-
 def decisions() -> str:
     """Reasons of decisions."""
     lines = []
@@ -78,7 +68,7 @@ def decisions() -> str:
 def metrics() -> str:
     """Families of metrics."""
     lines = []
-    for family in table.TABLE:
+    for family in METRICS:
         labels = f"{{{','.join(family.labels)}}}" if family.labels else ""
         lines.append(f"- `{family.name}{labels}` ({family.kind}, {family.unit}): {family.help}")
     return "\n".join(lines) + "\n"
@@ -102,7 +92,6 @@ def _settings(fields: Iterable[str]) -> str:
 DRAWN: Final[Mapping[str, Callable[[], str]]] = {
     "docs/internals/ledger.md": transitions,
     "docs/counting.md": keys,
-    "docs/status.md": conditions,
     "docs/reasons.md": decisions,
     "docs/metrics.md": metrics,
     "docs/settings.md": settings,

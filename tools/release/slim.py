@@ -3,7 +3,7 @@
 - The Kubernetes client's generated models and calls, which are nine tenths of it. The gate reads the API server's JSON
   itself: of the client it uses credentials, TLS and transport, which load none of them.
 - CEL's extension libraries, which no expression can name: the gate's environment has none of them.
-- Envoy's messages (xds-protos) that the gate does not load. ``extauthz render`` has its own (envoy-data-plane).
+- Envoy's messages (xds-protos) that the gate does not load. ``extauthz render`` fills in templates, and needs none.
 - Sources of C and type stubs, which nothing at run time reads; debug symbols of compiled modules.
 - Bytecode of what the gate does not load. What it does load is compiled here, since the image's root is read-only.
 

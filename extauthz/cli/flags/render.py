@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import re
-from functools import partial
 from pathlib import Path
 
 from extauthz.cli.flags import sidecar
@@ -47,7 +46,9 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         _mesh(parser.add_argument_group("mesh"))
         places = parser.add_argument_group("places")
         sidecar.add_places(places, ISTIO_DEFAULTS.sidecar, apiserver="the address of --service-ip, port 443")
-        sidecar.add_secrets(places, ISTIO_DEFAULTS.sidecar, "what names its certificates, in annotations of the pod")
+        add = sidecar.Choices(places, ISTIO_DEFAULTS.sidecar)
+        where = "Where Envoy finds what names its certificates, in annotations of the pod."
+        add("--secrets", where, "DIR", "secrets_dir")
         places.add_argument(
             "--gate-plain", action="store_true", help="Plain text to the gate. Default: TLS on both sides."
         )
@@ -56,41 +57,22 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _mesh(parser: argparse._ArgumentGroup) -> None:
-    add = parser.add_argument
+    add = sidecar.Choices(parser, ISTIO_DEFAULTS, client="knative-autoscaler", namespace="its project's own")
     add(
         "--client",
+        "Whose sidecar. hpa-controller: kube-controller-manager with that one controller (deploy/hpa-controller), "
+        "by the profile scale.",
         choices=CLIENTS,
         default="knative-autoscaler",
-        help="Whose sidecar. hpa-controller: kube-controller-manager with that one controller (deploy/hpa-controller), "
-        "by the profile scale. Default: knative-autoscaler.",
     )
-    add("--namespace", type=sidecar.namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
-    add(
-        "--service-ip",
-        type=_ip,
-        default=ISTIO_DEFAULTS.service_ip,
-        metavar="IP",
-        help=f"Address of the Service default/kubernetes. Default: {ISTIO_DEFAULTS.service_ip}.",
-    )
-    name = partial(add, metavar="NAME")
-    name(
-        "--tls-secret",
-        dest="client_facing",
-        default=ISTIO_DEFAULTS.client_facing,
-        help=f"Secret that holds --cert and --key. Default: {ISTIO_DEFAULTS.client_facing}.",
-    )
-    name(
-        "--gate-secret",
-        dest="gate_facing",
-        default=ISTIO_DEFAULTS.gate_facing,
-        help=f"Secret that holds --gate-ca, --gate-cert and --gate-key. Default: {ISTIO_DEFAULTS.gate_facing}.",
-    )
-    name(
-        "--ca-config-map",
-        dest="trusted",
-        default=ISTIO_DEFAULTS.trusted,
-        help=f"ConfigMap that holds what the client trusts, in ca.crt. Default: {ISTIO_DEFAULTS.trusted}.",
-    )
+    add("--namespace", "Where it runs.", "NAME", type=sidecar.namespace)
+    add("--service-ip", "Address of the Service default/kubernetes.", "IP", type=_ip, default=ISTIO_DEFAULTS.service_ip)
+    for flag, text, field in (
+        ("--tls-secret", "Secret that holds --cert and --key.", "client_facing"),
+        ("--gate-secret", "Secret that holds --gate-ca, --gate-cert and --gate-key.", "gate_facing"),
+        ("--ca-config-map", "ConfigMap that holds what the client trusts, in ca.crt.", "trusted"),
+    ):
+        add(flag, text, "NAME", field, default=getattr(ISTIO_DEFAULTS, field))
 
 
 def _ip(text: str) -> str:
@@ -158,40 +140,18 @@ def add_certificate(what: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _places(parser: argparse.ArgumentParser) -> None:
-    add, namespace = parser.add_argument, sidecar.namespace
-    add("--namespace", type=namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
-    add(
-        "--name",
-        dest="names",
-        action="append",
-        type=_name,
-        metavar="NAME",
-        help="What the autoscaler dials: a DNS name or an address. May be repeated. "
-        f"Default: {' and '.join(TLS_DEFAULTS.names)}.",
-    )
-    add(
-        "--tls-secret",
-        dest="client_facing",
-        type=sidecar.object_name,
-        default=TLS_DEFAULTS.client_facing,
-        metavar="NAME",
-        help=f"Secret with what Envoy shows to it. Default: {TLS_DEFAULTS.client_facing}.",
-    )
-    add(
-        "--gate-namespace",
-        type=namespace,
-        default=TLS_DEFAULTS.gate_namespace,
-        metavar="NAME",
-        help=f"Where the gate's Service is. Default: {TLS_DEFAULTS.gate_namespace}.",
-    )
-    add(
-        "--authority-namespace",
-        type=namespace,
-        default=TLS_DEFAULTS.authority_namespace,
-        metavar="NAME",
-        help="Where cert-manager looks for the Secret of a ClusterIssuer (its --cluster-resource-namespace). "
-        f"Default: {TLS_DEFAULTS.authority_namespace}.",
-    )
+    names = " and ".join(TLS_DEFAULTS.names)
+    add = sidecar.Choices(parser, TLS_DEFAULTS, namespace="its project's own", names=names)
+    add("--namespace", "Where it runs.", "NAME", type=sidecar.namespace)
+    dialled = "What the autoscaler dials: a DNS name or an address. May be repeated."
+    add("--name", dialled, "NAME", "names", action="append", type=_name)
+    authority = "Where cert-manager looks for the Secret of a ClusterIssuer (its --cluster-resource-namespace)."
+    for flag, text, field, kind in (
+        ("--tls-secret", "Secret with what Envoy shows to it.", "client_facing", sidecar.object_name),
+        ("--gate-namespace", "Where the gate's Service is.", "gate_namespace", sidecar.namespace),
+        ("--authority-namespace", authority, "authority_namespace", sidecar.namespace),
+    ):
+        add(flag, text, "NAME", field, type=kind, default=getattr(TLS_DEFAULTS, field))
 
 
 def _name(text: str) -> str:
@@ -355,7 +315,7 @@ def condition(text: str) -> webhook.Condition:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no condition; write for example not-by-ci=request.userInfo.username!='ci'"
         )
-    if name in {one for one, _ in (*webhook.conditions(), *webhook.CLAMP_CONDITIONS)}:
+    if name in {one for one, _ in (*webhook.conditions(), *webhook.clamp_conditions())}:
         raise argparse.ArgumentTypeError(f"{name!r} is the name of a condition that is always there; choose another")
     return name, expression.strip()
 
@@ -412,13 +372,11 @@ def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="What to print: the bootstrap, or what it finds a certificate or an authority by. Default: bootstrap.",
     )
     places = envoy.add_argument_group("places")
-    add_place = sidecar.adder_of_places(places)
-    add_place("--listen", help=f"Where the client connects. Default: {sidecar.shown(DEFAULTS.listen)}.")
+    add = sidecar.Choices(places, DEFAULTS)
+    add("--listen", "Where the client connects.", "ADDR", type=sidecar.endpoint)
     sidecar.add_places(places, DEFAULTS)
-    sidecar.add_secrets(places, DEFAULTS, "the other parts, as PART.yaml")
-    add_place(
-        "--admin", help=f"Envoy's admin page; it has no authentication. Default: {sidecar.shown(DEFAULTS.admin)}."
-    )
+    add("--secrets", "Where Envoy finds the other parts, as PART.yaml.", "DIR", "secrets_dir")
+    add("--admin", "Envoy's admin page; it has no authentication.", "ADDR", type=sidecar.endpoint)
     sidecar.add_behaviour(envoy.add_argument_group("behaviour"), DEFAULTS)
     envoy.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     add_parsers(what)

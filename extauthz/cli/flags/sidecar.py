@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
-from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from extauthz.serve.service import setting_types
 from extauthz.tools.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
@@ -26,107 +26,106 @@ profiles:
 GATE_NAME = "extauthz"
 
 
+class Choices:
+    """Adds flags that set a field of some options each, and say what that is without them.
+
+    Args:
+        defaults: the options.
+        words: what a field is without its flag, where the options do not say it.
+    """
+
+    def __init__(self, parser: argparse._ActionsContainer, defaults: object, **words: str | None) -> None:
+        self._parser, self._defaults, self._words = parser, defaults, words
+
+    def __call__(self, flag: str, text: str, metavar: str | None = None, field: str = "", **how: Any) -> None:  # noqa: ANN401
+        """Add one. ``field``: where the flag has another name."""
+        field = field or flag.removeprefix("--").replace("-", "_")
+        default = self._words.get(field) or shown(getattr(self._defaults, field))
+        more = how | ({"metavar": metavar} if metavar is not None else {})
+        self._parser.add_argument(flag, dest=field, help=f"{text} Default: {default}.", **more)
+
+
 def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, apiserver: str | None = None) -> None:
     """Where the certificates, the API server and the gate are. ``apiserver``: its default in words."""
-    add, place, file = parser.add_argument, adder_of_places(parser), partial(parser.add_argument, metavar="FILE")
     tls = defaults.gate_tls or GateTls("plain text", GATE_NAME, "none", "none")
-    file("--cert", dest="cert_file", help=f"Served to the client, which must trust it. Default: {defaults.cert_file}.")
-    file("--key", dest="key_file", help=f"Its key. Default: {defaults.key_file}.")
-    place("--apiserver", help=f"The API server. Default: {apiserver or shown(defaults.apiserver)}.")
+    add = Choices(
+        parser, defaults, apiserver=apiserver, **{f"gate_{name}": shown(value) for name, value in asdict(tls).items()}
+    )
+    add("--cert", "Served to the client, which must trust it.", "FILE", "cert_file")
+    add("--key", "Its key.", "FILE", "key_file")
+    add("--apiserver", "The API server.", "ADDR", type=endpoint)
+    add("--apiserver-name", "DNS name or IP address that its certificate must carry.", "NAME")
+    add("--apiserver-ca", "The CA that it is verified by.", "FILE", "apiserver_ca_file")
+    add("--gate", "The gate's gRPC server, also unix:/path.", "ADDR", type=endpoint)
     add(
-        "--apiserver-name",
-        metavar="NAME",
-        help=f"DNS name or IP address that its certificate must carry. Default: {defaults.apiserver_name}.",
-    )
-    file(
-        "--apiserver-ca",
-        dest="apiserver_ca_file",
-        help=f"The CA that it is verified by. Default: {defaults.apiserver_ca_file}.",
-    )
-    place("--gate", help=f"The gate's gRPC server, also unix:/path. Default: {shown(defaults.gate)}.")
-    place(
         "--gate-failover",
-        dest="failover_gates",
+        "A gate on the same ledger, with the same name in its certificate, to ask while --gate is not well, for "
+        "example in another zone. May be repeated, in this order.",
+        "ADDR",
+        "failover_gates",
+        type=endpoint,
         action="append",
-        help="A gate on the same ledger, with the same name in its certificate, to ask while --gate is not well, for "
-        "example in another zone. May be repeated, in this order. Default: none.",
     )
-    file("--gate-ca", dest="gate_ca_file", help=f"Speak TLS to the gate, verified by this CA. Default: {tls.ca_file}.")
-    add(
-        "--gate-name",
-        dest="gate_server_name",
-        metavar="NAME",
-        help=f"In the gate's certificate. Default: {tls.server_name}.",
-    )
-    file(
-        "--gate-cert", dest="gate_cert_file", help=f"Certificate to show to the gate (mTLS). Default: {tls.cert_file}."
-    )
-    file("--gate-key", dest="gate_key_file", help=f"Its key. Default: {tls.key_file}.")
-    file("--access-log", help=f"A line for each decided write and each failure. Default: {defaults.access_log}.")
-
-
-def add_secrets(parser: argparse._ArgumentGroup, defaults: SidecarOptions, what: str) -> None:
-    """Folder of the files that name Envoy's certificates."""
-    text = f"Where Envoy finds {what}. Default: {defaults.secrets_dir}."
-    parser.add_argument("--secrets", dest="secrets_dir", metavar="DIR", help=text)
+    add("--gate-ca", "Speak TLS to the gate, verified by this CA.", "FILE", "gate_ca_file")
+    add("--gate-name", "In the gate's certificate.", "NAME", "gate_server_name")
+    add("--gate-cert", "Certificate to show to the gate (mTLS).", "FILE", "gate_cert_file")
+    add("--gate-key", "Its key.", "FILE", "gate_key_file")
+    add("--access-log", "A line for each decided write and each failure.", "FILE")
 
 
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
     """What Envoy asks about, and what it does without an answer."""
-    add = parser.add_argument
-    seconds = partial(add, type=duration, metavar="SECONDS")
-    add(
-        "--profile",
-        type=one_of(Profile),
-        choices=list(Profile),
-        help=f"Which requests the gate is asked about, see below. Default: {defaults.profile}.",
+    add = Choices(
+        parser,
+        defaults,
+        exempt_namespaces=", ".join(defaults.exempt_namespaces) or "the one it is rendered for",
+        clamp="counts stay as they are",
+        requester="the gate is not told, and such a quota binds them",
     )
+    add("--profile", "Which requests the gate is asked about, see below.", **members_of(Profile))
     add(
         "--exempt-namespace",
-        dest="exempt_namespaces",
+        "Never asked about: the gate's own. May be repeated.",
+        "NAME",
+        "exempt_namespaces",
         type=namespace,
         action="append",
-        metavar="NAME",
-        help="Never asked about: the gate's own. May be repeated. "
-        f"Default: {', '.join(defaults.exempt_namespaces) or 'the one it is rendered for'}.",
     )
     add(
         "--on-outage",
-        type=one_of(Outage),
-        choices=list(Outage),
-        help="What becomes of growth while the gate gives no answer. allow: quotas hold only while it is up. "
-        f"Default: {defaults.on_outage}.",
+        "What becomes of growth while the gate gives no answer. allow: quotas hold only while it is up.",
+        **members_of(Outage),
     )
     add(
         "--anonymous",
-        type=one_of(Anonymous),
-        choices=list(Anonymous),
-        help="What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
+        "What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
         "verify: as deny, and of others the API server is asked first whether it lets them write this: for a gateway "
-        "that strangers reach. "
-        f"Default: {defaults.anonymous}.",
+        "that strangers reach.",
+        **members_of(Anonymous),
     )
     add(
         "--clamp",
+        "Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
+        "is then asked about twice.",
         action="store_true",
         default=None,
-        help="Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
-        "is then asked about twice. Default: counts stay as they are.",
     )
     add(
         "--requester",
+        "Who alone sends writes this way, as the API server names them: system:serviceaccount:NAMESPACE:NAME. For "
+        "quotas with spec.requesters.",
+        "USER",
         type=user,
-        metavar="USER",
-        help="Who alone sends writes this way, as the API server names them: system:serviceaccount:NAMESPACE:NAME. For "
-        "quotas with spec.requesters. Default: the gate is not told, and such a quota binds them.",
     )
-    seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
-    seconds(
-        "--write-timeout",
-        dest="write_timeout_s",
-        help=f"For the API server's answer to a write that can grow a workload. Default: {defaults.write_timeout_s:g}.",
-    )
-    seconds("--body-timeout", dest="body_timeout_s", help=f"For its body. Default: {defaults.body_timeout_s:g}.")
+    add("--gate-timeout", "For the decision.", "SECONDS", "gate_timeout_s", type=duration)
+    answer = "For the API server's answer to a write that can grow a workload."
+    add("--write-timeout", answer, "SECONDS", "write_timeout_s", type=duration)
+    add("--body-timeout", "For its body.", "SECONDS", "body_timeout_s", type=duration)
+
+
+def members_of(kind: type[StrEnum]) -> dict[str, Any]:
+    """Type and choices of a flag for a member of an enumeration."""
+    return {"type": one_of(kind), "choices": list(kind)}
 
 
 def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
@@ -142,13 +141,11 @@ def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
     return made
 
 
-def adder_of_places(parser: argparse._ArgumentGroup) -> partial[argparse.Action]:
-    """Adds a flag that takes an address."""
-    return partial(parser.add_argument, type=_endpoint, metavar="ADDR")
-
-
-def shown(place: Endpoint | None) -> str:
-    return "none" if place is None else str(setting_types.Address(*place))
+def shown(value: object) -> str:
+    """A default in words."""
+    if isinstance(value, Endpoint):
+        return str(setting_types.Address(*value))
+    return f"{value:g}" if isinstance(value, float) else str(value) if value else "none"
 
 
 def namespace(text: str) -> str:
@@ -174,7 +171,8 @@ def object_name(text: str) -> str:
     return text
 
 
-def _endpoint(text: str) -> Endpoint:
+def endpoint(text: str) -> Endpoint:
+    """An address, as argparse wants a type."""
     try:
         return Endpoint(*setting_types.parse(text))
     except ValueError as error:

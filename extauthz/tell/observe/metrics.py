@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import resources
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+import yaml
+from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -25,65 +27,50 @@ from extauthz.core.queries import QuotaUse
 from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Level, Waiting, auditing, refusing
-from extauthz.tell.observe.table import TABLE, Family
-
-# Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
 
 
-class Times(NamedTuple):
-    """A histogram: how many values each bucket has. The last bucket has no upper bound."""
+class Family(NamedTuple):
+    """One line of the table of metrics: every series, with what it means."""
 
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    seconds: float
-
-
-class Snapshot(NamedTuple):
-    """The numbers of one moment, by the names of the table."""
-
-    levels: Mapping[str, Level]
-    times: Mapping[str, Times]
-    quotas: Sequence[QuotaUse]
-    """Those that have series, each after its parent."""
-    waiting: Sequence[Waiting]
-    """Workloads that are refused and go on asking."""
+    name: str
+    kind: str
+    """``counter``, ``gauge`` or ``histogram``."""
+    unit: str
+    labels: list[str]
+    help: str
 
 
-def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
-    """Text and content type: the Prometheus format, or OpenMetrics if ``accept`` asks for it."""
-    encoder, content_type = choose_encoder(accept)
-    return encoder(_Ready([*_ours(snapshot), *PROCESS.collect()])), content_type
+TABLE = tuple(
+    Family(**one)
+    for one in yaml.load(resources.files(__package__).joinpath("metrics.yaml").read_text(), yaml.CSafeLoader)
+)
 
 
-class _Ready(Collector):
-    """Metrics that exist already, in the form that the encoders need."""
+class _Moment(Collector):
+    """The numbers of one moment. They are made into series in a thread, as that takes milliseconds.
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
+    Args:
+        levels: by the names of the table; those of quotas come of ``uses`` and ``waiting``.
+        uses: the quotas that have series, each after its parent.
+        waiting: workloads that are refused and go on asking.
+        checks: the histogram.
+    """
 
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
+    def __init__(
+        self, levels: Mapping[str, Level], uses: Sequence[QuotaUse], waiting: Sequence[Waiting], checks: Metric
+    ) -> None:
+        self._levels, self._uses, self._waiting, self._checks = levels, uses, waiting, checks
 
+    def collect(self) -> Iterator[Metric]:
+        levels = {**self._levels, **quota_facts.levels(self._uses, self._waiting)}
+        for family in TABLE:
+            yield self._checks if family.kind == "histogram" else _plain(family, levels[family.name])
+        yield from REGISTRY.collect()  # memory, CPU, file descriptors, garbage collection: as of every Python exporter
 
-def _process() -> CollectorRegistry:
-    registry = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    return registry
-
-
-PROCESS = _process()
-"""Memory, CPU, file descriptors, garbage collection: what every Python exporter shows."""
-
-
-def _ours(snapshot: Snapshot) -> Iterable[Metric]:
-    levels = {**snapshot.levels, **quota_facts.levels(snapshot.quotas, snapshot.waiting)}
-    for family in TABLE:
-        if family.kind == "histogram":
-            yield _histogram(family, snapshot.times[family.name])
-        else:
-            yield _plain(family, levels[family.name])
+    def encoded(self, accept: str) -> tuple[bytes, str]:
+        """Text and content type: the Prometheus format, or OpenMetrics if ``accept`` asks for it."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self), content_type
 
 
 def _plain(family: Family, level: Level) -> Metric:
@@ -91,13 +78,6 @@ def _plain(family: Family, level: Level) -> Metric:
     metric = kind(family.name, family.help, labels=family.labels)
     for labels, value in level.items():
         metric.add_metric(labels, value)
-    return metric
-
-
-def _histogram(family: Family, times: Times) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.help)
-    bounds = [*(str(bound) for bound in times.bounds), "+Inf"]
-    metric.add_metric([], list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
     return metric
 
 
@@ -248,9 +228,9 @@ class Metrics:
 
         The numbers are copied on the event loop, which is quick; wording them, which is not, is left to a thread.
         """
-        return await asyncio.to_thread(encode, self._snapshot(), accept)
+        return await asyncio.to_thread(self._moment().encoded, accept)
 
-    def _snapshot(self) -> Snapshot:
+    def _moment(self) -> _Moment:
         now = self._levels()
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
@@ -281,8 +261,14 @@ class Metrics:
             "extauthz_log_dropped_total": {(): now.log_dropped},
             "extauthz_record_dropped_total": {(): now.record_dropped},
         }
-        times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
-        return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)
+        return _Moment(levels, now.uses, now.waiting, self._histogram())
+
+    def _histogram(self) -> Metric:
+        name = "extauthz_check_seconds"
+        metric = HistogramMetricFamily(name, next(family.help for family in TABLE if family.name == name))
+        bounds = [*map(str, BUCKETS_S), "+Inf"]
+        metric.add_metric([], list(zip(bounds, accumulate(self._buckets), strict=True)), self._seconds)
+        return metric
 
 
 _OF_QUOTAS = ("extauthz_quota_refusals_total", "extauthz_quota_audit_refusals_total", "extauthz_clamps_total")

@@ -4,8 +4,8 @@ series that name a quota; and what kinds of owners have its devices."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -28,64 +28,16 @@ LOOK_S = 30.0
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """All quotas of a gate as they were while it was taken."""
-
-    quotas: Mapping[str, QuotaUse]
-    above_parent: Mapping[str, tuple[str, ...]]
-    """Sentences about limits that are never reached."""
-    parents: frozenset[str]
-    """Those that have children."""
-    receivers: frozenset[str] = frozenset()
-    """Names that ``spec.notify`` may have."""
-    serving: Serving = NOBODY_KNOWN
-    unasked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Namespaces of a quota that the webhook is not asked about."""
-    unlowered: frozenset[str] = frozenset()
-    """Quotas in mode Clamp that have a namespace where nothing lowers a count."""
-    never_fit: NeverFit = field(default_factory=dict)
-    """Autoscalers that may ask for more than can ever fit, by the quota that never has so much."""
-    kept_by_nobody: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sentences about guarantees of what no quota above limits."""
-    hold_s: int | None = None
-    """For how long no growth is granted yet."""
-
-    def facts(self, standing: Standing) -> Facts:
-        """What the status of one object depends on."""
-        name = standing.name
-        use = self.quotas.get(name)
-        if use is None:
-            return Facts(standing)
-        return Facts(
-            standing=standing,
-            rows=use.rows,
-            mode=use.node.quota.mode,
-            above_parent=self.above_parent.get(name, ()),
-            kept_by_nobody=self.kept_by_nobody.get(name, ()),
-            selected=self._selected(use),
-            unpriced=use.unpriced,
-            strangers=strangers(use.node.quota.notify or (), self.receivers),
-            serving=self.serving,
-            unasked=self.unasked.get(name, ()),
-            lowers=name not in self.unlowered,
-            promised=use.node.promised,
-            override=use.node.override,
-            next_override=use.node.next_override,
-            never_fit=self.never_fit.get(name, ()),
-            hold_s=None if use.node.on_unknown(Unknown.UNSYNCED) == "allow" else self.hold_s,
-        )
-
-    def _selected(self, use: QuotaUse) -> Selected:
-        quota = use.node.quota
-        if quota.namespace_selector is None or (quota.by_its_name and not use.selects_namespace):
-            below = Selected.BELOW if use.workloads else Selected.CHILDREN
-            return below if quota.name in self.parents else Selected.NOBODY
-        if use.workloads:
-            return Selected.WORKLOADS if quota.workload_selector is None else Selected.LABELLED_WORKLOADS
-        if not use.selects_namespace:
-            return Selected.NO_NAMESPACE
-        return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
+def _selected(use: QuotaUse, *, is_parent: bool) -> Selected:
+    quota = use.node.quota
+    if quota.namespace_selector is None or (quota.by_its_name and not use.selects_namespace):
+        below = Selected.BELOW if use.workloads else Selected.CHILDREN
+        return below if is_parent else Selected.NOBODY
+    if use.workloads:
+        return Selected.WORKLOADS if quota.workload_selector is None else Selected.LABELLED_WORKLOADS
+    if not use.selects_namespace:
+        return Selected.NO_NAMESPACE
+    return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
 
 
 def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ...]:
@@ -101,33 +53,51 @@ def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ..
 async def survey(
     queries: Queries,
     receivers: frozenset[str] = frozenset(),
-    serving: Serving | None = None,
+    serving: Serving = NOBODY_KNOWN,
     never_fit: NeverFit = MappingProxyType({}),
     hold_s: int | None = None,
-) -> Survey:
-    """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
+) -> dict[str, Callable[[Standing], Facts]]:
+    """What the status of each quota depends on, once its object is given. Lets decisions pass in between: different
+    quotas may be as of different moments.
+
+    Args:
+        receivers: names that ``spec.notify`` may have.
+        never_fit: autoscalers that may ask for more than can ever fit, by the quota that never has so much.
+        hold_s: for how long no growth is granted yet.
+    """
     above: dict[str, tuple[str, ...]] = {}
     by_nobody: dict[str, tuple[str, ...]] = {}
     for warning in queries.tree_warnings():
         of = by_nobody if warning.problem.path[:2] == ("spec", "guaranteed") else above
         of[warning.quota] = (*of.get(warning.quota, ()), str(warning.problem))
     uses = await in_slices(queries.quotas())
-    served = serving or NOBODY_KNOWN
-    selected = await in_slices((use.node.quota, queries.selected(use)) for use in uses)
-    return Survey(
-        quotas={use.node.quota.name: use for use in uses},
-        above_parent=above,
-        kept_by_nobody=by_nobody,
-        parents=frozenset(use.node.parent.quota.name for use in uses if use.node.parent is not None),
-        receivers=receivers,
-        serving=served,
-        unasked={quota.name: found for quota, there in selected if (found := served.unasked(there))},
-        unlowered=frozenset(
-            quota.name for quota, there in selected if quota.mode is Mode.CLAMP and not served.lowers(there)
-        ),
-        never_fit=never_fit,
-        hold_s=hold_s,
+    selected = await in_slices((use, queries.selected(use)) for use in uses)
+    parents = {use.node.parent.quota.name for use in uses if use.node.parent is not None}
+    told = (
+        (
+            use.node.quota.name,
+            partial(
+                Facts,
+                rows=use.rows,
+                mode=use.node.quota.mode,
+                above_parent=above.get(use.node.quota.name, ()),
+                kept_by_nobody=by_nobody.get(use.node.quota.name, ()),
+                selected=_selected(use, is_parent=use.node.quota.name in parents),
+                unpriced=use.unpriced,
+                strangers=strangers(use.node.quota.notify or (), receivers),
+                serving=serving,
+                unasked=serving.unasked(there),
+                lowers=use.node.quota.mode is not Mode.CLAMP or serving.lowers(there),
+                promised=use.node.promised,
+                override=use.node.override,
+                next_override=use.node.next_override,
+                never_fit=never_fit.get(use.node.quota.name, ()),
+                hold_s=None if use.node.on_unknown(Unknown.UNSYNCED) == "allow" else hold_s,
+            ),
+        )
+        for use, there in selected
     )
+    return dict(await in_slices(told))
 
 
 async def in_slices(items: Iterable[Item], most: int = SLICE) -> list[Item]:

@@ -1,7 +1,7 @@
 """What the status of a WorkspaceQuota says, as a pure function of what the gate knows of it.
 
 Conditions are as ``metav1.Condition`` wants them (``k8s.io/apimachinery/pkg/apis/meta/v1/types.go``), and of positive
-polarity: where all are True, nobody needs to look. ``docs/status.md`` is rendered from ``TABLE``.
+polarity: where all are True, nobody needs to look.
 """
 
 from __future__ import annotations
@@ -106,15 +106,6 @@ class Finding(NamedTuple):
     """``True``, ``False`` or ``Unknown``."""
     reason: str
     message: str
-
-
-class Condition(NamedTuple):
-    """One line of the table of conditions."""
-
-    type: str
-    reasons: Mapping[str, str]
-    """Reason to what it means, for the documentation. With the first it is True, with others False."""
-    find: Callable[[Facts], Finding]
 
 
 def _ready(facts: Facts) -> Finding:
@@ -316,104 +307,19 @@ def _mode_in_force(facts: Facts) -> Finding:
     return Finding("True", "InForce", "a webhook lowers counts" if by_webhook else _BY_ENVOY)
 
 
-TABLE: tuple[Condition, ...] = (
-    Condition(
-        READY,
-        {
-            "InForce": "The limits are in force as they are written.",
-            Fault.INVALID: "The spec is not valid. The last valid one holds; without one, what it covers cannot grow.",
-            Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
-            Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
-            Fault.NO_EFFECT: "Its weight has no effect. All else is in force.",
-            _NOT_ASKED: "The gates are not asked about all that it covers: see the condition Asked.",
-            Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
-            ON_HOLD: "The ledger is new: no growth for so many seconds, as earlier writes may still land.",
-        },
-        _ready,
-    ),
-    Condition(
-        "WithinParent",
-        {
-            "WithinParent": "No limit is above the parent's, or there is no parent.",
-            "AboveParent": "Some are, and can never be reached; the message names them.",
-        },
-        _within_parent,
-    ),
-    Condition(
-        "SelectsWorkloads",
-        {
-            "Selecting": "Some workload counts against it.",
-            "NoWorkloads": "Its namespaces, or its children, have no workload yet.",
-            "SelectsNothing": "A selector matches nothing; the message says which one.",
-        },
-        _selects_workloads,
-    ),
-    Condition(
-        WITHIN_HARD,
-        {
-            "WithinHard": "Nothing is used beyond its limit.",
-            "OverLimit": "Something is, after a cut of the limit or growth that nobody could refuse. What needs more "
-            "of it does not grow; shrinking passes.",
-        },
-        _within_hard,
-    ),
-    Condition(
-        HAS_HEADROOM,
-        {
-            "Headroom": "Each maximum of an autoscaler fits by itself.",
-            "NeverFits": "An autoscaler may ask for more than can ever fit; the message says how much would.",
-        },
-        _has_headroom,
-    ),
-    Condition(
-        "GuaranteesKept",
-        {
-            "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
-            "NothingKept": "`spec.guaranteed` names what no quota above limits, so nothing is kept for it.",
-            "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
-            "NotYetKept": "Others had some of it before it was guaranteed. It comes back as they shrink.",
-        },
-        _guarantees_kept,
-    ),
-    Condition(
-        "UsageKnown",
-        {
-            "Priced": "What each workload costs is known.",
-            "UnknownFootprint": "Some have no known cost; `allow-unknown` says what is done about growth.",
-        },
-        _usage_known,
-    ),
-    Condition(
-        "ReceiversKnown",
-        {
-            "Known": "Each name in `spec.notify` is a receiver of [notices](notices.md), or there is none.",
-            "UnknownReceiver": "Some are not, and nobody is told in their place; the message names them.",
-        },
-        _receivers_known,
-    ),
-    Condition(
-        "Asked",
-        {
-            "Asked": "No namespace is known that it covers and that the gates are not asked about.",
-            _NOT_ASKED: "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
-            "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
-            _NOT_REACHED: "The API server asks, and no gate hears of it.",
-            NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
-        },
-        _asked,
-    ),
-    Condition(
-        MODE_IN_FORCE,
-        {
-            "InForce": "`spec.mode` is what is done at the limit. `status.mode` says what is done.",
-            "NothingLowers": "Mode Clamp, and no webhook or Envoy asks to lower counts: it refuses as Enforce does.",
-            _NOT_ASKED: "Nobody asks the gates: see the condition Asked.",
-            "GateAudits": "The gates run with `--mode audit`: nothing is refused.",
-            NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
-        },
-        _mode_in_force,
-    ),
-)
+CONDITIONS: Mapping[str, Callable[[Facts], Finding]] = {
+    READY: _ready,
+    "WithinParent": _within_parent,
+    "SelectsWorkloads": _selects_workloads,
+    WITHIN_HARD: _within_hard,
+    HAS_HEADROOM: _has_headroom,
+    "GuaranteesKept": _guarantees_kept,
+    "UsageKnown": _usage_known,
+    "ReceiversKnown": _receivers_known,
+    "Asked": _asked,
+    MODE_IN_FORCE: _mode_in_force,
+}
+"""By the types of conditions. ``docs/status.md`` says what each reason means."""
 
 _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
 
@@ -436,7 +342,7 @@ def status_of(facts: Facts, now: str) -> Tree:
         **_overrides(facts),
         NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
         "summary": _summary(facts.rows),
-        "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
+        "conditions": [_condition(one, facts, before.get(one, {}), now) for one in CONDITIONS],
     }
 
 
@@ -459,8 +365,7 @@ def same(status: Tree, seen: bytes) -> bool:
     """Whether what is ours in the ``seen`` status (``standing.compact``) is this, but for the heartbeat. Others may
     have added conditions."""
     there = json.loads(seen)
-    ours = {one.type for one in TABLE}
-    there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in ours]
+    there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in CONDITIONS]
     missing: dict[str, Tree] = {
         "mode": "",
         "hard": {},
@@ -480,11 +385,11 @@ def last_written(seen: bytes) -> str:
     return str(json.loads(seen).get(HEARTBEAT, ""))
 
 
-def _condition(condition: Condition, facts: Facts, before: Tree, now: str) -> Tree:
-    in_force = facts.standing.in_force is not None or condition.type == READY
-    found = condition.find(facts) if in_force else _NOT_IN_FORCE
+def _condition(kind: str, facts: Facts, before: Tree, now: str) -> Tree:
+    in_force = facts.standing.in_force is not None or kind == READY
+    found = CONDITIONS[kind](facts) if in_force else _NOT_IN_FORCE
     return {
-        "type": condition.type,
+        "type": kind,
         "status": found.status,
         "observedGeneration": facts.standing.generation,
         "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == found.status else now,

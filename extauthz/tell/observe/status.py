@@ -25,7 +25,7 @@ from extauthz.inputs.kube.resource import Calls
 from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_facts import SLICE, survey
-from extauthz.tell.observe.quota_status import TABLE, Facts, last_written, same, status_of
+from extauthz.tell.observe.quota_status import CONDITIONS, Facts, last_written, same, status_of
 
 SWEEP_S = 5.0
 """How old a status may be, and the least time between two writes of one."""
@@ -134,7 +134,7 @@ class StatusWriter:
         standings = list(self._standings())
         silent = []
         for number, standing in enumerate(standings, 1):
-            facts = seen.facts(self._newest(standing))
+            facts = seen.get(standing.name, Facts)(self._newest(standing))
             if facts != self._said.get(standing.name):
                 if not await self._say(facts):
                     return False
@@ -166,7 +166,7 @@ class StatusWriter:
 
     def failing(self) -> Mapping[str, int]:
         """How many quotas there are for which a condition is False, by its type."""
-        found = Counter({one.type: 0 for one in TABLE})
+        found = Counter(dict.fromkeys(CONDITIONS, 0))
         for types in self._false.values():
             found.update(types)
         return found

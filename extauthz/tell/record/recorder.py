@@ -9,24 +9,15 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from extauthz.core.ledger.accounts import Position, rise
-from extauthz.core.model import Amounts, Decision, Labels, Reading, Resize, Template, WorkloadRef, Write
+from extauthz.core.model import Amounts, Decision, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.scribe import (
-    AllTold,
-    Asked,
-    Count,
-    Counted,
-    Labelled,
-    Limited,
-    Noted,
-    Object,
-    Scribe,
-    Telling,
-)
+from extauthz.tell.record.scribe import Asked, Count, Noted, Object, Scribe, Seen
+
+__all__ = ["RecordThread", "Recorder", "Seen"]
 
 MOST: Final = 65_536
 """Notes that wait for the thread. It takes them once a second: some twenty seconds of a busy gate."""
@@ -52,19 +43,6 @@ def asker_of(user: str, user_agent: str) -> str:
     """
     found = _ACCOUNT.fullmatch(user) or _ACCOUNT.search(user_agent)
     return f"{found[1]}/{found[2]}" if found is not None else ""
-
-
-class Seen(NamedTuple):
-    """What a line says of a workload beside its cost."""
-
-    labels: Labels
-    version: str
-    """The resourceVersion."""
-    pod: Amounts | None
-    """What one pod of its template costs, nano-units by key; ``None``: not known."""
-    replicas: int = 0
-    may: Amounts | None = None
-    """What each replica may come to cost by objects that were admitted and may still land; ``None``: nothing more."""
 
 
 See: TypeAlias = Callable[[WorkloadRef], Seen]
@@ -105,15 +83,15 @@ class Recorder:
         ends = bool(rise(after.envelope, before.envelope))
         if not ends and after.used_in is before.used_in and after.used == before.used:
             return  # more is reserved
-        self._note(Counted(self._clock(), ref, after, *self._see(ref), ends))
+        self._note(self._scribe.counted, ref, after, self._see(ref), ends)
 
     def labelled(self, namespace: str, labels: Mapping[str, str] | None) -> None:
         if self._began:
-            self._note(Labelled(self._clock(), namespace, labels))
+            self._note(self._scribe.labelled, namespace, labels)
 
     def limited(self, tree: QuotaTree) -> None:
         if self._began:
-            self._note(Limited(self._clock(), tree))
+            self._note(self._scribe.limited, tree)
 
     def counted_anew(self) -> None:
         self.is_incomplete = True
@@ -124,17 +102,17 @@ class Recorder:
         """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist."""
         self._began = True
         self.is_incomplete = False
-        self._note(Telling(self._clock()))
+        self._note(self._scribe.telling)
         self.limited(tree)
 
     def seen(self, ref: WorkloadRef, at: Position) -> None:
         """Note a workload that is there."""
-        self._note(Counted(self._clock(), ref, at, *self._see(ref)))
+        self._note(self._scribe.counted, ref, at, self._see(ref))
 
     def complete(self) -> None:
         """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append(AllTold(self._clock(), self._lost, self._lost_since_s))
+            self._notes.append(Noted(self._clock(), self._scribe.all_told, (self._lost, self._lost_since_s)))
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
@@ -144,7 +122,7 @@ class Recorder:
             if len(self._notes) < MOST:
                 self._notes.append((self._clock(), decision, reading.replicas, asker))
                 return
-            self._note(Asked(self._clock(), decision, reading.replicas, asker))
+            self._note(self._scribe.asked, Asked(decision, reading.replicas, asker))
             return
         brought: Object | None = None
         to = decision.replicas
@@ -152,17 +130,17 @@ class Recorder:
             to, made = reading.replicas, reading.object
             pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
             brought = Object(pod, made.labels)
-        self._note(Asked(self._clock(), decision, to, asker, brought, isinstance(reading, Resize)))
+        self._note(self._scribe.asked, Asked(decision, to, asker, brought, isinstance(reading, Resize)))
 
-    def _note(self, noted: Noted) -> None:
+    def _note(self, method: Callable[..., None], *given: object) -> None:
         if len(self._notes) >= MOST:
             self.dropped += 1
             self._lost += 1
             if self._lost_since_s is None:
-                self._lost_since_s = noted.at_s
+                self._lost_since_s = self._clock()
             self.is_incomplete = True
             return
-        self._notes.append(noted)
+        self._notes.append(Noted(self._clock(), method, given))
 
     # The thread's side.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -41,28 +41,23 @@ class Object(NamedTuple):
     labels: Labels
 
 
-class Counted(NamedTuple):
-    """A workload costs something else. ``at_s`` of this and all others: seconds since 1970."""
+class Seen(NamedTuple):
+    """What a line says of a workload beside its cost."""
 
-    at_s: float
-    ref: WorkloadRef
-    position: Position
     labels: Labels
     version: str
-    pod: Amounts | None = None
+    """The resourceVersion."""
+    pod: Amounts | None
     """What one pod of its template costs, nano-units by key; ``None``: not known."""
     replicas: int = 0
     """Those that are observed."""
     may: Amounts | None = None
-    """What each replica may come to cost by objects that may still land; ``None``: nothing more."""
-    ends: bool = False
-    """Something that pended does so no more."""
+    """What each replica may come to cost by objects that were admitted and may still land; ``None``: nothing more."""
 
 
 class Asked(NamedTuple):
     """A decision."""
 
-    at_s: float
     decision: Decision
     to: int | None
     asker: str = ""
@@ -71,35 +66,13 @@ class Asked(NamedTuple):
     resizes: bool = False
 
 
-class Limited(NamedTuple):
-    """Other quotas are in force."""
+class Noted(NamedTuple):
+    """What the scribe is told, in its turn: a method of its, and what that is given beside the time."""
 
     at_s: float
-    tree: QuotaTree
-
-
-class Labelled(NamedTuple):
-    """A namespace has these labels; ``None``: it is gone."""
-
-    at_s: float
-    namespace: str
-    labels: Mapping[str, str] | None
-
-
-class Telling(NamedTuple):
-    """All namespaces and workloads are told now. One that is not told is gone."""
-
-    at_s: float
-
-
-class AllTold(NamedTuple):
-    """All were told."""
-
-    at_s: float
-    lost: int
-    """Notes that were lost before."""
-    since_s: float | None
-    """Since when."""
+    """Seconds since 1970."""
+    method: Callable[..., None]
+    given: tuple[object, ...] = ()
 
 
 Count: TypeAlias = tuple[float, Decision, int, str]
@@ -108,8 +81,6 @@ that can be made."""
 
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
-
-Noted: TypeAlias = Counted | Asked | Limited | Labelled | Telling | AllTold
 
 
 @dataclass(slots=True)
@@ -150,7 +121,7 @@ class Scribe:
         """Those that seem to be gone: since when, oldest first, and whether something pended. What only moves is back
         in a moment."""
         self._told: set[WorkloadRef | str] | None = None
-        """Workloads and namespaces that were told since ``Telling``; ``None``: nobody is asked to."""
+        """Workloads and namespaces that were told since ``telling``; ``None``: nobody is asked to."""
         self._folds: dict[WorkloadRef, _Fold] = {}
         self._lines: list[str] = []
         """Those of questions, to be encoded together."""
@@ -174,12 +145,13 @@ class Scribe:
             if at_s > self._at_s:
                 self._at_s = at_s
             if type(noted) is not tuple:
-                self._other(cast("Noted", noted))
+                told = cast("Noted", noted)
+                told.method(at_s, *told.given)
                 continue
             _, decision, to, asker = cast("Count", noted)
             tail, ref, before = _PLAIN_TAILS.get(decision.reason), decision.ref, decision.replicas_before
             if tail is None or ref is None or decision.dry_run or (self._folds and ref in self._folds):
-                self._asked(Asked(at_s, decision, to, asker))
+                self.asked(at_s, Asked(decision, to, asker))
                 continue
             # Nearly all of them: the shortest way to a line.
             if self._at_s >= self._begins_s + 0.001:  # of a busy gate, many begin alike
@@ -198,20 +170,6 @@ class Scribe:
         if self._began:
             self._files.put(self._at_s, "".join(lines).encode(), len(lines))
         lines.clear()
-
-    def _other(self, noted: Noted) -> None:
-        if isinstance(noted, Counted):
-            self._counted(noted)
-        elif isinstance(noted, Asked):
-            self._asked(noted)
-        elif isinstance(noted, Limited):
-            self._limited(noted.tree)
-        elif isinstance(noted, Labelled):
-            self._labelled(noted.namespace, noted.labels)
-        elif isinstance(noted, Telling):
-            self._told = set()
-        else:
-            self._all_told(noted)
 
     def flush(self) -> None:
         """Write what was taken, and begin the next file when that is due."""
@@ -239,16 +197,16 @@ class Scribe:
 
     # Workloads.
 
-    def _counted(self, noted: Counted) -> None:
-        position, ref = noted.position, noted.ref
+    def counted(self, at_s: float, ref: WorkloadRef, position: Position, seen: Seen, ends: bool = False) -> None:
+        """A workload costs something else. ``ends``: something that pended does so no more."""
         if self._told is not None:
             self._told.add(ref)
         if position.used is NOTHING and position.envelope is NOTHING:
-            self._going[ref] = noted.at_s, noted.ends
+            self._going[ref] = at_s, ends
             return
         self._going.pop(ref, None)
-        said = self._said(noted)
-        if said == self._workloads.get(ref) and not noted.ends:
+        said = self._said(ref, position, seen)
+        if said == self._workloads.get(ref) and not ends:
             return
         self._workloads[ref] = said
         self._lighter(position)
@@ -270,39 +228,36 @@ class Scribe:
             self._put(b'{"k":"gone","t":%.3f,"workload":%s}\n' % (since_s, self._name(ref).encode()))
             self._names.pop(ref, None)
 
-    def _said(self, noted: Counted) -> bytes:
-        ref, position = noted.ref, noted.position
-        used, most = position.used, position.envelope.replicas
-        replicas = noted.replicas
-        pod, beside, covers = self._parts(noted)
+    def _said(self, ref: WorkloadRef, position: Position, seen: Seen) -> bytes:
+        used, most, replicas = position.used, position.envelope.replicas, seen.replicas
+        pod, beside, covers = self._parts(ref, position, seen)
         parts = [f'"workload":{self._name(ref)},"replicas":{replicas},"pod":{_amounts(pod)}']
         if beside:
             parts.append(f'"beside":{_amounts(beside)}')
         if covers:
             parts.append(f'"covers":{_amounts(covers)}')
-        if noted.may:
-            parts.append(f'"may":{_amounts(noted.may)}')
+        if seen.may:
+            parts.append(f'"may":{_amounts(seen.may)}')
         if most > max(used.replicas, replicas):
             parts.append(f'"most":{most}')
-        if noted.labels:
-            parts.append(f'"labels":{_labels(noted.labels)}')
-        if noted.version:
-            parts.append(f'"version":{_text(noted.version)}')
+        if seen.labels:
+            parts.append(f'"labels":{_labels(seen.labels)}')
+        if seen.version:
+            parts.append(f'"version":{_text(seen.version)}')
         if position.unknown:
             parts.append('"unknown":true')
         return ",".join(parts).encode()
 
-    def _parts(self, noted: Counted) -> tuple[Amounts, Amounts, Amounts]:
+    def _parts(self, ref: WorkloadRef, position: Position, seen: Seen) -> tuple[Amounts, Amounts, Amounts]:
         """What each replica costs, what the workload costs beside all of them, and the part of that which the next
         replicas take up: claims that are there already, and pods that its ReplicaSets have beyond the count."""
-        used, one = noted.position.used, count_each(noted.ref)
-        if used.pod is not None and used.per_object is one and used.replicas == noted.replicas:
+        used, one, count = position.used, count_each(ref), seen.replicas
+        if used.pod is not None and used.per_object is one and used.replicas == count:
             return used.pod, {}, {}
-        pod = noted.position.pod or noted.pod or {}
-        count = noted.replicas
+        pod = position.pod or seen.pod or {}
         rest = {key: amount - count * pod.get(key, 0) - one.get(key, 0) for key, amount in used.amounts.items()}
         beside = {key: amount for key, amount in rest.items() if amount > 0}
-        is_more, claims = used.replicas > count, _CLAIMS if noted.ref[:2] == STATEFUL_SETS else ()
+        is_more, claims = used.replicas > count, _CLAIMS if ref[:2] == STATEFUL_SETS else ()
         covers = {
             key: part
             for key, amount in beside.items()
@@ -320,7 +275,8 @@ class Scribe:
 
     # Questions.
 
-    def _asked(self, noted: Asked) -> None:
+    def asked(self, at_s: float, noted: Asked) -> None:
+        """A write was decided."""
         decision = noted.decision
         ref = decision.ref
         if ref is None or decision.dry_run or isinstance(decision.todo, Lower):
@@ -387,7 +343,8 @@ class Scribe:
 
     # Quotas, namespaces, and the whole.
 
-    def _limited(self, tree: QuotaTree) -> None:
+    def limited(self, at_s: float, tree: QuotaTree) -> None:
+        """Other quotas are in force."""
         self._roots = {node.quota.name: node.root for node in tree.nodes}
         self._end_all()
         after = {node.quota.name: orjson.dumps(dumped(node.quota)) for node in tree.nodes}
@@ -402,7 +359,8 @@ class Scribe:
                 self._quotas[name] = said
                 self._put(b'{"k":"quota","t":%.3f,%s}\n' % (self._at_s, said))
 
-    def _labelled(self, name: str, labels: Mapping[str, str] | None) -> None:
+    def labelled(self, at_s: float, name: str, labels: Mapping[str, str] | None) -> None:
+        """A namespace has these labels; ``None``: it is gone."""
         self._end_all()
         if self._told is not None:
             self._told.add(name)
@@ -419,18 +377,27 @@ class Scribe:
         for fold in list(self._folds.values()):
             self._end(fold)
 
-    def _all_told(self, noted: AllTold) -> None:
-        """Those that were not told are gone. After a loss the next file says what is there."""
+    def telling(self, at_s: float) -> None:
+        """All namespaces and workloads are told now. One that is not told is gone."""
+        self._told = set()
+
+    def all_told(self, at_s: float, lost: int, since_s: float | None) -> None:
+        """Those that were not told are gone. After a loss the next file says what is there.
+
+        Args:
+            lost: notes that were lost before.
+            since_s: since when.
+        """
         told, self._told = self._told or set(), None
         for name in self._namespaces.keys() - told:
-            self._labelled(name, None)
+            self.labelled(at_s, name, None)
         for ref in self._workloads.keys() - told:
             self._going[ref] = self._at_s, False
         self._gone()
-        if noted.lost:
-            self._lost += noted.lost
-            self._lost_since_s = min(noted.since_s or self._at_s, self._lost_since_s or self._at_s)
-        if noted.lost or not self._began:
+        if lost:
+            self._lost += lost
+            self._lost_since_s = min(since_s or self._at_s, self._lost_since_s or self._at_s)
+        if lost or not self._began:
             self._begin()
 
     def _begin(self) -> None:

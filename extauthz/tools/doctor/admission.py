@@ -9,7 +9,6 @@ import json
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME
 from extauthz.inputs.kube import webhooks
@@ -18,10 +17,10 @@ from extauthz.inputs.kube.resource import Calls
 
 from . import canary, cluster, webhook
 from .canary import Canary, CanaryReply
+from .dump import Tree
 from .table import Row, Verdict
 from .trust import Handshake, go_strict, shake
 
-Tree: TypeAlias = Any
 WITHIN_S = 5.0
 
 

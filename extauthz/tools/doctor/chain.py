@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from extauthz.tools.render import replies
-from extauthz.tools.render.clusters import GATE
-from extauthz.tools.render.envoy import GATE_SEES_HEADERS, MAX_BODY_BYTES
+from extauthz.tools.render.envoy import EXT_AUTHZ, GATE, GATE_SEES_HEADERS, MAX_BODY_BYTES
 from extauthz.tools.render.options import PARTS, Outage, Profile
 from extauthz.tools.render.routes import Rule, rules
 
@@ -268,7 +266,7 @@ def exempted(chain: Chain) -> tuple[str, ...]:
 
 def asks(route: Tree) -> bool:
     """The route does not switch ext_authz off."""
-    own = (route.get("typed_per_filter_config") or {}).get(replies.EXT_AUTHZ) or {}
+    own = (route.get("typed_per_filter_config") or {}).get(EXT_AUTHZ) or {}
     return not own.get("disabled")
 
 

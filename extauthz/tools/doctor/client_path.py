@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
@@ -18,8 +18,8 @@ from extauthz.serve.service.setting_types import Address
 
 from . import canary, table
 from .canary import Canary, CanaryReply
-from .dump import Dump
-from .table import Row, ok, skipped, warn
+from .dump import Dump, Tree
+from .table import Row, ok, warn
 from .trust import Handshake, Identity, go_strict, shake
 
 WITHIN_S = 15.0
@@ -126,8 +126,6 @@ def message(text: str) -> str:
 #
 # A sidecar is no security boundary. Only a try from the autoscaler's place shows what the network lets through.
 
-Tree: TypeAlias = Any
-
 NAMES = ("way around", "backstop")
 PASSTHROUGH = "PassthroughCluster"
 """Istio's cluster for addresses of no known Service (``meshConfig.outboundTrafficPolicy: ALLOW_ANY``)."""
@@ -221,17 +219,14 @@ def classify(address: Address, answer: CanaryReply) -> Found:
     return Found(address, State.OPEN, f"{how} undecided ({answer.status})")
 
 
-def row(tried: Tried | None, dump: Dump | None, *, covered: bool = False) -> Row:
+def row(tried: Tried, dump: Dump | None, *, covered: bool = False) -> Row:
     """The row. An open bypass is a warning: people need one, and a sidecar shares the network of its autoscaler.
 
     Args:
-        tried: ``None``: it is not known which cluster.
         dump: the proxy's; ``None``: not looked at.
         covered: the API server itself asks, by the webhook, wherever a write comes from.
     """
     name = NAMES[0]
-    if tried is None:
-        return skipped(name, "not told which cluster", "--kubeconfig")
     if not tried.found:
         return ok(name, "every address that the cluster publishes of its API server asks the gate")
     states = {each.state for each in tried.found}
@@ -259,16 +254,9 @@ def _told(tried: Tried) -> str:
     return f"tried from {tried.place}, which was not seen to be where the autoscaler is: {'; '.join(said)}"
 
 
-def backstop(policies: Sequence[Tree] | None, webhooks: Sequence[Tree], *, works: bool = False) -> Row:
-    """What refuses what passes no Envoy.
-
-    Args:
-        policies: ``None``: not looked at.
-        works: a webhook of ours was seen to work.
-    """
+def backstop(policies: Sequence[Tree], webhooks: Sequence[Tree], *, works: bool = False) -> Row:
+    """What refuses what passes no Envoy. ``works``: a webhook of ours was seen to work."""
     name = NAMES[1]
-    if policies is None:
-        return skipped(name, "not told which cluster", "--kubeconfig")
     bound, hooks = ([_called(each) for each in some if _ours(each)] for some in (policies, webhooks))
     if bound or (hooks and works):
         return ok(name, ", ".join([*bound, *hooks]))

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from extauthz.core.quota.spec import API_VERSION, LABEL, QuotaSpecError, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
@@ -15,12 +15,11 @@ from extauthz.inputs.kube.resource import Calls
 from extauthz.tell.observe.observers import named
 
 from . import table
+from .dump import Tree
 from .table import Row, fail, judged, ok, skipped, warn
 from .trust import Identity
 
 # Asks the API server, straight, for what the checks need.
-
-Tree: TypeAlias = Any
 
 NAMES = ("server version", "definitions", "rights", "namespace labels")
 OLDEST = (1, 30)
@@ -156,10 +155,6 @@ def unknown(names_: Sequence[str], why: str) -> list[Row]:
     """The API server was asked and did not answer."""
     cure = "see that --kubeconfig is of this cluster, reaches it, and may read what the row is about"
     return [fail(name, why, cure) for name in names_]
-
-
-def not_given() -> list[Row]:
-    return [skipped(name, "not told which cluster", "--kubeconfig") for name in NAMES]
 
 
 def _established(definition: Tree) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.tools.render.clusters import GATE
+from extauthz.tools.render.envoy import GATE
 
 Tree: TypeAlias = Any
 """JSON. Fields with their default are left out, as protobuf's JSON has it."""

@@ -305,10 +305,7 @@ class Examination:
         return await _or([], cluster.some_deployments(self._api, exempt, first)) or [MADE_UP]
 
     async def _decisions(self) -> int | None:
-        try:
-            return await self._admin.decisions() if self._admin else None
-        except AdminError:
-            return None
+        return await _or(None, self._admin.decisions()) if self._admin else None
 
     async def _gate(self, before: Tree | None) -> list[Row]:
         if self._proxy is None:
@@ -317,10 +314,7 @@ class Examination:
         return upstream_health.upstream_rows(self._proxy.dump, self._chain, seen, await self._ports())
 
     async def _clusters(self) -> Tree | None:
-        try:
-            return await self._admin.clusters() if self._admin else None
-        except AdminError:
-            return None
+        return await _or(None, self._admin.clusters()) if self._admin else None
 
     async def _ports(self) -> tuple[int, ...]:
         if self._api is None or self._options.service is None:
@@ -329,21 +323,17 @@ class Examination:
         return tuple(int(each["port"]) for each in (found or {}).get("spec", {}).get("ports", []))
 
     async def _cluster(self) -> list[Row]:
-        api = self._api
-        if api is None:
-            return cluster.not_given()
-
-        async def version() -> Row:
+        async def version(api: Connection) -> Row:
             return cluster.version(await api.call("GET", "/version"))
 
-        async def definitions() -> Row:
+        async def definitions(api: Connection) -> Row:
             return cluster.definitions_row(await cluster.definitions(api))
 
-        async def rights() -> Row:
+        async def rights(api: Connection) -> Row:
             told = await cluster.rights(api, self._options.account)
             return cluster.rights_row(told.whose, told.allowed, whole=told.whole)
 
-        async def labels() -> Row:
+        async def labels(api: Connection) -> Row:
             try:
                 return cluster.labels_row(await cluster.quotas(api), await cluster.namespaces(api))
             except ApiError as error:
@@ -352,59 +342,52 @@ class Examination:
                 return skipped(cluster.NAMES[3], "there is no definition of WorkspaceQuota", "see the row definitions")
 
         looks = dict(zip(cluster.NAMES, (version, definitions, rights, labels), strict=True))
-        return [row for name, look in looks.items() for row in await _told([name], look)]
+        return [row for name, look in looks.items() for row in await self._asked([name], look)]
 
     async def _topology(self) -> list[Row]:
-        api, named = self._api, self._options.service
-        if named is None or api is None:
-            missing = [option for option, value in (("--service", named), ("--kubeconfig", api)) if value is None]
+        named = self._options.service
+        if named is None or self._api is None:
+            missing = [option for option, value in (("--service", named), ("--kubeconfig", self._api)) if value is None]
             return all_skipped(("topology",), "not told which Service is the gate's", " and ".join(missing))
 
-        async def look() -> list[Row]:
+        async def look(api: Connection) -> list[Row]:
             service, slices = await cluster.service(api, *named)
             if service is None:
                 return [fail("topology", f"there is no Service {'/'.join(named)}", "name the gate's with --service")]
             return topology.rows(service, slices, await cluster.nodes(api), self._options.zone)
 
-        return await _told(["topology"], look)
+        return await self._asked(["topology"], look)
 
     async def _webhook(self) -> list[Row]:
-        api = self._api
-        if api is None:
-            return all_skipped(webhook.NAMES, "not told which cluster", "--kubeconfig")
-
-        async def look() -> list[Row]:
+        async def look(api: Connection) -> list[Row]:
             found = [each for each in await self._deployments() if each != MADE_UP]
             return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
 
-        return await _told(webhook.NAMES, look)
+        return await self._asked(webhook.NAMES, look)
 
     async def _scaled(self) -> list[Row]:
         """About workloads that an HPA scales."""
-        api, names = self._api, (cluster.NAME, serving.NAME)
-        if api is None:
-            return all_skipped(names, "not told which cluster", "--kubeconfig")
 
-        async def look() -> list[Row]:
+        async def look(api: Connection) -> list[Row]:
             scaled = await cluster.scaled(api)
             return [cluster.row(scaled), serving.row(scaled, await cluster.services(api))]
 
-        return await _told(names, look)
+        return await self._asked((cluster.NAME, serving.NAME), look)
 
     async def _bypass(self, *, covered: bool) -> list[Row]:
-        api = self._api
-        if api is None:
-            return [client_path.row(None, None), client_path.backstop(None, [])]
+        around, behind = client_path.NAMES
 
-        async def backstop() -> Row:
+        async def way_around(api: Connection) -> Row | list[Row]:
+            if self._kubernetes is None or self._kubernetes[0] is None:
+                return cluster.unknown([around], "the Service default/kubernetes cannot be read")
+            dump = self._proxy.dump if self._proxy else None
+            ungated = client_path.ungated(client_path.published(*self._kubernetes), dump)
+            return client_path.row(await self._tried(api, ungated), dump, covered=covered)
+
+        async def backstop(api: Connection) -> Row:
             return client_path.backstop(*await cluster.backstops(api), works=covered)
 
-        found = [*await _told([client_path.NAMES[1]], backstop)]
-        if self._kubernetes is None or self._kubernetes[0] is None:
-            return [*cluster.unknown(client_path.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
-        dump = self._proxy.dump if self._proxy else None
-        ungated = client_path.ungated(client_path.published(*self._kubernetes), dump)
-        return [client_path.row(await self._tried(api, ungated), dump, covered=covered), *found]
+        return [*await self._asked([around], way_around), *await self._asked([behind], backstop)]
 
     async def _tried(self, api: Connection, addresses: Sequence[Address]) -> client_path.Tried:
         """Send each address the write that the gate decided. If none was decided, only connect."""
@@ -413,25 +396,26 @@ class Examination:
         about = f"{sent.namespace}/{sent.name}" if sent else ""
         return client_path.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
 
+    async def _asked(self, names: Sequence[str], look: Callable[[Connection], Awaitable[Row | list[Row]]]) -> list[Row]:
+        """The rows of ``look`` at the cluster. Where the asker may not look: rows that are skipped. If the API server
+        gives no answer: failing rows under ``names``."""
+        if self._api is None:
+            return all_skipped(names, "not told which cluster", "--kubeconfig")
+        try:
+            rows = await look(self._api)
+        except Unanswered as error:
+            if isinstance(error, ApiError) and error.status == FORBIDDEN:
+                return all_skipped(names, f"you may not see it: {error}", MAY_READ)
+            return cluster.unknown(names, str(error))
+        return [rows] if isinstance(rows, Row) else rows
+
 
 async def _or(otherwise: T, asked: Awaitable[T]) -> T:
-    """The answer of the API server, or ``otherwise`` if it gives none."""
+    """The answer of the API server or of Envoy's admin page, or ``otherwise`` if it gives none."""
     try:
         return await asked
-    except Unanswered:
+    except (*Unanswered, AdminError):
         return otherwise
-
-
-async def _told(names: Sequence[str], look: Callable[[], Awaitable[Row | list[Row]]]) -> list[Row]:
-    """The rows of ``look``. Where the asker may not look: rows that are skipped. If the API server gives no answer:
-    failing rows under ``names``."""
-    try:
-        rows = await look()
-    except Unanswered as error:
-        if isinstance(error, ApiError) and error.status == FORBIDDEN:
-            return all_skipped(names, f"you may not see it: {error}", MAY_READ)
-        return cluster.unknown(names, str(error))
-    return [rows] if isinstance(rows, Row) else rows
 
 
 __all__ = ["NoClusterError", "NoDumpError", "Options", "examine"]

@@ -8,14 +8,12 @@ readiness probe is ready when it starts) and #pod-termination.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
 
 from extauthz.tell.observe.observers import named
 
 from .cluster import Scaled
+from .dump import Tree
 from .table import Row, ok, warn
-
-Tree: TypeAlias = Any
 
 NAME = "serving pods"
 CURE = (

@@ -7,11 +7,10 @@ ready: https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-dist
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from .dump import Tree
 from .table import Row, judged, ok, warn
-
-Tree: TypeAlias = Any
 
 ZONE = "topology.kubernetes.io/zone"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from extauthz.tools.render.clusters import GATE
+from extauthz.tools.render.envoy import GATE
 
 from .dump import Chain, Dump, Tree, seconds
 from .table import Row, fail, ok, skipped, warn

@@ -10,7 +10,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.core.intake.admission import NAME
@@ -27,10 +27,9 @@ from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
 from . import table, trust
 from .canary import PASSED, CanaryReply
 from .cluster import Right, Rights, covers, may
+from .dump import Tree
 from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
-
-Tree: TypeAlias = Any
 
 NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate", "webhook namespaces", "webhook clamp")
 INSTALL = (

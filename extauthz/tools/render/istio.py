@@ -15,38 +15,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any as Tree
 
-import betterproto2
-from envoy_data_plane.envoy.config.listener import v3 as listener
-from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
-from envoy_data_plane.google.protobuf import Any
+from . import envoy, filling, secrets
+from .options import MeshOptions
 
-from . import clusters, envoy, manifests, routes, secrets
-from .manifests import folder, mount
-from .options import SERVICE_PORT, MeshOptions, SidecarOptions
+API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where client-go looks for token and authority."""
 
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
     """The EnvoyFilter: clusters for the API server and the gate, and the filter chain."""
-    merged = listener.Listener(
-        listener_filters=[_tells_tls()],
-        filter_chains=[_chain(options.sidecar)],
-        per_connection_buffer_limit_bytes=routes.BUFFER_BYTES,
-    )
-    match = {"listener": {"name": f"{options.service_ip}_{SERVICE_PORT}"}}
-    return {
-        "apiVersion": "networking.istio.io/v1alpha3",
-        "kind": "EnvoyFilter",
-        "metadata": {"name": options.client.filter, "namespace": options.client.namespace},
-        "spec": {
-            "workloadSelector": {"labels": dict(options.client.labels)},
-            "configPatches": [
-                *(_patch("CLUSTER", {}, "ADD", each) for each in clusters.clusters(options.sidecar)),
-                _patch("LISTENER", match, "MERGE", merged),
-            ],
-        },
-    }
+    chain = envoy.filter_chain(options.sidecar, in_mesh=True)
+    return filling.tree("envoy-filter.yaml", options=options, chain=chain, clusters=envoy.clusters(options.sidecar))
 
 
 def pod_patch(options: MeshOptions) -> dict[str, Tree]:
@@ -55,89 +37,35 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
     The sidecar keeps the volume that the API server's admission gives to each container; only the client's own
     container gets another one in its place.
     """
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": options.client.deployment, "namespace": options.client.namespace},
-        "spec": {"template": {"metadata": _metadata(options), "spec": _trusting(options)}},
-    }
-
-
-def _chain(options: SidecarOptions) -> listener.FilterChain:
-    chain = envoy.filter_chain(options)
-    chain.name = "extauthz"
-    chain.filter_chain_match = listener.FilterChainMatch(transport_protocol="tls")
-    chain.filters.insert(0, routes.connection_limit())  # an overload manager would be the whole sidecar's
-    return chain
-
-
-def _tells_tls() -> listener.ListenerFilter:
-    """Without this, no connection is known to be TLS, and the chain would never match."""
-    return listener.ListenerFilter(
-        name="envoy.filters.listener.tls_inspector", typed_config=Any.pack(tls_inspector.TlsInspector())
-    )
-
-
-def _patch(where: str, match: dict[str, Tree], operation: str, value: betterproto2.Message) -> dict[str, Tree]:
-    return {
-        "applyTo": where,
-        "match": {"context": "SIDECAR_OUTBOUND"} | match,
-        "patch": {"operation": operation, "value": envoy.to_tree(value)},
-    }
-
-
-def _metadata(options: MeshOptions) -> dict[str, Tree]:
-    return {
-        # The first has Istio inject the pod, the second is what the gate's NetworkPolicy lets in.
-        "labels": {"sidecar.istio.io/inject": "true", "extauthz.dev/client": "true"},
-        "annotations": _annotations(options),
-    }
-
-
-def _trusting(options: MeshOptions) -> dict[str, Tree]:
-    """Of the pod's spec: the client's container trusts what the sidecar shows."""
-    mounts = [mount("extauthz-api-access", manifests.API_ACCESS)]
-    return {
-        "containers": [{"name": options.client.container, "volumeMounts": mounts}],
-        "volumes": [manifests.api_access(options.trusted)],
-    }
-
-
-def _annotations(options: MeshOptions) -> dict[str, str]:
-    """Istio's own (https://istio.io/latest/docs/reference/config/annotations/), whose values are JSON in a string, and
-    the files of SDS."""
     files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
     volumes = _volumes(options, files)
-    mounts = [mount(volume["name"], path) for path, volume in volumes]
-    config = {
-        # The client's first request must find the filter there.
-        "holdApplicationUntilProxyStarts": True,
-        # Counters of decisions, which `extauthz doctor` looks at. A sidecar keeps few.
-        "proxyStatsMatcher": {"inclusionSuffixes": ["ext_authz.ok", "ext_authz.denied"]},
-    }
-    return {
-        "proxy.istio.io/config": json.dumps(config),
-        "sidecar.istio.io/userVolume": json.dumps([volume for _, volume in volumes]),
-        "sidecar.istio.io/userVolumeMount": json.dumps(mounts),
-    } | {_annotation(file): text for file, text in files.items()}
+    mounts = [{"name": volume["name"], "mountPath": path, "readOnly": True} for path, volume in volumes]
+    return filling.tree(
+        "pod-patch.yaml",
+        options=options,
+        files=files,
+        volumes=json.dumps([volume for _, volume in volumes]),
+        mounts=json.dumps(mounts),
+        API_ACCESS=API_ACCESS,
+    )
 
 
 def _volumes(options: MeshOptions, files: Iterable[str]) -> list[tuple[str, dict[str, Tree]]]:
     """Files that the sidecar reads, by folder."""
     sidecar = options.sidecar
     told = [
-        {"path": file, "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{_annotation(file)}']"}}
+        {"path": file, "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['extauthz.dev/{file}']"}}
         for file in files
     ]
     volumes = [
         (sidecar.secrets_dir, {"name": "extauthz-envoy", "downwardAPI": {"items": told}}),
-        (folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
+        (_folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
     ]
     if sidecar.gate_tls is not None:
         gate = {"name": "extauthz-gate", "secret": {"secretName": options.gate_facing}}
-        volumes.append((folder(sidecar.gate_tls.ca_file), gate))
+        volumes.append((_folder(sidecar.gate_tls.ca_file), gate))
     return volumes
 
 
-def _annotation(file: str) -> str:
-    return f"extauthz.dev/{file}"
+def _folder(file: str) -> str:
+    return str(PurePosixPath(file).parent)

@@ -59,38 +59,3 @@ def text_of(tree: dict[str, Tree]) -> str:
 
 FORMATS: dict[str, Callable[[Sequence[Part]], str]] = {"yaml": to_yaml, "json": to_json}
 """By the words of ``--output``."""
-
-
-def named(name: str, namespace: str | None = None) -> dict[str, Tree]:
-    return {"name": name} | ({"namespace": namespace} if namespace else {})
-
-
-def folder(file: str) -> str:
-    return file.rpartition("/")[0]
-
-
-def mount(name: str, path: str) -> dict[str, Tree]:
-    """A volume that its container only reads."""
-    return {"name": name, "mountPath": path, "readOnly": True}
-
-
-# How pods reach the API server: what the API server's own admission gives them, and what to give them in its place.
-
-
-API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where client-go looks for token and authority (``rest.InClusterConfig``)."""
-
-TOKEN_LIFE_S = 3607
-"""What the API server's own admission asks for (``WarnOnlyBoundTokenExpirationSeconds`` in
-``k8s.io/kubernetes/pkg/serviceaccount/claims.go``); the kubelet renews it in time."""
-
-
-def api_access(config_map: str) -> dict[str, Tree]:
-    """The volume that admission adds (``TokenVolumeSource`` there), with the authority in a ConfigMap's ``ca.crt``."""
-    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
-    sources = [
-        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
-        {"configMap": {"name": config_map, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [namespace]}},
-    ]
-    return {"name": "extauthz-api-access", "projected": {"defaultMode": 0o644, "sources": sources}}

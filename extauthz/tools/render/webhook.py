@@ -7,6 +7,7 @@ expressions may say, https://kubernetes.io/docs/reference/using-api/cel/.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any as Tree
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from typing import TypeAlias
 from extauthz.core.intake.admission import CLAMP_NAME, LEDGERS, MOVED_BY_STATUS, NAME
 from extauthz.core.kinds import ADMITTED, GATED, POD_MAKERS
 from extauthz.core.quota.selectors import LabelSelector
+from extauthz.tools.render import filling
 from extauthz.tools.render.manifests import Part
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -27,11 +29,6 @@ TIMEOUT_S = 2
 
 Condition: TypeAlias = tuple[str, str]
 """Of ``matchConditions``: a name, and an expression in CEL."""
-
-CONTROLLERS = ("system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager")
-"""Who writes the ReplicaSets of Deployments. The second one is for control planes where all controllers share one
-identity."""
-
 
 ANYTHING = LabelSelector()
 
@@ -99,7 +96,7 @@ def configuration(options: WebhookOptions) -> dict[str, Tree]:
 
 def clamp_configuration(options: WebhookOptions) -> dict[str, Tree]:
     """What lowers a count before that. A side effect is the event for the workload's owner."""
-    webhook = {"name": CLAMP_NAME} | _about(options, "/mutate", ["UPDATE"], CLAMP_CONDITIONS)
+    webhook = {"name": CLAMP_NAME} | _about(options, "/mutate", ["UPDATE"], clamp_conditions())
     webhook |= {"failurePolicy": "Ignore", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
     return _object("MutatingWebhookConfiguration", webhook | {"reinvocationPolicy": "IfNeeded"})
 
@@ -193,154 +190,25 @@ TRIAL_RULE = _rule([LEDGERS[0]], ["*"], [LEDGERS[1]], ["CREATE"], "Cluster")
 
 POD_RULE = _rule([""], ["v1"], ["pods"], ["CREATE"])
 
-# What is asked about, as expressions. Each must hold. ``.?`` is a field that may be missing (Kubernetes 1.29).
 
-_POD = "spec.template.spec"
-
-_SAME = (
-    f"{_POD}.overhead",
-    f"{_POD}.runtimeClassName",
-    f"{_POD}.resourceClaims",
-    f"{_POD}.resources",
-    f"{_POD}.volumes",
-    "spec.template.metadata.labels",
-    "spec.volumeClaimTemplates",
-    "spec.ordinals",
-    "spec.strategy",
-    "spec.selector",
-    "spec.paused",
-    "metadata.ownerReferences",
-)
-"""Fields of a workload that bear on what its pods cost, or on whom they are charged to."""
-
-_SAME_IN_EACH = ((f"{_POD}.containers", ("resources",)), (f"{_POD}.initContainers", ("resources", "restartPolicy")))
-"""The same in lists."""
+_NEVER_LOWERED = ("no-pod-of-a-workload", "no-ledger", "may-grow")
 
 
-OWNED_CHANGES_LABELS = (
-    "oldObject.?metadata.?ownerReferences.hasValue() && oldObject.?metadata.?labels != object.?metadata.?labels"
-)
-"""Whatever labels workloads are selected by: a controller lets go of what it selects no more, and makes another one in
-its place (``ReplicaSetControllerRefManager`` in ``pkg/controller/controller_ref_manager.go``)."""
-
-
-def _field(root: str, path: str) -> str:
-    fields, bracket, key = path.partition("[")
-    return f"{root}.?{fields.replace('.', '.?')}{bracket}{key}"
-
-
-def _changed(labels: tuple[str, ...] | None) -> list[str]:
-    """Expressions that hold where one of these fields differs."""
-    keys_of_labels = [""] if labels is None else [f"[?{key!r}]" for key in labels]
-    paths = [*_SAME, *(f"metadata.labels{key}" for key in keys_of_labels)]
-    found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in paths]
-    found += [OWNED_CHANGES_LABELS] if labels is not None else []
-    for path, keys in _SAME_IN_EACH:
-        for key in keys:
-            now, was = (f"{_field(root, path)}.orValue([]).map(c, c.?{key})" for root in ("object", "oldObject"))
-            found.append(f"{now} != {was}")
-    return found
-
-
-MORE_REPLICAS = "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)"
-
-
-_SPEC_KEYS = "{0}.?spec.orValue({{}}).exists(k, !(k in ['replicas', 'template']) && {0}.?spec[?k] != {1}.?spec[?k])"
-
-_HAS_A_POD_TEMPLATE = "object.?spec.?template.?spec.?containers.hasValue()"
-
-_GROUPS = ", ".join(repr(group) for group in sorted({kind.key[0] for kind in (*GATED, *ADMITTED)}))
-
-CUSTOM_CHANGED = " || ".join(
-    [
-        f"{_SPEC_KEYS.format('object', 'oldObject')}",
-        f"{_SPEC_KEYS.format('oldObject', 'object')}",
-        "!object.?spec.?replicas.hasValue() && oldObject.?spec.?replicas.hasValue()",
-        f"!{_HAS_A_POD_TEMPLATE} && object.?spec.?template != oldObject.?spec.?template",
-    ]
-)
-"""Something else in ``spec`` of a custom resource differs: only its definition says where its count is, and only a
-setting where its template is."""
-
-CUSTOM_MAY_GROW = (
-    f"!(request.resource.group in [{_GROUPS}]) && request.?subResource.orValue('') == '' && ({CUSTOM_CHANGED})"
-)
-
-
-_MORE = "object.?spec.?{0}.orValue(0) > oldObject.?spec.?{0}.orValue(0)"
-
-JOB_MAY_GROW = (
-    f"request.resource.group == 'batch' && ({_MORE.format('parallelism')} || {_MORE.format('completions')}"
-    f" || {_MORE.format('backoffLimit')}"
-    " || !object.?spec.?suspend.orValue(false) && oldObject.?spec.?suspend.orValue(false))"
-)
-"""More pods at once or in all, or a Job that was suspended and starts."""
-
-
-def may_grow(labels: tuple[str, ...] | None) -> str:
-    """More replicas, or pods of a Job; a pod that is resized; or, of what pods cost and whom they are charged to,
-    something else. In a Scale, zero is left out.
+def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
+    """All that must hold for a write to be decided upon.
 
     Args:
         labels: as ``WebhookOptions.workload_labels``.
     """
-    return " || ".join(
-        [
-            "request.operation != 'UPDATE'",
-            "request.?subResource.orValue('') == 'resize'",
-            MORE_REPLICAS,
-            f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed(labels))})",
-            JOB_MAY_GROW,
-            CUSTOM_MAY_GROW,
-        ]
-    )
+    return tuple(one for one in _expressions(labels) if one[0] != "asks-for-more-replicas")
 
 
-_MOST = "object.?metadata.?annotations[?'deployment.kubernetes.io/max-replicas'].orValue('0')"
-
-NOT_BY_A_CONTROLLER = (
-    "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"
-    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in CONTROLLERS)}])"
-    f" || request.operation == 'UPDATE' && {MORE_REPLICAS} && object.spec.replicas > int({_MOST})"
-)
-"""A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
-and not the owner that an object names: anybody can write that.
-
-With each count it writes what the Deployment may have with its surge (``SetReplicasAnnotations``). One ReplicaSet alone
-gets more only where somebody has changed that before: scaled down, the Deployment then multiplies it
-(``getReplicaSetFraction`` in ``pkg/controller/deployment/util/deployment_util.go``)."""
-
-POD_OF_NO_WORKLOAD = (
-    "request.resource.resource != 'pods' || request.operation != 'CREATE'"
-    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in POD_MAKERS)}]"
-    " || 'system:nodes' in request.userInfo.?groups.orValue([]))"
-)
-"""A kubelet makes nothing but mirrors of static pods, which run whatever is said."""
-
-COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
-
-NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
-"""It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both are
-charged. Were that refused for want of room, the deletion would never end."""
-
-BY_WHOM: tuple[Condition, ...] = (
-    ("not-by-a-controller", NOT_BY_A_CONTROLLER),
-    ("not-by-the-garbage-collector", NOT_BY_THE_COLLECTOR),
-)
+def clamp_conditions() -> tuple[Condition, ...]:
+    """All that must hold for a count to be lowered."""
+    return tuple(one for one in _expressions(None) if one[0] not in _NEVER_LOWERED)
 
 
-NO_LEDGER = f"request.resource.group != '{LEDGERS[0]}' || request.?dryRun.orValue(false)"
-"""Gates need their ledger before they can answer."""
-
-
-def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
-    """All that must hold for a write to be decided upon."""
-    never = ("no-pod-of-a-workload", POD_OF_NO_WORKLOAD), ("no-ledger", NO_LEDGER)
-    return (*BY_WHOM, *never, ("may-grow", may_grow(labels)))
-
-
-CLAMP_CONDITIONS: tuple[Condition, ...] = (
-    *BY_WHOM,
-    ("asks-for-more-replicas", f"{MORE_REPLICAS} || {CUSTOM_MAY_GROW}"),
-)
-"""Nothing but a count is ever lowered."""
+def _expressions(labels: tuple[str, ...] | None) -> Iterable[Condition]:
+    groups = sorted({kind.key[0] for kind in (*GATED, *ADMITTED)})
+    lists = {"groups": str(groups), "pod_makers": str(list(POD_MAKERS))}
+    return filling.tree("conditions.yaml", labels=labels, **lists).items()

@@ -18,7 +18,6 @@ from extauthz.core.model import Decision, Observed, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo.apiserver import Key
-from extauthz.demo.certs import Authority
 from extauthz.inputs.cluster import live
 from extauthz.inputs.cluster import live as cluster_reads
 from extauthz.inputs.cluster.event_handlers import InvalidObjects, Seen
@@ -31,6 +30,7 @@ from extauthz.testing import create, gate, owned_by, quota, scale, shown, worklo
 from tests.controlplane.plane import write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

@@ -260,10 +260,6 @@ def test_there_is_no_way_around_where_every_address_asks():
     )
 
 
-def test_of_no_cluster_nothing_is_said():
-    assert client_path.row(None, None).verdict is Verdict.SKIPPED
-
-
 CLOSED, ASKS = Found(CLUSTER, State.CLOSED, "closed"), Found(NODE, State.ASKS, "asks")
 OPEN, UNTOLD = Found(CLUSTER, State.OPEN, "open"), Found(NODE, State.UNKNOWN, "untold")
 VERDICTS = {

@@ -14,7 +14,7 @@ from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
 from extauthz.tools.doctor import chart, client_path, cluster, table, webhook
 from extauthz.tools.doctor.cluster import APPLY, RIGHTS, Right
-from extauthz.tools.doctor.examine import _told
+from extauthz.tools.doctor.examine import Examination, Options
 from extauthz.tools.doctor.table import Row, Verdict
 from tests.support.kubecalls import ScriptedApi
 
@@ -231,14 +231,21 @@ def test_without_one_it_is_ok_and_many_are_counted():
     assert cluster.row(many).found.endswith("hpa/4 both write shop/4 and 2 more")
 
 
+async def test_of_no_cluster_nothing_is_said():
+    rows = await Examination(Options(), None, None, None, None).rows()
+    assert {row.verdict for row in rows} == {Verdict.SKIPPED}
+    assert [row.cure for row in rows if row.name in client_path.NAMES] == ["--kubeconfig"] * 2
+
+
 async def test_what_an_owner_may_not_see_is_skipped_and_no_fault_of_the_cluster():
-    async def look() -> Row:
+    async def look(_: object) -> Row:
         raise ApiError(403, "Forbidden", "deployments is forbidden")
 
-    async def silent() -> Row:
+    async def silent(_: object) -> Row:
         raise ApiError(500, "InternalError", "etcd is away")
 
-    (hidden,), (broken,) = await _told(["webhook"], look), await _told(["webhook"], silent)
+    one = Examination(Options(), None, ScriptedApi(), None, None)
+    (hidden,), (broken,) = await one._asked(["webhook"], look), await one._asked(["webhook"], silent)
     assert (hidden.verdict, broken.verdict) == (Verdict.SKIPPED, Verdict.FAIL)
     nothing = dict.fromkeys(RIGHTS, False)
     assert cluster.rights_row("the user", nothing, whole=False).verdict is Verdict.SKIPPED

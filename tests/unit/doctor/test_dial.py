@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from extauthz.demo.certs import Authority, Pair
 from extauthz.inputs.kube.session import Trust
 from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
 from extauthz.serve.service.setting_types import Address
@@ -19,6 +18,7 @@ from extauthz.tools.doctor import dial
 from extauthz.tools.doctor.canary import BODIES, Canary
 from extauthz.tools.doctor.client_path import AT_MOST, Found, State
 from extauthz.tools.doctor.dial import Probe
+from tests.support.certs import Authority, Pair
 from tests.support.stack import unused_port
 
 CANARY = Canary("team-a", "web", BODIES[0])

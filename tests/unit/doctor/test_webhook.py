@@ -13,7 +13,6 @@ import pytest
 
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
-from extauthz.demo.certs import Authority
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing
@@ -26,6 +25,7 @@ from extauthz.tools.doctor.table import Verdict
 from extauthz.tools.doctor.trust import Handshake
 from extauthz.tools.doctor.webhook import Called
 from extauthz.tools.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
+from tests.support.certs import Authority
 
 Tree = Any
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

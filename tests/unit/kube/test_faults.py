@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.inputs.kube import connection
 from extauthz.inputs.kube.reflector import CALM_S, PAGE, RETRY_AFTER_AT_MOST_S, Backoff
 from tests.contract.worlds import World, following, names, world_of
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.waiting import until
 
 

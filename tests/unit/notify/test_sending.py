@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.demo.certs import Authority
 from extauthz.tell.notify.receivers import Notice, NoticeKind, parse
 from extauthz.tell.notify.sending import Attempt, Sender, retry_after
+from tests.support.certs import Authority
 from tests.support.receiver import Receiver
 
 NOW_S = 1_795_000_000.0

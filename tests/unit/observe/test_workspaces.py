@@ -13,13 +13,13 @@ from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
 from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.episodes import Recent
-from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.metrics import TABLE, Levels, Metrics
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_facts import Waiting
-from extauthz.tell.observe.table import BY_NAME
 from extauthz.testing import Asker, gate, quota, scale, workload
 
 ACME = quota("acme", {"requests.cpu": "10"})
+LABELS = {family.name: family.labels for family in TABLE}
 
 
 class World:
@@ -46,7 +46,7 @@ class World:
         """Label values in the table's order to the number."""
         body, _ = await self.metrics.scrape("")
         samples = [s for family in text_string_to_metric_families(body.decode()) for s in family.samples]
-        labels = BY_NAME[name].labels
+        labels = LABELS[name]
         return {tuple(s.labels[one] for one in labels): s.value for s in samples if s.name == name}
 
 

@@ -14,7 +14,6 @@ import pytest
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import WorkloadRef
 from extauthz.demo.apiserver import Key
-from extauthz.demo.certs import Authority
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.kube.connection import connect
 from extauthz.inputs.sources import file as quota_file
@@ -24,6 +23,7 @@ from extauthz.inputs.sources.max_scale import MaxScale
 from tests.controlplane.plane import write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
+from tests.support.certs import Authority
 from tests.support.platform import Platform
 from tests.waiting import until
 

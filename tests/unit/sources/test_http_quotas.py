@@ -11,11 +11,11 @@ import pytest
 from extauthz.core.decision.bounds import Bounds, Freshness
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.demo.certs import Authority
 from extauthz.inputs.sources import http, max_scale
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.max_scale import Breaker, MaxScale
+from tests.support.certs import Authority
 from tests.support.platform import Platform
 
 NANO = 10**9

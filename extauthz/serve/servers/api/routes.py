@@ -1,6 +1,6 @@
 """The HTTP API: paths and parameters.
 
-``answers`` has what is behind them, ``openapi`` describes them, and ``rights`` says who may see what.
+``answers`` has what is behind them, ``openapi.yaml`` describes them, and ``rights`` says who may see what.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
-from typing import TypeAlias
+from importlib import resources
+from typing import Final, TypeAlias
 
+import yaml
 from aiohttp import web
 
 from extauthz.core.errors import BodyError
@@ -18,7 +20,7 @@ from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import TOO_COMPLEX, Work
 from extauthz.serve.servers import listener
-from extauthz.serve.servers.api import openapi, questions, rights, shown
+from extauthz.serve.servers.api import questions, rights, shown
 from extauthz.serve.servers.api.answers import MOST, Answers, RefusedWrite
 from extauthz.serve.servers.api.history import Filter
 from extauthz.serve.servers.api.questions import Manifest, reference
@@ -38,6 +40,9 @@ WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
 MAX_WORK = 4_000
 """Units of work of a body (``core.wire.gojson``): 1,000 values. A Deployment with 80 containers has fewer."""
+
+DOCUMENT: Final[Json] = yaml.load(resources.files(__package__).joinpath("openapi.yaml").read_text(), yaml.CSafeLoader)
+"""The OpenAPI 3.1 document of the API (https://spec.openapis.org/oas/v3.1.1). Tests hold every answer against it."""
 
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
@@ -109,7 +114,7 @@ def routes(known: Known, access: Access) -> list[web.RouteDef]:
 
 
 async def _document(asked: Asked) -> Json:
-    return openapi.DOCUMENT
+    return DOCUMENT
 
 
 async def _quotas(asked: Asked) -> Json:

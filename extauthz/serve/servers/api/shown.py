@@ -1,6 +1,6 @@
 """The JSON of the API: amounts as Kubernetes quantities, names as Kubernetes has them.
 
-``docs/api.md`` explains the fields. ``openapi`` has their schema.
+``docs/api.md`` explains the fields. ``openapi.yaml`` has their schema.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from extauthz.core import quantities
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
-from extauthz.serve.servers.page.rendering import Decided
 
 
 class Frame(NamedTuple):
@@ -31,7 +30,7 @@ TICKS_UP = 4
 """Steps of the upward axis, at most."""
 
 GRANTED, REFUSED, UNKNOWN = "granted", "refused", "undecided"
-_MARK = {"allow": GRANTED, "audit": GRANTED, "deny": REFUSED}
+_MARK = {"allow": GRANTED, "deny": REFUSED}
 
 
 class Mark(NamedTuple):
@@ -59,14 +58,14 @@ class Chart(NamedTuple):
     frame: Frame = FRAME
 
 
-def chart(decisions: Sequence[Decided]) -> Chart | None:
+def chart(decisions: Sequence[Json]) -> Chart | None:
     """The drawing of decisions about counts, newest first; ``None``: there is nothing to draw."""
-    counted = [one for one in reversed(decisions) if one.to is not None and not one.dry_run]
+    counted = [one for one in reversed(decisions) if one["to"] is not None and not one["dryRun"]]
     if not counted:
         return None
-    start = counted[0].before or 0
-    highest = max(start, *(one.to or 0 for one in counted), 1)
-    begin_s, end_s = rendering.seconds(counted[0].at), rendering.seconds(counted[-1].at)
+    start = counted[0]["from"] or 0
+    highest: int = max(start, *(one["to"] for one in counted), 1)
+    begin_s, end_s = rendering.seconds(counted[0]["time"]), rendering.seconds(counted[-1]["time"])
 
     def x(at_s: float) -> float:
         part = (at_s - begin_s) / (end_s - begin_s) if end_s > begin_s else 0.5
@@ -77,11 +76,11 @@ def chart(decisions: Sequence[Decided]) -> Chart | None:
 
     level, points, marks = start, [(FRAME.left, y(start))], []
     for one in counted:
-        at, to = x(rendering.seconds(one.at)), one.to or 0
-        kind = _MARK.get(one.verdict, UNKNOWN)
-        if one.before is not None and one.before != level:  # it has moved without the gate: shrunk, or by hand
-            points += [(at, y(level)), (at, y(one.before))]
-            level = one.before
+        at, before, to = x(rendering.seconds(one["time"])), one["from"], one["to"]
+        kind = _MARK.get(one["verdict"], UNKNOWN)
+        if before is not None and before != level:  # it has moved without the gate: shrunk, or by hand
+            points += [(at, y(level)), (at, y(before))]
+            level = before
         marks.append(Mark(kind, at, y(to), y(level), _text(one, kind)))
         if kind == GRANTED:
             points += [(at, y(level)), (at, y(to))]
@@ -99,9 +98,13 @@ def chart(decisions: Sequence[Decided]) -> Chart | None:
     )
 
 
-def _text(one: Decided, kind: str) -> str:
-    before = "" if one.before is None else f"from {one.before:,} "
-    return f"{one.clock} UTC: {before}to {one.to:,} replicas, {kind}"
+def _clock(one: Json) -> str:
+    return rendering.clock(rendering.seconds(one["time"]))
+
+
+def _text(one: Json, kind: str) -> str:
+    before = "" if one["from"] is None else f"from {one['from']:,} "
+    return f"{_clock(one)} UTC: {before}to {one['to']:,} replicas, {kind}"
 
 
 def tick_step(highest: int, least: int = 1) -> int:
@@ -110,10 +113,10 @@ def tick_step(highest: int, least: int = 1) -> int:
     return next(n * power for power in powers for n in (1, 2, 5) if highest <= n * power * TICKS_UP)
 
 
-def _summary(counted: Sequence[Decided], highest: int) -> str:
-    kinds = [_MARK.get(one.verdict, UNKNOWN) for one in counted]
+def _summary(counted: Sequence[Json], highest: int) -> str:
+    kinds = [_MARK.get(one["verdict"], UNKNOWN) for one in counted]
     granted, refused = kinds.count(GRANTED), kinds.count(REFUSED)
-    when = f"from {counted[0].clock} to {counted[-1].clock} UTC"
+    when = f"from {_clock(counted[0])} to {_clock(counted[-1])} UTC"
     return (
         f"{rendering.count(len(counted), 'decision')} {when}: {granted} granted, {refused} refused. "
         f"The highest count was {highest:,}. The table below has the last of them."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
@@ -32,40 +31,6 @@ MOST_REFUSED = 50
 MOST_PENDING = 50
 
 
-class User(NamedTuple):
-    """A workload that uses something of the quota."""
-
-    name: str
-    namespace: str
-    kind: str
-    url: str
-    replicas: int
-    amount: str
-    """Of the resource by which the list is sorted."""
-    reserved: str
-    """Empty: nothing."""
-    wide: float
-    """Its share of the hard limit, as the length of a bar."""
-    headroom: str
-
-
-class PendingWrite(NamedTuple):
-    name: str
-    namespace: str
-    url: str
-    replicas: str
-    lasting: str
-
-
-class PlaceInLine(NamedTuple):
-    place: int
-    name: str
-    namespace: str
-    url: str
-    wants: str
-    waits: str
-
-
 async def look(asked: Asked, now_s: float) -> View:
     name = asked.request.match_info["quota"]
     await asked.must_see(Scope.QUOTA, name)
@@ -74,9 +39,7 @@ async def look(asked: Asked, now_s: float) -> View:
     drawn = bars(one["resources"])
     sort = _sort(one, asked.request.query.get("sort", ""))
     limit = MOST_ALL if "all" in asked.request.query else MOST_WORKLOADS
-    users, total, kinds = await _users(asked, one, sort, limit)
-    waiting, waiting_total = await refused(asked, now_s, MOST_REFUSED, name)
-    pending, pending_total = await _pending(asked, name)
+    users, rooms = await _users(asked, name, sort, limit)
     context = {
         "quota": one,
         "above": [(above, rendering.of_quota(above) if above in seen else "") for above in one["path"][:-1]],
@@ -84,21 +47,21 @@ async def look(asked: Asked, now_s: float) -> View:
         "free": _free(asked, drawn, [above for above in one["path"][:-1] if above in seen]),
         "faults": faults(one),
         "override": shown.override(one),
-        "workloads": rendering.count(one["workloads"], "workload"),
         "sort": sort,
         "sorts": [(key, rendering.of_quota(name, sort=key)) for key in sorted(one["resources"])],
         "users": users,
-        "users_total": total,
-        "kinds": kinds,
-        "all_users": rendering.of_quota(name, sort=sort, all="yes") if len(users) < min(total, MOST_ALL) else "",
-        "refused": waiting,
-        "refused_total": waiting_total,
+        "rooms": rooms,
+        "share": share,
+        "hard": one["resources"].get(sort, {"hard": "0"})["hard"],
+        "kinds": [row for row in users["byKind"] if row["device"]],
+        "all_users": rendering.of_quota(name, sort=sort, all="yes")
+        if len(rooms) < min(users["total"], MOST_ALL)
+        else "",
+        "refused": await refused(asked, MOST_REFUSED, name),
         "children": await _children(asked, name),
         "below": rendering.of_tree(below=name),
         "line": await _line(asked, name) if one["waiting"] else [],
-        "line_total": one["waiting"] or 0,
-        "pending": pending,
-        "pending_total": pending_total,
+        "pending": await _pending(asked, name),
     }
     return View(name, "quota", context)
 
@@ -121,30 +84,13 @@ def _sort(one: Json, asked: str) -> str:
     return max(drawn, key=lambda bar: bar.percent).resource if drawn else ""
 
 
-async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[User], int, list[Json]]:
-    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(one["name"]))
-    page = await asked.answers.workloads(one["name"], sort or None, limit, visible)
+async def _users(asked: Asked, name: str, sort: str, limit: int) -> tuple[Json, list[str]]:
+    """A page of those that use it, and what each may have."""
+    visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(name))
+    page = await asked.answers.workloads(name, sort or None, limit, visible)
     refs: list[WorkloadRef] = [reference(item) for item in page["items"]]
     rooms = await asked.answers.headrooms(refs, visible)
-    hard = one["resources"].get(sort, {"hard": "0"})["hard"]
-    pairs = zip(page["items"], rooms["items"], strict=True)
-    kinds = [row for row in page["byKind"] if row["device"]]
-    return [_user(item, room, sort, hard) for item, room in pairs], page["total"], kinds
-
-
-def _user(item: Json, room: Json, sort: str, hard: str) -> User:
-    amount = item["used"].get(sort, "0") if item["priced"] else "unknown"
-    return User(
-        item["name"],
-        item["namespace"],
-        item["resource"],
-        rendering.of_workload(item),
-        item["replicas"],
-        amount,
-        item["reserved"].get(sort, ""),
-        share(item["used"].get(sort, "0"), hard),
-        _room(room),
-    )
+    return page, [_room(room) for room in rooms["items"]]
 
 
 def _room(room: Json) -> str:
@@ -164,30 +110,12 @@ async def _children(asked: Asked, name: str) -> list[tuple[str, str]]:
     return [(child, rendering.of_quota(child)) for child in below if child in seen][:MOST_CHILDREN]
 
 
-async def _line(asked: Asked, name: str) -> list[PlaceInLine]:
+async def _line(asked: Asked, name: str) -> list[Json]:
     visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces(name))
-    page = asked.answers.line(name, MOST_PENDING, visible)
-    return [
-        PlaceInLine(
-            one["place"],
-            one["name"],
-            one["namespace"],
-            rendering.of_workload(one),
-            f"wants {one['replicas']:,} replicas",
-            rendering.lasting(one["waitsSeconds"]),
-        )
-        for one in page["items"]
-    ]
+    found: list[Json] = asked.answers.line(name, MOST_PENDING, visible)["items"]
+    return found
 
 
-async def _pending(asked: Asked, name: str) -> tuple[list[PendingWrite], int]:
+async def _pending(asked: Asked, name: str) -> Json:
     visible = await asked.rights.visible(Scope.NAMESPACE, asked.answers.namespaces_of_pending(name))
-    page = asked.answers.pending(name, MOST_PENDING, visible)
-    return [pending_write(one) for one in page["items"]], page["total"]
-
-
-def pending_write(one: Json) -> PendingWrite:
-    to = f"to {one['replicas']:,} replicas" if one["replicas"] is not None else "as many replicas"
-    changes = " and a new template" if one["changesTemplate"] else ""
-    left = rendering.lasting(one["secondsLeft"])
-    return PendingWrite(one["name"], one["namespace"], rendering.of_workload(one), to + changes, left)
+    return asked.answers.pending(name, MOST_PENDING, visible)

@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 import jinja2
 
 from extauthz.core import quantities
-from extauthz.core.model import Verdict
 from extauthz.serve.servers.api.history import Filter
 from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
@@ -118,7 +117,10 @@ class Templates:
             auto_reload=False,
         )
         urls = {name: f"{STATIC.format(file=name)}?v={one.tag}" for name, one in static.items()}
-        self._environment.globals.update(static=urls, of_quota=of_quota)
+        self._environment.globals.update(static=urls, of_quota=of_quota, of_workload=of_workload)
+        self._environment.filters.update(
+            clock=lambda stamp: clock(seconds(stamp)), count=count, free=free, lasting=lasting, since=since
+        )
 
     async def write(self, name: str, context: Mapping[str, Any]) -> str:
         """One template, filled in. Other work comes in between: a long page takes some hundredths of a second."""
@@ -180,10 +182,13 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-# What all pages have in common: a question becomes a view, and a view becomes HTML.
+def free(row: Json) -> str:
+    """What a shortage leaves of its resource."""
+    used, reserved, kept, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "kept", "hard"))
+    return quantities.format(max(0, hard - used - reserved - kept), row["resource"])
 
-MOST_LACKS = 4
-"""Of one workload. The decisions on its own page have all."""
+
+# What all pages have in common: a question becomes a view, and a view becomes HTML.
 
 
 class View(NamedTuple):
@@ -199,53 +204,10 @@ Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
 
 
-class Lack(NamedTuple):
-    """What one quota lacks for it. Amounts are empty where that quota may not be seen."""
-
-    resource: str
-    quota: str
-    url: str
-    requested: str
-    free: str
-
-
-class RefusedWorkload(NamedTuple):
-    """A workload that is refused and goes on asking."""
-
-    name: str
-    namespace: str
-    url: str
-    lasting: str
-    times: str
-    """How often it has asked, and when last."""
-    wanted: int | None
-    observed: int | None
-    fits: int | None
-    lacks: list[Lack]
-    sentence: str
-    """Said where nothing is lacking, but something else is wrong."""
-
-
-class Decided(NamedTuple):
-    at: str
-    """RFC 3339."""
-    clock: str
-    verdict: str
-    """``allow``, ``deny``, ``unavailable``, or ``audit``: allowed, and would have been refused."""
-    before: int | None
-    to: int | None
-    dry_run: bool
-    who: str
-    sentence: str
-
-
-async def refused(
-    asked: Asked, now_s: float, limit: int, quota: str | None = None
-) -> tuple[list[RefusedWorkload], int]:
-    """Workloads that are refused now, those first that have waited longest; and how many there are."""
+async def refused(asked: Asked, limit: int, quota: str | None = None) -> Json:
+    """A page of workloads that are refused now, those first that have waited longest."""
     visible = await namespaces(asked, quota)
-    page = await asked.all_veiled(asked.answers.history.episodes(Filter(quota=quota), limit, visible))
-    return [_refused(one, now_s) for one in page["items"]], page["total"]
+    return await asked.all_veiled(asked.answers.history.episodes(Filter(quota=quota), limit, visible))
 
 
 async def namespaces(asked: Asked, quota: str | None = None) -> Container[str]:
@@ -253,45 +215,4 @@ async def namespaces(asked: Asked, quota: str | None = None) -> Container[str]:
     answers = asked.answers
     return await asked.rights.visible(
         Scope.NAMESPACE, answers.history.namespaces() if quota is None else answers.namespaces(quota)
-    )
-
-
-def _refused(one: Json, now_s: float) -> RefusedWorkload:
-    return RefusedWorkload(
-        one["name"],
-        one["namespace"],
-        of_workload(one),
-        since(one["since"], now_s),
-        _asked(one["times"], since(one["lastAsked"], now_s)),
-        one["wanted"],
-        one["observedReplicas"],
-        one["fits"],
-        [_lack(row) for row in one["shortages"][:MOST_LACKS]],
-        "" if one["shortages"] else one["sentence"],
-    )
-
-
-def _asked(times: int, last: str) -> str:
-    return f"asked once, {last} ago" if times == 1 else f"asked {times:,} times, last {last} ago"
-
-
-def _lack(row: Json) -> Lack:
-    if row["quota"] is None:
-        return Lack(row["resource"], "", "", row["requested"], "")
-    used, reserved, kept, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "kept", "hard"))
-    free = quantities.format(max(0, hard - used - reserved - kept), row["resource"])
-    return Lack(row["resource"], row["quota"], of_quota(row["quota"]), row["requested"], free)
-
-
-def decided(one: Json) -> Decided:
-    would = Verdict.DENY.value
-    return Decided(
-        one["time"],
-        clock(seconds(one["time"])),
-        "audit" if one["verdict"] == Verdict.ALLOW.value and one["would"] == would else one["verdict"],
-        one["from"],
-        one["to"],
-        one["dryRun"],
-        one["user"] or one["userAgent"] or "",
-        one["sentence"],
     )

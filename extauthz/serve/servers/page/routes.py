@@ -180,9 +180,10 @@ class Page:
         return stream
 
     async def _view(self, look: Look, request: web.Request, rights: Rights) -> tuple[str, Mapping[str, Any]]:
-        view = await look(self._asked(request, rights), self._clock())
+        now_s = self._clock()
+        view = await look(self._asked(request, rights), now_s)
         said = await live.shown(self._knowledge(), rights)
-        return view.template, {"title": view.title, "knows": said, **view.context}
+        return view.template, {"title": view.title, "now_s": now_s, "knows": said, **view.context}
 
     def _asked(self, request: web.Request, rights: Rights) -> Asked:
         answers = self._known()

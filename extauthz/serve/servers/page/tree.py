@@ -9,7 +9,7 @@ from extauthz.serve.servers.api.rights import Scope
 from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
-from extauthz.serve.servers.page.chart import Bar, bars
+from extauthz.serve.servers.page.chart import bars
 from extauthz.serve.servers.page.rendering import View, namespaces, refused
 from extauthz.tell.observe.quota_facts import in_slices
 
@@ -29,24 +29,6 @@ STEP = 5
 """Quotas that are looked at before other work comes in between. Names are a hundred times as cheap."""
 
 ALL, REFUSING, OVER = "", "refusing", "over"
-
-
-class Quota(NamedTuple):
-    """A line of the tree."""
-
-    name: str
-    url: str
-    depth: int
-    above: str
-    """Its parent's name."""
-    mode: str
-    bars: list[Bar]
-    more: int
-    """Bars that are left out."""
-    workloads: str
-    refusing: str
-    """Empty: nobody."""
-    faults: list[str]
 
 
 class Asking(NamedTuple):
@@ -78,7 +60,6 @@ async def look(asked: Asked, now_s: float) -> View:
     page = min(asking.page, pages)
     here = names[(page - 1) * PER_PAGE : page * PER_PAGE]
     top = len(asked.answers.quota(asking.below)["path"]) if asking.below else 1
-    waiting, total = await refused(asked, now_s, MOST_REFUSED, below)
     context = {
         "asking": asking,
         "quotas": await in_slices(
@@ -89,8 +70,7 @@ async def look(asked: Asked, now_s: float) -> View:
         "pages": pages,
         "previous": asking.url(page - 1) if page > 1 else "",
         "next": asking.url(page + 1) if page < pages else "",
-        "refused": waiting,
-        "refused_total": total,
+        "refused": await refused(asked, MOST_REFUSED, below),
     }
     return View(f"Below {asking.below}" if asking.below else "Quotas", "tree", context)
 
@@ -117,21 +97,18 @@ def _is_over(asked: Asked, name: str) -> bool:
     return any(row["over"] for row in asked.answers.quota(name)["resources"].values())
 
 
-def _quota(one: Json, refusing: int, top: int, seen: Container[str]) -> Quota:
+def _quota(one: Json, refusing: int, top: int, seen: Container[str]) -> Json:
+    """A line of the tree."""
     drawn = bars(one["resources"])
     fullest = sorted(drawn, key=lambda bar: -bar.percent)[:MOST_BARS]
-    return Quota(
-        one["name"],
-        rendering.of_quota(one["name"]),
-        min(len(one["path"]) - top, DEEPEST),
-        one["parent"] if one["parent"] is not None and one["parent"] in seen else "",
-        one["mode"],
-        [bar for bar in drawn if bar in fullest],
-        len(drawn) - len(fullest),
-        rendering.count(one["workloads"], "workload"),
-        f"{rendering.count(refusing, 'workload')} refused" if refusing else "",
-        faults(one),
-    )
+    return one | {
+        "depth": min(len(one["path"]) - top, DEEPEST),
+        "above": one["parent"] if one["parent"] is not None and one["parent"] in seen else "",
+        "bars": [bar for bar in drawn if bar in fullest],
+        "more": len(drawn) - len(fullest),
+        "refusing": refusing,
+        "faults": faults(one),
+    }
 
 
 def faults(one: Json) -> list[str]:

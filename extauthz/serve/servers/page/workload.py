@@ -12,7 +12,7 @@ from extauthz.serve.servers.api.routes import Asked
 from extauthz.serve.servers.api.shown import Json
 from extauthz.serve.servers.page import rendering
 from extauthz.serve.servers.page.chart import chart
-from extauthz.serve.servers.page.rendering import View, decided
+from extauthz.serve.servers.page.rendering import View
 
 MOST_DECISIONS = 200
 """Those of the chart."""
@@ -47,7 +47,7 @@ async def look(asked: Asked, now_s: float) -> View:
     use = asked.answers.workload(ref)
     room = await asked.veiled(asked.answers.headroom(ref))
     past = await asked.all_veiled(asked.answers.history.decisions_of(ref, MOST_DECISIONS))
-    decisions = [decided(one) for one in past["items"]]
+    decisions = past["items"]
     mine = await _quotas(asked, ref)
     context = {
         "ref": ref,

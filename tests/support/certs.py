@@ -1,27 +1,22 @@
-"""A throw-away certificate authority, so that tests and the demo speak real TLS. Never for production."""
+"""A throw-away certificate authority, so that tests speak real TLS."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from extauthz.demo.apiserver import Pair
 from extauthz.serve.selfsigned.issuing import general, usage
+
+__all__ = ["Authority", "Pair"]
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "kubernetes.default.svc")
 LIFETIME = timedelta(days=2)
-
-
-class Pair(NamedTuple):
-    """Files of one certificate and its key, PEM."""
-
-    cert: Path
-    key: Path
 
 
 class Authority:
