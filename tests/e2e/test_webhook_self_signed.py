@@ -21,10 +21,10 @@ from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
 from tests.controlplane.workspace import workload
-from tests.e2e.balancing import Balancer
 from tests.e2e.doctoring import examined
 from tests.rendering import helm
 from tests.support import numbered
+from tests.support.balancing import Balancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
