@@ -181,7 +181,9 @@ def test_a_stalled_watch_is_noticed_and_growth_waits_or_not_as_told(api, tmp_pat
         assert "nothing was heard of" in gate.events("stale")[0]["why"]
         assert "extauthz_stale 1.0" in gate.get("/metrics")[1]
         assert gate.allows(4) is (growth == "allow")
-        assert not gate.allows(5)
+        said = json.loads(gate.check(5).denied_response.body)["message"]
+        assert ("may be out of date: nothing was heard of" in said) is (growth == "deny"), said
+        assert ("exceeded workspace quota: acme" in said) is (growth == "allow"), "what is not known is no quota denial"
         assert gate.allows(2), "less always passes"
         assert gate.get("/readyz")[0] == 200
         assert f"growth: {growth}" in gate.get("/readyz")[1]
