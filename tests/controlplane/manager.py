@@ -50,9 +50,7 @@ class ControllerManager:
         self._child.until(lambda: self.renewed() != before or None)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._child is not None
         self._child.terminate()
 

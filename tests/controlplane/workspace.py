@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.world import World
@@ -40,9 +39,7 @@ class Workspace:
         self.add_namespace(self.name)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for namespace in self.namespaces:
             # Autoscalers first: one that goes on would be busy in a namespace that is going.
             self.api.call("DELETE", f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")
