@@ -24,6 +24,7 @@ from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.resource import Resource
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
+from tests.support.objects import quota
 from tests.waiting import eventually
 
 from .figures import Figure, median_ratio
@@ -194,15 +195,7 @@ def _namespace(number: int, size: Size) -> Tree:
 
 
 def _quota(number: int) -> Tree:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": f"workspace-{number}"},
-        "spec": {
-            "namespaceSelector": {"matchLabels": {"workspace": f"workspace-{number}"}},
-            "hard": {"requests.cpu": "10k", "requests.memory": "100Ti", "pods": "1M"},
-        },
-    }
+    return quota(f"workspace-{number}", {"requests.cpu": "10k", "requests.memory": "100Ti", "pods": "1M"})
 
 
 def _deployment(number: int) -> Tree:

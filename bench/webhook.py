@@ -29,6 +29,7 @@ from extauthz.tools.render.webhook import NAME, WebhookOptions, configuration
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError, go_binary
 from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.support import objects
 from tests.waiting import eventually
 
 from .figures import Figure, Goal, percentile
@@ -229,9 +230,9 @@ def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
         plane.kubectl("apply", "--server-side", f"--filename={CRD}")
         eventually(lambda: plane.api.serves("WorkspaceQuota"))
         for name in ("load", NAMESPACE):
-            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            plane.api.create(objects.namespace(name))
         plane.api.create(service())
-        plane.api.create(_quota())
+        plane.api.create(objects.quota("all", {"requests.cpu": "10G", "pods": "1G"}, labels={}))
         asyncio.run(_fill(plane, most))
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
@@ -265,15 +266,6 @@ def service() -> Tree:
     """It leads to this host, at whichever port a configuration names."""
     spec = {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": 443}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE}, "spec": spec}
-
-
-def _quota() -> Tree:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": "all"},
-        "spec": {"namespaceSelector": {}, "hard": {"requests.cpu": "10G", "pods": "1G"}},
-    }
 
 
 async def _fill(plane: Plane, number: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import ssl
 import subprocess
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,23 +17,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic.warnings import PydanticDeprecatedSince212
 
+from extauthz.cli import main
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree
 from tests.controlplane.fixtures import deployment
+from tests.controlplane.istio import OUTBOUND_PORT, Pod, Sidecar, only_services_of, running_istiod
 from tests.controlplane.plane import Plane
 from tests.support import authz
 from tests.support.authz import ScriptedAuthz
 from tests.support.kubelet import of_annotations
 from tests.waiting import eventually
-
-with warnings.catch_warnings():
-    # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
-    warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.cli import main
-    from tests.controlplane.istio import OUTBOUND_PORT, Pod, Sidecar, only_services_of, running_istiod
 
 SERVICE_IP = "10.0.0.1"
 LISTENER = f"{SERVICE_IP}_443"

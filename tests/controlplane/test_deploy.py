@@ -20,7 +20,6 @@ Right = tuple[str, str, str]
 """API group, resource, verb."""
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "extauthz-system"
-SYNCED_WITHIN_S = 120.0
 
 FORBIDDEN: tuple[Right, ...] = (
     ("", "secrets", "list"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from tests.controlplane.world import World
+from tests.support import objects
 from tests.waiting import eventually
 
 Tree = Any
@@ -22,17 +23,7 @@ class Workspace:
     def __init__(self, world: World, name: str, hard: Mapping[str, str], mode: str = "") -> None:
         self.world, self.name, self.api = world, name, world.api
         self.namespaces: list[str] = []
-        spec = {
-            "namespaceSelector": {"matchLabels": {"workspace": name}},
-            "hard": dict(hard),
-            "mode": mode or world.mode,
-        }
-        self._quota: Tree = {
-            "apiVersion": "extauthz.dev/v1alpha1",
-            "kind": "WorkspaceQuota",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
+        self._quota = objects.quota(name, hard, mode=mode or world.mode)
 
     def __enter__(self) -> Self:
         self.api.create(self._quota)
@@ -52,8 +43,7 @@ class Workspace:
         return self.namespaces[0]
 
     def add_namespace(self, name: str) -> str:
-        metadata = {"name": name, "labels": {"workspace": self.name}}
-        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.api.create(objects.namespace(name, workspace=self.name))
         self.namespaces.append(name)
         return name
 
@@ -69,10 +59,6 @@ class Workspace:
         """What an HPA says, once its last scale was refused."""
         eventually(lambda: self.able(name).get("reason") == "FailedUpdateScale", lambda: self.able(name))
         return str(self.able(name)["message"])
-
-    def allow_unspecified(self) -> None:
-        """Pods need not state what they need of what is limited."""
-        self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"onUnknown": {"unspecified": "Allow"}}})
 
     def create(self, tree: Tree) -> Tree:
         """Create an object in the first namespace."""

@@ -27,6 +27,7 @@ from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
 from tests.controlplane.plane import free_ports
+from tests.support import objects
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
 from tests.support.balancing import Balancer
@@ -47,12 +48,6 @@ from tests.support.stack import (
 from tests.waiting import eventually
 
 HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-QUOTA = {
-    "apiVersion": "extauthz.dev/v1alpha1",
-    "kind": "WorkspaceQuota",
-    "metadata": {"name": "acme"},
-    "spec": {"namespaceSelector": {}, "hard": {"pods": "10"}},
-}
 SILENT_S = 7.0
 
 
@@ -106,9 +101,10 @@ class Zones:
 
 def a_gate(folder: Path, address: str, *flags: str) -> Gate:
     quotas, state = folder / "quotas.yaml", folder / "state.json"
-    quotas.write_text(json.dumps(QUOTA))
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
-    state.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, workload()]}))
+    quotas.write_text(json.dumps(objects.quota("acme", {"pods": "10"}, labels={})))
+    state.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [objects.namespace("team-a"), workload()]})
+    )
     log = folder / f"{address.rpartition('/')[2].rpartition(':')[2]}.log"
     return Gate(quotas, state, log, ("--allow-unknown=unclean-start", *flags), grpc=address)
 

@@ -16,7 +16,9 @@ from extauthz.core.ledger.entry import Event
 from extauthz.demo.certs import Authority
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
+from extauthz.testing import workload
 from extauthz.tools.render.options import Endpoint, GateTls
+from tests.support import objects
 from tests.support.apiserver import ApiServer
 from tests.support.stack import PATCH, TOKEN, scale_body, sidecar
 from tests.waiting import eventually
@@ -29,37 +31,10 @@ ROOM = 4
 """Pods in each. Two Deployments of one pod are there."""
 
 
-def deployment(namespace: str, name: str) -> dict[str, Any]:
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app"}]}},
-        },
-    }
-
-
 def items() -> list[dict[str, Any]]:
-    namespaces = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team, "labels": {"team": team}}}
-        for team in TEAMS
-    ]
-    return namespaces + [deployment(team, name) for team in TEAMS for name in ("web", "other")]
-
-
-def quotas() -> list[dict[str, Any]]:
-    return [
-        {
-            "apiVersion": "extauthz.dev/v1alpha1",
-            "kind": "WorkspaceQuota",
-            "metadata": {"name": team},
-            "spec": {"namespaceSelector": {"matchLabels": {"team": team}}, "hard": {"pods": str(ROOM)}},
-        }
-        for team in TEAMS
+    namespaces = [objects.namespace(team, team=team) for team in TEAMS]
+    return namespaces + [
+        workload(name, 1, {}, namespace=team, uid=f"{team}-{name}") for team in TEAMS for name in ("web", "other")
     ]
 
 
@@ -72,7 +47,8 @@ class Real:
         self._authority = authority
         self.api = ApiServer(self._pair, items())
         quota_file, self._state = directory / "quotas.yaml", directory / "state.json"
-        quota_file.write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas()))
+        quotas = [objects.quota(team, {"pods": str(ROOM)}, {"team": team}) for team in TEAMS]
+        quota_file.write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas))
         self.show_state()
         socket = directory / "gate.sock"
         self.gate = Gate(quota_file, self._state, directory / "gate.log", flags, grpc=grpc or f"unix:{socket}")

@@ -18,6 +18,7 @@ from extauthz.demo.apiserver import Key
 from extauthz.demo.certs import Authority
 from extauthz.demo.processes import Child
 from tests.controlplane.plane import free_ports, write_kubeconfig
+from tests.support import objects
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
 from tests.waiting import OutOfTimeError
@@ -32,17 +33,9 @@ QUOTA = Key("extauthz.dev", "workspacequotas", "", "acme")
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
-    spec = {
-        "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
-        "hard": {"pods": str(pods)},
-        "mode": "Enforce",
-    } | spec
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
-        "spec": spec,
-    }
+    hard = spec.pop("hard", {"pods": str(pods)})
+    made = objects.quota(name, hard, {"workspace": "acme"}, **spec)
+    return made | {"metadata": {"name": name, "uid": f"uid-{name}", "generation": 1}}
 
 
 def copied(tree: Any) -> Any:

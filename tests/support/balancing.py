@@ -15,7 +15,8 @@ class Balancer:
     def __init__(self, ports: Sequence[int]) -> None:
         self.ports = ports
         """Those that new connections are led to."""
-        self._turns = 0
+        self.opened = 0
+        """Connections that it was asked for so far."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
@@ -34,13 +35,13 @@ class Balancer:
 
     def _connect(self) -> socket.socket:
         """To who is next. Raises OSError: nobody listens there."""
-        self._turns += 1
-        return socket.create_connection(("127.0.0.1", self.ports[self._turns % len(self.ports)]))
+        return socket.create_connection(("127.0.0.1", self.ports[self.opened % len(self.ports)]))
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 asking, _ = self._listener.accept()
+                self.opened += 1
                 try:
                     asked = self._connect()
                 except OSError:
