@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.controlplane.manager import Looping
+from tests.controlplane.load import Together
 
 Tree = Any
 Line = tuple[str, str]
@@ -195,26 +194,26 @@ def _shown(amount: int) -> str:
     return f"{amount / 1000:g}"
 
 
-class Watcher(Looping):
+class Watcher(Together):
     """Follows etcd from its first revision on, in a thread of its own; where it is cut off it goes on where it was."""
 
     def __init__(self, etcd_url: str, judge: Judge) -> None:
-        super().__init__("watcher", self._follow)
+        super().__init__(self._follow)
         self._url = etcd_url
         self._judge = judge
         self.revision = 0
         """Of the last change of anything, all before it included."""
 
-    def _follow(self, ends: threading.Event) -> None:
+    def _follow(self) -> None:
         with httpx.Client(base_url=self._url, timeout=httpx.Timeout(5.0, read=SILENCE_S)) as client:
-            while not ends.is_set():
+            while not self.ended:
                 try:
-                    for change in self._changes(client, ends):
+                    for change in self._changes(client):
                         self._judge.take(change)
                 except httpx.HTTPError:
                     time.sleep(0.05)
 
-    def _changes(self, client: httpx.Client, ends: threading.Event) -> Iterator[Change]:
+    def _changes(self, client: httpx.Client) -> Iterator[Change]:
         wanted = {"key": _base64(PREFIX), "range_end": _base64(PREFIX[:-1] + "0"), "start_revision": self.revision + 1}
         with client.stream("POST", "/v3/watch", json={"create_request": wanted}) as stream:
             for line in stream.iter_lines():
@@ -226,7 +225,7 @@ class Watcher(Looping):
                     if change is not None:
                         yield change
                     self.revision = int(event["kv"]["mod_revision"])
-                if ends.is_set():
+                if self.ended:
                     return
 
 

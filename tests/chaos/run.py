@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extauthz.demo.gate import SERVE
-from tests.chaos import estate, webhook
+from extauthz.tools.render.webhook import WebhookOptions, configuration
+from tests.chaos import estate
 from tests.chaos.estate import Scalers
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Site, Sites
+from tests.support.balancing import Balancer
 from tests.waiting import eventually
 
 GATES, SCALERS = 3, 50
@@ -91,14 +93,15 @@ def run(
         running_plane(APISERVER, folder / "plane") as plane,
         Watcher(plane.etcd_url, judge) as watcher,
         Sites(plane, folder / "sites", GATES, W_S, serve=serve, write_s=WRITE_S) as sites,
-        webhook.Balancer(webhook.ports(sites)) as balancer,
+        Balancer([site.webhook_port for site in sites]) as balancer,
     ):
         workloads = estate.build(plane)
         eventually(lambda: len(plane.api.list(LEDGER)) == 1)
         say(f"the new ledger holds growth back for {W_S:.0f} s")
         sites.await_no_hold()
         if entrances != "envoy":
-            webhook.install(plane, balancer)
+            options = WebhookOptions(ca=plane.ca.read_bytes(), url=f"https://127.0.0.1:{balancer.port}")
+            plane.api.create(configuration(options))
         faults = Faults(sites, seed)
         with Scalers(sites, workloads, SCALERS, seed, past_envoy=PAST_ENVOY[entrances]) as scalers:
             end_s = time.monotonic() + seconds
@@ -115,7 +118,7 @@ def run(
 def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:
     """Waits until no write is pending and every gate counts what is really there; else what it is that differs."""
     newest = int(sites.plane.api.call("GET", "/api/v1/namespaces")["metadata"]["resourceVersion"])
-    eventually(lambda: watcher.revision >= newest or watcher.failure, lambda: (watcher.revision, newest))
+    eventually(lambda: watcher.revision >= newest or watcher.ended, lambda: (watcher.revision, newest))
     found: list[str] = []
 
     def is_at_rest() -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from extauthz.testing import pod
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import Plane
+from tests.support import objects
 
 Tree = Any
 
@@ -24,8 +25,7 @@ class Churn:
         self._count = 0
         self.namespaces = [f"{workspace}-{number}" for number in range(3)]
         for number, name in enumerate(self.namespaces):
-            labels = {"workspace": workspace} if number else {}
-            self._api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+            self._api.create(objects.namespace(name, **{"workspace": workspace} if number else {}))
 
     def step(self) -> None:
         """One write."""

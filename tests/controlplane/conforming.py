@@ -28,6 +28,7 @@ from tests.controlplane import fixtures
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.wire import Reply, Wire, spell
+from tests.support.objects import quota
 from tests.waiting import WITHIN_S, eventually
 
 Tree = Any
@@ -167,21 +168,10 @@ def used(objects: Mapping[str, Tree]) -> dict[str, int]:
 @contextlib.contextmanager
 def entrances(plane: Plane, objects: Mapping[str, Tree]) -> Iterator[Entrances]:
     """A gate on an API server that has these objects, and its webhook in force."""
-    hard = used(objects)
     plane.kubectl("apply", "--server-side", f"--filename={CRD}")
     eventually(lambda: plane.api.serves("WorkspaceQuota"))
-    plane.api.create(
-        {
-            "apiVersion": "extauthz.dev/v1alpha1",
-            "kind": "WorkspaceQuota",
-            "metadata": {"name": "all"},
-            "spec": {
-                "namespaceSelector": {},
-                "hard": {key: _quantity(amount) for key, amount in hard.items()},
-                "mode": "Enforce",
-            },
-        }
-    )
+    hard = used(objects)
+    plane.api.create(quota("all", {key: _quantity(amount) for key, amount in hard.items()}, labels={}))
     (port,) = free_ports(1)
     pair = [f"--webhook-cert={plane.folder / 'server.crt'}"]
     flags = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from extauthz.demo.__main__ import main
@@ -48,9 +47,7 @@ class Real:
         self._plane.api.create({"apiVersion": "coordination.k8s.io/v1", "kind": kind, "metadata": metadata})
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property

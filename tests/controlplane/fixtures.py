@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.controlplane.wire import Wire
+from tests.support.custom import definition
 
 Tree = Any
 
@@ -78,33 +79,10 @@ def custom(kind: str, name: str, replicas: int) -> Tree:
     return {"apiVersion": "example.dev/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _definition(plural: str, kind: str, path: str) -> Tree:
-    open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.example.dev"},
-        "spec": {
-            "group": "example.dev",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": open_schema},
-                    "subresources": {
-                        "status": {},
-                        "scale": {"specReplicasPath": path, "statusReplicasPath": ".status.replicas"},
-                    },
-                }
-            ],
-        },
-    }
-
-
-DEFINITIONS = [_definition("gadgets", "Gadget", ".spec.size.count"), _definition("widgets", "Widget", ".spec.replicas")]
+DEFINITIONS = [
+    definition("example.dev", "v1", plural, kind, {"specReplicasPath": path, "statusReplicasPath": ".status.replicas"})
+    for plural, kind, path in (("gadgets", "Gadget", ".spec.size.count"), ("widgets", "Widget", ".spec.replicas"))
+]
 
 LIMITS_ONLY: Tree = {"containers": [{"name": "app", "image": "a:1", "resources": {"limits": {"cpu": "1"}}}]}
 NAKED: Tree = {"containers": [{"name": "app", "image": "a:1"}]}

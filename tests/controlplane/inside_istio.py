@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import ssl
 import subprocess
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,24 +17,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic.warnings import PydanticDeprecatedSince212
 
+from extauthz.cli import main
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree
 from tests.controlplane.fixtures import deployment
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.controlplane.istio import OUTBOUND_PORT, Pod, Sidecar, only_services_of, running_istiod
+from tests.controlplane.plane import Plane
 from tests.support import authz
 from tests.support.authz import ScriptedAuthz
 from tests.support.kubelet import of_annotations
 from tests.waiting import eventually
-
-with warnings.catch_warnings():
-    # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
-    warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.cli import main
-    from tests.controlplane.istio import OUTBOUND_PORT, Pod, Sidecar, only_services_of, running_istiod
 
 SERVICE_IP = "10.0.0.1"
 LISTENER = f"{SERVICE_IP}_443"
@@ -215,35 +208,6 @@ def test_a_write_to_the_service_ip_is_decided_by_the_gate_and_what_cannot_grow_i
     assert all("authorization" not in each.headers for each in asked)
     eventually(lambda: len(mesh.gate.entries) == 2, lambda: mesh.gate.entries)
     client.close()
-
-
-def test_kubectl_shows_the_sentence(mesh: Mesh):
-    kubeconfig = mesh.folder / "kubectl.kubeconfig"
-    token = service_account(mesh.plane, "default", "person", "cluster-admin")
-    write_kubeconfig(kubeconfig, f"https://{SERVICE_IP}", mesh.plane.ca, {"token": token})
-    mesh.gate.answer = refuse()
-    done = Kubectl(kubeconfig).run("scale", "deployment", "web", "--replicas=9")
-    assert done.returncode == 1
-    assert SENTENCE in done.stderr
-    assert replicas(mesh) == 3
-
-
-def test_without_the_gate_growth_waits_and_all_else_goes_on(mesh: Mesh):
-    mesh.gate.__exit__(None, None, None)
-    client = mesh.client()
-    with pytest.raises(RefusedError) as refused:
-        client.call("PATCH", SCALE, {"spec": {"replicas": 4}}, MERGE)
-    assert refused.value.code == 503
-    assert "quota gate unavailable" in refused.value.status["message"]
-    lease: Tree = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "l", "namespace": "default"},
-    }
-    client.create(lease)
-    assert replicas(mesh) == 3
-    client.close()
-    mesh.gate.__enter__()
 
 
 def test_knatives_autoscaler_dials_the_service_ip_and_its_patch_is_decided(mesh: Mesh):

@@ -40,6 +40,7 @@ from tests.controlplane.inside_istio import (
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.support import objects
 from tests.waiting import eventually
 
 __all__ = ["network"]
@@ -102,11 +103,8 @@ def running_gate(mesh: Mesh, pods: int, *flags: str) -> Iterator[Gate]:
     mesh.plane.kubectl("apply", f"--kustomize={REPOSITORY / 'deploy'}")
     api = mesh.plane.api
     eventually(lambda: api.serves("WorkspaceQuota"))
-    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}})
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": str(pods)}, "mode": "Enforce"}
-    api.create(
-        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
-    )
+    api.create(objects.namespace("shop", workspace="acme"))
+    api.create(objects.quota("acme", {"pods": str(pods)}))
     options = [f"--kubeconfig={mesh.plane.kubeconfig}", "--allow-unknown=unclean-start", *flags]
     with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:
         yield gate

@@ -18,6 +18,7 @@ from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.testing import pod, quota
 from tests.controlplane.plane import Plane
+from tests.support import objects
 
 Tree = Any
 NANO = 10**9
@@ -129,6 +130,5 @@ def owned(owner: Tree) -> list[Tree]:
 
 def namespace(plane: Plane, name: str) -> str:
     """One of the workspace of that name."""
-    metadata = {"name": name, "labels": {"workspace": name}}
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    plane.api.create(objects.namespace(name, workspace=name))
     return name

@@ -53,6 +53,11 @@ class Together:
         self._side_by_side.__enter__()
         return self
 
+    @property
+    def ended(self) -> bool:
+        """They shall end, or one of them has failed."""
+        return self._stop.is_set()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
@@ -77,13 +82,13 @@ class Load(Together):
 
     def until(self, what: Callable[[], bool]) -> None:
         """Goes on until true."""
-        eventually(lambda: what() or self._stop.is_set(), lambda: (self.grown, self.refused), WITHIN_S)
+        eventually(lambda: what() or self.ended, lambda: (self.grown, self.refused), WITHIN_S)
 
     def _scale(self, name: str, client: Api) -> None:
         choose = random.Random(name)
         now = 1
         try:
-            while not self._stop.is_set():
+            while not self.ended:
                 wanted = choose.randint(0, self._limit)
                 began_s = time.monotonic()
                 try:
@@ -102,7 +107,7 @@ class Load(Together):
         found = self._workspace.api.call("GET", path)
         version = found["metadata"]["resourceVersion"]
         replicas = {each["metadata"]["name"]: each["spec"]["replicas"] for each in found["items"]}
-        while not self._stop.is_set():
+        while not self.ended:
             for event in self._workspace.api.watch(path, version, seconds=1):
                 version = event["object"]["metadata"]["resourceVersion"]
                 replicas[event["object"]["metadata"]["name"]] = event["object"]["spec"]["replicas"]

@@ -29,9 +29,6 @@ CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
 CLUSTER = (*ON_A_NODE, *CONTAINERD, "coredns", "metrics-server")
 """What a cluster with pods has beside the control plane (tests/cluster)."""
 
-BESIDE_IT = ("registry", "hey", "queue-proxy")
-"""What some of its tests bring: images and load."""
-
 SERVING = ("controller", "webhook", "activator")
 """What Knative has beside its autoscaler. As parts they are ``knative-controller`` and so on."""
 
@@ -228,8 +225,8 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
 decider-v0.50.0, decider-v0.42.2, definitions-1.30, istiod (of Istio 1.31), istiod-1.30, pilot-agent,
-knative-controller, knative-webhook, knative-activator, keda-operator, keda-adapter, helm, actionlint, h2spec, and those
-of ``CLUSTER`` and of ``BESIDE_IT``."""
+knative-controller, knative-webhook, knative-activator, queue-proxy, keda-operator, keda-adapter, helm, actionlint,
+h2spec, hey, registry, and those of ``CLUSTER``."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

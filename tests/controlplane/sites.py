@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import grpc
@@ -109,9 +108,7 @@ class Site:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _options(self, write_s: float) -> SidecarOptions:
@@ -207,9 +204,7 @@ class Sites:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def __iter__(self) -> Iterator[Site]:

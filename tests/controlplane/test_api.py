@@ -19,6 +19,7 @@ from extauthz.testing import workload
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.servers.running import Running
+from tests.support import objects
 from tests.support.certs import Authority, Pair
 from tests.waiting import eventually
 
@@ -63,11 +64,6 @@ class Api:
         return [one["name"] for one in page["items"]]
 
 
-def workspace(name: str) -> dict[str, Any]:
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": {"pods": "9"}, "mode": "Enforce"}
-    return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
-
-
 def role(plane: Plane, name: str, rules: list[dict[str, Any]], subject: dict[str, str], namespace: str = "") -> None:
     """A role and its binding, in a namespace or in all of the cluster."""
     cluster = "" if namespace else "Cluster"
@@ -90,12 +86,9 @@ AUDIENCE = "extauthz.example"
 def api(plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder: Path = tmp_path_factory.mktemp("gate")
     for name in ("api-shop", "api-vault"):
-        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    quotas = [workspace(name) for name in ("api-acme", "api-bolt")]
-    namespaces = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"workspace": workspace}}}
-        for name, workspace in (("api-shop", "api-acme"), ("api-vault", "api-acme"))
-    ]
+        plane.api.create(objects.namespace(name))
+    quotas = [objects.quota(name, {"pods": "9"}) for name in ("api-acme", "api-bolt")]
+    namespaces = [objects.namespace(name, workspace="api-acme") for name in ("api-shop", "api-vault")]
     items = [*namespaces, workload("web", 2, namespace="api-shop"), workload("safe", 1, namespace="api-vault")]
     (folder / "quotas.yaml").write_text(yaml.safe_dump_all(quotas))
     (folder / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))

@@ -12,6 +12,7 @@ import pytest
 from extauthz.demo.gate import Gate
 from tests.controlplane.living import deployment, namespace
 from tests.controlplane.plane import Plane
+from tests.support import objects
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -28,12 +29,6 @@ HPA = {
         "maxReplicas": 24,
     },
 }
-QUOTA = {
-    "apiVersion": "extauthz.dev/v1alpha1",
-    "kind": "WorkspaceQuota",
-    "metadata": {"name": NAME},
-    "spec": {"namespaceSelector": {"matchLabels": {"workspace": NAME}}, "hard": {"pods": "12"}, "mode": "Enforce"},
-}
 SHARE = "12 of the 24 replicas that it may ask for would fit"
 
 
@@ -44,7 +39,7 @@ def gate(plane: Plane, tmp_path: Path) -> Iterator[Gate]:
     namespace(plane, NAME)
     plane.api.create(deployment("web", 2, NAME))
     plane.api.create(HPA)
-    plane.api.create(QUOTA)
+    plane.api.create(objects.quota(NAME, {"pods": "12"}))
     flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=memory", "--allow-unknown=unclean-start"]
     with Gate("kubernetes", "kubernetes", tmp_path / "gate.log", flags) as made:
         yield made

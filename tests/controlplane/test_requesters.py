@@ -16,6 +16,7 @@ from tests.controlplane.api import MERGE, Api, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.test_webhook_rules import workload
 from tests.servers.running import Running
+from tests.support import objects
 from tests.support.certs import Authority
 from tests.waiting import eventually
 
@@ -23,17 +24,7 @@ pytestmark = pytest.mark.controlplane
 
 ROOT = Path(__file__).parents[2]
 HPA = "horizontal-pod-autoscaler"
-QUOTA = {
-    "apiVersion": "extauthz.dev/v1alpha1",
-    "kind": "WorkspaceQuota",
-    "metadata": {"name": "acme"},
-    "spec": {
-        "namespaceSelector": {},
-        "hard": {"pods": "4"},
-        "mode": "Enforce",
-        "requesters": {"include": {"serviceAccounts": [f"kube-system/{HPA}"]}},
-    },
-}
+BOUND = {"include": {"serviceAccounts": [f"kube-system/{HPA}"]}}
 
 
 class World:
@@ -65,9 +56,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with running_plane(folder=tmp_path_factory.mktemp("plane")) as plane:
         plane.kubectl("apply", "-f", str(ROOT / "deploy" / "crd.yaml"))
         plane.kubectl("wait", "--for=condition=Established", "crd/workspacequotas.extauthz.dev")
-        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+        plane.api.create(objects.namespace("shop"))
         plane.api.create(workload("Deployment"))
-        plane.api.create(QUOTA)
+        plane.api.create(objects.quota("acme", {"pods": "4"}, labels={}, requesters=BOUND))
         live = ("--quotas", "kubernetes", "--state", "kubernetes", "--kubeconfig", str(plane.kubeconfig))
         flags = ("--webhook", "127.0.0.1:0", "--webhook-cert", str(pair.cert))
         with Running(folder, *live, *flags, "--ledger=memory", "--allow-unknown=unclean-start") as gate:

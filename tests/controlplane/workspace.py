@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.world import World
+from tests.support import objects
 from tests.waiting import eventually
 
 Tree = Any
@@ -23,26 +23,14 @@ class Workspace:
     def __init__(self, world: World, name: str, hard: Mapping[str, str], mode: str = "") -> None:
         self.world, self.name, self.api = world, name, world.api
         self.namespaces: list[str] = []
-        spec = {
-            "namespaceSelector": {"matchLabels": {"workspace": name}},
-            "hard": dict(hard),
-            "mode": mode or world.mode,
-        }
-        self._quota: Tree = {
-            "apiVersion": "extauthz.dev/v1alpha1",
-            "kind": "WorkspaceQuota",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
+        self._quota = objects.quota(name, hard, mode=mode or world.mode)
 
     def __enter__(self) -> Self:
         self.api.create(self._quota)
         self.add_namespace(self.name)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for namespace in self.namespaces:
             # Autoscalers first: one that goes on would be busy in a namespace that is going.
             self.api.call("DELETE", f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")
@@ -55,8 +43,7 @@ class Workspace:
         return self.namespaces[0]
 
     def add_namespace(self, name: str) -> str:
-        metadata = {"name": name, "labels": {"workspace": self.name}}
-        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.api.create(objects.namespace(name, workspace=self.name))
         self.namespaces.append(name)
         return name
 
@@ -72,10 +59,6 @@ class Workspace:
         """What an HPA says, once its last scale was refused."""
         eventually(lambda: self.able(name).get("reason") == "FailedUpdateScale", lambda: self.able(name))
         return str(self.able(name)["message"])
-
-    def allow_unspecified(self) -> None:
-        """Pods need not state what they need of what is limited."""
-        self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"onUnknown": {"unspecified": "Allow"}}})
 
     def create(self, tree: Tree) -> Tree:
         """Create an object in the first namespace."""

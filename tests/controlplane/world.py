@@ -9,7 +9,6 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from extauthz.demo.envoy import Envoy
@@ -68,9 +67,7 @@ class World:
         token = service_account(self.plane, GATES_OWN, "extauthz")
         write_kubeconfig(self._kubeconfig, self.plane.url, self.plane.ca, {"token": token})
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @functools.cached_property

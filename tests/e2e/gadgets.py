@@ -5,41 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.controlplane.workspace import workload
+from tests.support.custom import definition
 
 Tree = Any
 
 
-def _definition(group: str, kind: str, replicas: str) -> Tree:
-    plural = f"{kind.lower()}s"
-    scale = {
-        "specReplicasPath": replicas,
-        "statusReplicasPath": ".status.size",
-        "labelSelectorPath": ".status.selector",
-    }
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-        "subresources": {"status": {}, "scale": scale},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [version],
-        },
-    }
+STATUS = {"statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"}
 
-
-GADGETS = _definition("e2e.extauthz.dev", "Gadget", ".spec.size")
+GADGETS = definition("e2e.extauthz.dev", "v1", "gadgets", "Gadget", {"specReplicasPath": ".spec.size"} | STATUS)
 """The count is where nobody but its author knows it."""
 
-ROLLOUTS = _definition("argoproj.io", "Rollout", ".spec.replicas")
+ROLLOUTS = definition("argoproj.io", "v1", "rollouts", "Rollout", {"specReplicasPath": ".spec.replicas"} | STATUS)
 """As Argo Rollouts defines it, but for the name of its version."""
 
 

@@ -122,34 +122,6 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     assert rows["canary"]["verdict"] == "ok"
 
 
-def test_the_topology_of_the_gates_own_service_is_read_from_the_cluster(world: World, doctor: Doctor):
-    service = {"service": "extauthz-system/extauthz"}
-    assert doctor(**service)["topology: asked for"]["verdict"] == "ok", "what deploy/ installs asks for it"
-    slices = "/apis/discovery.k8s.io/v1/namespaces/extauthz-system/endpointslices"
-    slice_ = {
-        "metadata": {"name": "extauthz-1", "labels": {"kubernetes.io/service-name": "extauthz"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.1.0.1"], "zone": "a"}],
-        "ports": [{"name": "grpc", "port": 9191}],
-    }
-    world.api.call("POST", slices, slice_)
-    try:
-        rows = doctor(**service)
-        assert rows["topology: every endpoint has a hint"]["verdict"] == "fail"
-        assert "10.1.0.1 has no hint" in rows["topology: every endpoint has a hint"]["found"]
-        slice_["endpoints"][0]["hints"] = {"forZones": [{"name": "a"}]}
-        world.api.call("PUT", f"{slices}/extauthz-1", slice_)
-        rows = doctor(**service, zone="a")
-        assert (
-            rows["topology: every endpoint has a hint"]["verdict"]
-            == rows["topology: own zone has a hint"]["verdict"]
-            == "ok"
-        )
-        assert doctor(**service, zone="b")["topology: own zone has a hint"]["verdict"] == "fail"
-    finally:
-        world.api.call("DELETE", f"{slices}/extauthz-1")
-
-
 def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
     world.gate.kill()
     try:

@@ -20,6 +20,7 @@ from extauthz.demo.processes import Child
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, free_ports, running_plane
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.support import objects
 from tests.support.certs import Authority
 from tests.waiting import eventually
 
@@ -166,14 +167,8 @@ def lease(node: Node) -> dict:
 def growth_stops_and_goes_on(node: Node) -> None:
     """An HPA with more replicas at least than the quota has room for: it needs no metrics to want to grow."""
     api = node.plane.api
-    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}})
-    quota = {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": "acme"},
-        "spec": {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "2"}, "mode": "Enforce"},
-    }
-    api.create(quota)
+    api.create(objects.namespace("shop", workspace="acme"))
+    api.create(objects.quota("acme", {"pods": "2"}))
     for made in (workload("web", 1, {"cpu": "1"}), autoscaler("web", least=3)):
         made["metadata"]["namespace"] = "shop"
         api.create(made)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,14 @@ from typing import Any
 import grpc
 import pytest
 import yaml
-from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.demo.gate import SERVE, Gate
 from extauthz.demo.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.servers.running import ask, scale
 from tests.waiting import eventually
-
-with warnings.catch_warnings():
-    # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
-    warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from tests.servers.running import ask, scale
 
 pytestmark = pytest.mark.controlplane
 

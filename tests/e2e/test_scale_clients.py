@@ -1,48 +1,15 @@
-"""Who else scales: KEDA by the scale client, and an HPA on a custom resource that nobody but its owner knows."""
+"""Who else scales: an HPA on a custom resource that nobody but its owner knows."""
 
 from __future__ import annotations
 
 import pytest
 
-from extauthz.tools.render.options import Profile
-from tests.controlplane.api import RefusedError, path_of
-from tests.controlplane.workspace import autoscaler, workload
+from tests.controlplane.api import path_of
+from tests.controlplane.workspace import autoscaler
 from tests.e2e.gadgets import GADGETS, gadget, may_see
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
-
-
-def scale_as_keda(world, namespace: str, kind: str, name: str, replicas: int) -> None:
-    """``k8s.io/client-go/scale``: reads the Scale and puts it back, in JSON and with no content-type."""
-    client = world.client(Profile.AUTOSCALER)
-    path = path_of(kind, namespace, name, "scale")
-    try:
-        scale = client.call("GET", path)
-        scale["spec"]["replicas"] = replicas
-        client.call("PUT", path, scale, content_type="")
-    finally:
-        client.close()
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_keda_wakes_a_workload_only_where_there_is_room_and_always_puts_it_to_sleep(world, workspace, kind):
-    assert world.manager.running
-    acme = workspace({"requests.cpu": "2"})
-    acme.create(workload("busy", 2, {"cpu": "1"}))
-    acme.create(workload("asleep", 0, {"cpu": "1"}, kind))
-    acme.await_ready("busy", 2)
-    eventually(lambda: acme.charged() == 2, acme.charged)
-    with pytest.raises(RefusedError, match=f"exceeded workspace quota: {acme.name}") as refused:
-        eventually(lambda: scale_as_keda(world, acme.namespace, kind, "asleep", 1))
-    assert refused.value.code == 403
-    assert acme.replicas("asleep", kind) == 0
-
-    scale_as_keda(world, acme.namespace, "Deployment", "busy", 0)
-    eventually(lambda: acme.charged() == 0, acme.charged)
-    scale_as_keda(world, acme.namespace, kind, "asleep", 1)
-    acme.await_ready("asleep", 1, kind)
-    eventually(lambda: acme.charged() == 1, acme.charged)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Answer, Site, Sites
 from tests.controlplane.workspace import workload
+from tests.support import objects
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -35,12 +36,6 @@ ROOTS = {
 """One for each test."""
 
 
-def quota(name: str, pods: str) -> dict:
-    selector = {"matchLabels": {"workspace": name}}
-    spec = {"namespaceSelector": selector, "hard": {"pods": pods}, "mode": "Enforce"}
-    return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
-
-
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     with (
@@ -48,9 +43,8 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
         Sites(plane, tmp_path_factory.mktemp("sites"), 3, W_S) as sites,
     ):
         for name, pods in ROOTS.items():
-            plane.api.create(quota(name, pods))
-            metadata = {"name": name, "labels": {"workspace": name}}
-            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            plane.api.create(objects.quota(name, {"pods": pods}))
+            plane.api.create(objects.namespace(name, workspace=name))
             create(sites, name, "web", "other")
         eventually(lambda: [one["metadata"]["name"] for one in plane.api.list(LEDGER)] == [NAME])
         sites.await_no_hold()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Sites
 from tests.controlplane.workspace import autoscaler, condition
+from tests.support import objects
 from tests.support.kubelet import Kubelet
 from tests.support.metricsapi import MetricsApi, route
 from tests.waiting import eventually
@@ -40,11 +40,11 @@ class House:
         self._metrics, self._activator = metrics, activator
 
     def populate(self) -> None:
-        self._quota("house", {"sharing": {"turns": "FirstCome"}})
+        hard = {GPU: str(FULL)}
+        self.api.create(objects.quota("house", hard, {"none": "such"}, sharing={"turns": "FirstCome"}))
         for name in (SLOW, QUICK):
-            labels = {"team": name}
-            self._quota(name, {"parent": "house", "namespaceSelector": {"matchLabels": labels}})
-            self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+            self.api.create(objects.quota(name, hard, {"team": name}, parent="house"))
+            self.api.create(objects.namespace(name, team=name))
         size = {"cpu": "1", "nvidia.com/gpu": "1"}
         slow, _ = knative.revision(SLOW, SLOW, size)
         quick, kpa = knative.revision(QUICK, QUICK, size)
@@ -54,10 +54,6 @@ class House:
         for tree in (slow, hpa, quick, kpa):
             self.api.create(tree)
         knative.await_service(self.sites.plane.api, QUICK, QUICK)
-
-    def _quota(self, name: str, spec: dict[str, Any]) -> None:
-        quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}}
-        self.api.create(quota | {"spec": {"hard": {GPU: str(FULL)}, "mode": "Enforce"} | spec})
 
     def slow(self, *, busy: bool = False, least: int = 1) -> None:
         """The load of the HPA's workload: it wants three replicas, or as few as it may have."""

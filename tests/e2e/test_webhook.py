@@ -21,6 +21,7 @@ from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld, rendered
 from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
+from tests.support.objects import quota
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
@@ -525,16 +526,6 @@ def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_co
     eventually(lambda: "scaled" in scale(acme, "web", 3))
     world.kubectl("apply", f"--kustomize={DEPLOY}")
     eventually(lambda: world.api.serves("WorkspaceQuota"))
-    quota = {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": acme.name},
-        "spec": {
-            "namespaceSelector": {"matchLabels": {"workspace": acme.name}},
-            "hard": {"pods": "2"},
-            "mode": "Enforce",
-        },
-    }
-    eventually(lambda: world.api.create(quota))
+    eventually(lambda: world.api.create(quota(acme.name, {"pods": "2"})))
     more = itertools.count(4)
     eventually(lambda: "exceeded workspace quota" in scale(acme, "web", next(more)))

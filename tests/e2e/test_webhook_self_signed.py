@@ -21,10 +21,10 @@ from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
 from tests.controlplane.workspace import workload
-from tests.e2e.balancing import Balancer
 from tests.e2e.doctoring import examined
 from tests.rendering import helm
-from tests.support import numbered
+from tests.support import numbered, objects
+from tests.support.balancing import Balancer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
@@ -117,15 +117,8 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
 
 @pytest.fixture(scope="module")
 def shop(gates: Gates) -> str:
-    spec = {
-        "namespaceSelector": {"matchLabels": {"workspace": "shop"}},
-        "hard": {"requests.cpu": "4"},
-        "mode": "Enforce",
-    }
-    quota = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "shop"}}
-    gates.api.create(quota | {"spec": spec})
-    metadata = {"name": "shop", "labels": {"workspace": "shop"}}
-    gates.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    gates.api.create(objects.quota("shop", {"requests.cpu": "4"}))
+    gates.api.create(objects.namespace("shop", workspace="shop"))
     tree = workload("web", 1, {"cpu": "1"})
     tree["metadata"]["namespace"] = "shop"
     eventually(lambda: all(gate.metric("extauthz_quotas") for gate in gates.gates))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from extauthz.tools.render.options import Endpoint, SidecarOptions
+from extauthz.tools.render.options import Endpoint
 from tests.support import authz
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
     from extauthz.demo.envoy import Alter, Envoy, binary
-    from tests.support.stack import Stack, workload
+    from tests.support.stack import Stack, sidecar, workload
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,16 +45,8 @@ def launch(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Ca
         directory = tmp_path_factory.mktemp("envoy")
         items = [workload(), workload("StatefulSet", "db")]
         with ApiServer(certificate, items) as api, ScriptedAuthz() as gate:
-            settings = {
-                "cert_file": str(certificate.cert),
-                "key_file": str(certificate.key),
-                "apiserver": Endpoint("127.0.0.1", api.port),
-                "apiserver_name": "127.0.0.1",
-                "apiserver_ca_file": str(authority.ca),
-                "gate": Endpoint("127.0.0.1", gate.port),
-                "gate_timeout_s": 20.0,
-            }
-            with Envoy(SidecarOptions(**settings | options), directory, alter) as envoy:
+            chosen = sidecar(certificate, authority, api.port, **{"gate": Endpoint("127.0.0.1", gate.port)} | options)
+            with Envoy(chosen, directory, alter) as envoy:
                 yield Stack(authority, api, gate, envoy)
 
     return run

@@ -6,7 +6,6 @@ import socket
 import ssl
 import threading
 from enum import StrEnum
-from types import TracebackType
 from typing import Self
 
 import h2.config
@@ -62,9 +61,7 @@ class H2Server:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listener.close()
 
     def _accept(self) -> None:

@@ -12,10 +12,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -26,8 +25,11 @@ import pytest
 from extauthz.demo.envoy import Alter, Envoy
 from extauthz.demo.gate import Gate
 from extauthz.tools.render.options import Endpoint, GateTls, SidecarOptions
+from tests.controlplane.plane import free_ports
+from tests.support import objects
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
+from tests.support.balancing import Balancer
 from tests.support.certs import Authority
 from tests.support.stack import (
     PATCH,
@@ -36,6 +38,7 @@ from tests.support.stack import (
     Stack,
     echo,
     scale_body,
+    sidecar,
     status_of,
     until_blank,
     unused_port,
@@ -45,12 +48,6 @@ from tests.support.stack import (
 from tests.waiting import eventually
 
 HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-QUOTA = {
-    "apiVersion": "extauthz.dev/v1alpha1",
-    "kind": "WorkspaceQuota",
-    "metadata": {"name": "acme"},
-    "spec": {"namespaceSelector": {}, "hard": {"pods": "10"}},
-}
 SILENT_S = 7.0
 
 
@@ -65,18 +62,11 @@ class Zones:
     ) -> None:
         self._folder = folder
         pair = authority.issue("localhost")
-        self.api = ApiServer(pair, [workload()])
+        self.api, self._pair, self._authority = ApiServer(pair, [workload()]), pair, authority
         sockets = [folder / f"{name}.sock" for name in ("own", "other")]
-        self.own, self.other = self._gates = [self._gate(socket, flags) for socket in sockets]
-        chosen = SidecarOptions(
-            cert_file=str(pair.cert),
-            key_file=str(pair.key),
-            apiserver_name="127.0.0.1",
-            apiserver_ca_file=str(authority.ca),
-            gate=Endpoint("", 0, str(sockets[0])),
-            **{"gate_timeout_s": 20.0, "failover_gates": (Endpoint("", 0, str(sockets[1])),)} | options,
-        )
-        self._options, self._alter = chosen, alter
+        self.own, self.other = self._gates = [a_gate(folder, f"unix:{socket}", *flags) for socket in sockets]
+        own, other = (Endpoint("", 0, str(socket)) for socket in sockets)
+        self._options, self._alter = {"gate": own, "failover_gates": (other,)} | options, alter
         self._trust = ssl.create_default_context(cafile=str(authority.ca))
         self._running = ExitStack()
 
@@ -84,7 +74,7 @@ class Zones:
         with ExitStack() as stack:
             for part in (self.api, *self._gates):
                 stack.enter_context(part)
-            options = replace(self._options, apiserver=Endpoint("127.0.0.1", self.api.port))
+            options = sidecar(self._pair, self._authority, self.api.port, **self._options)
             self.envoy = stack.enter_context(Envoy(options, self._folder / "envoy", self._alter))
             base = f"https://127.0.0.1:{self.envoy.port}"
             self._client = stack.enter_context(
@@ -95,14 +85,6 @@ class Zones:
 
     def __exit__(self, *error: object) -> None:
         self._running.close()
-
-    def _gate(self, socket: Path, flags: Sequence[str]) -> Gate:
-        quotas, state = self._folder / "quotas.yaml", self._folder / "state.json"
-        quotas.write_text(json.dumps(QUOTA))
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
-        state.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, workload()]}))
-        lenient = ("--allow-unknown=unclean-start", *flags)
-        return Gate(quotas, state, socket.with_suffix(".log"), lenient, grpc=f"unix:{socket}")
 
     def write(self) -> httpx.Response:
         return self._client.patch(f"{SCALE}?dryRun=All", content=scale_body(3), headers=PATCH)
@@ -115,6 +97,16 @@ class Zones:
         counts = list(zip(self._gates, before, strict=True))
         [gate] = eventually(lambda: [gate for gate, was in counts if decided(gate) > was])
         return gate
+
+
+def a_gate(folder: Path, address: str, *flags: str) -> Gate:
+    quotas, state = folder / "quotas.yaml", folder / "state.json"
+    quotas.write_text(json.dumps(objects.quota("acme", {"pods": "10"}, labels={})))
+    state.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [objects.namespace("team-a"), workload()]})
+    )
+    log = folder / f"{address.rpartition('/')[2].rpartition(':')[2]}.log"
+    return Gate(quotas, state, log, ("--allow-unknown=unclean-start", *flags), grpc=address)
 
 
 def decided(gate: Gate) -> int:
@@ -328,15 +320,7 @@ def generation(authority: Authority, tmp_path: Path) -> Iterator[tuple[Callable[
     """Makes the processes, and the stack of one of them."""
     pair, port = authority.issue("localhost"), unused_port()
     with ApiServer(pair, [workload()]) as api, ScriptedAuthz() as gate:
-        options = SidecarOptions(
-            cert_file=str(pair.cert),
-            key_file=str(pair.key),
-            apiserver=Endpoint("127.0.0.1", api.port),
-            apiserver_name="127.0.0.1",
-            apiserver_ca_file=str(authority.ca),
-            gate=Endpoint("127.0.0.1", gate.port),
-            gate_timeout_s=20.0,
-        )
+        options = sidecar(pair, authority, api.port, gate=Endpoint("127.0.0.1", gate.port))
         yield (
             lambda epoch: Generation(options, tmp_path, port, epoch),
             lambda envoy: Stack(authority, api, gate, envoy),
@@ -361,6 +345,27 @@ def test_a_hot_restart_fails_no_write_and_none_passes_undecided(generation):
         assert sorted(one.target for one in stack.api.writes(SCALE)) == sorted(load.sent)
         assert new.stat("server.hot_restart_epoch") == 1
         eventually(lambda: len(stack.gate.entries) == len(load.sent))
+
+
+def test_gates_that_are_replaced_behind_a_service_fail_no_write(authority: Authority, tmp_path: Path):
+    """As a rollout does it: what ends is led to no more, and its connections stand (``preStop``, docs/upgrade.md)."""
+    pair, ports = authority.issue("localhost"), free_ports(2)
+    gates = [a_gate(tmp_path, f"127.0.0.1:{port}") for port in ports]
+    with ExitStack() as running:
+        api = running.enter_context(ApiServer(pair, [workload()]))
+        service, nobody, *_ = (running.enter_context(one) for one in (Balancer(ports), ScriptedAuthz(), *gates))
+        options = sidecar(pair, authority, api.port, gate=Endpoint("127.0.0.1", service.port))
+        envoy = running.enter_context(Envoy(options, tmp_path / "envoy"))
+        stack = Stack(authority, api, nobody, envoy)
+        with loaded(stack) as load:
+            for gate, other in zip(gates * 2, ports[::-1] * 2, strict=True):
+                load.go_on()
+                service.ports = [other]
+                assert gate.terminate() == 0
+                gate.start()
+                service.ports = ports
+            load.go_on()
+        assert not load.failed
 
 
 # Towards the API server: upgrades, HTTP/2, and who it must prove to be.

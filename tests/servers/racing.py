@@ -29,15 +29,12 @@ from extauthz.tell.observe.observers import Observers
 from extauthz.testing import gate as make_gate
 from extauthz.testing import put_scale, quota, scale, workload
 from tests.servers.listening import listening
-from tests.servers.resetting import Resetting
 from tests.servers.slow_store import Store
 from tests.support.memory_store import MemoryStore
 
 WINDOW_S = 90.0
 SETTLED_WITHIN_S = 2.0
 ASK_WITHIN_S = 60.0
-AT_ONCE = 30
-"""Calls of one connection that has many."""
 Check = Callable[..., grpc.aio.UnaryUnaryCall]
 
 
@@ -57,8 +54,6 @@ class Habits:
     """How long calls of the store take at most, for each gate in turn."""
     faults: float = 0.0
     """A call of the store conflicts, or its answer is lost."""
-    connections: int = 0
-    """So many more clients have a connection each with all their calls under way at once (``resetting``)."""
     waves: int = 6
     """How often all clients begin at once. Before each all that was granted is refused, so that all room is free."""
 
@@ -114,7 +109,6 @@ class Member:
     """One running gate and how to ask it."""
 
     gate: Gate
-    address: str
     store: Store
     check: Check
 
@@ -148,7 +142,7 @@ async def _member(objects: Sequence[Any], hard: int, store: Store, failures: lis
             listening(checks.methods()) as (_, address),
             grpc.aio.insecure_channel(address, options=alone) as channel,
         ):
-            yield Member(gate, address, store, _check(channel))
+            yield Member(gate, store, _check(channel))
     finally:
         following.cancel()
         with suppress(asyncio.CancelledError):
@@ -184,19 +178,6 @@ class Race:
             answer = await self._answer(call)
             if answer is not None:
                 self._take(answer, name, replicas, choose)
-
-    async def connection(self, name: str, asks: int) -> None:
-        """One that asks all at once, and resets half of that."""
-        choose = random.Random(f"{self._result.seed}-{name}")
-        questions = []
-        for _ in range(asks):
-            name, replicas = f"w{choose.randrange(self._habits.workloads)}", choose.randint(1, self._habits.most)
-            questions.append((name, replicas, _request(choose, name, replicas).SerializeToString()))
-        address = choose.choice(self._members).address
-        client = Resetting(address, choose, lambda name, replicas, answer: self._take(answer, name, replicas, choose))
-        outcome = await client.ask(questions, ASK_WITHIN_S)
-        self._result.left += outcome.given_up
-        self._result.failures += outcome.faults
 
     async def clear(self) -> list[str]:
         """Let the API server refuse all that was allowed, wait until every gate knows it, and tell which do not."""
@@ -256,10 +237,7 @@ async def race(seed: int, gates: int, clients: int, asks: int, hard: int, habits
             members.append(await stack.enter_async_context(_member(objects, hard, store, result.failures)))
         runners = Race(result, habits, members)
         for wave in range(habits.waves):
-            await asyncio.gather(
-                *(runners.client(f"{wave}-{number}", asks) for number in range(clients)),
-                *(runners.connection(f"{wave}-c{number}", AT_ONCE) for number in range(habits.connections)),
-            )
+            await asyncio.gather(*(runners.client(f"{wave}-{number}", asks) for number in range(clients)))
             result.astray += await _at_rest(members)
             result.astray += await runners.clear()
             if result.broken:

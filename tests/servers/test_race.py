@@ -49,7 +49,3 @@ async def test_nor_where_room_comes_free_all_the_time(workloads: int):
 @pytest.mark.parametrize("delays_s", [(0.003,), (0.0, 0.02)], ids=["slow", "one-slower-than-the-other"])
 async def test_nor_where_the_store_is_slow_conflicts_and_loses_answers(delays_s: tuple[float, ...]):
     await rounds(2, Habits(leaves=0.1, refused=0.3, delays_s=delays_s, faults=0.1))
-
-
-async def test_nor_where_half_of_the_calls_are_reset_on_many_connections_and_every_other_is_answered():
-    await rounds(2, Habits(leaves=0.5, refused=0.3, connections=8))

@@ -17,6 +17,7 @@ import pytest
 from extauthz.demo.apiserver import Key
 from extauthz.demo.processes import Child
 from tests.controlplane.plane import free_ports, write_kubeconfig
+from tests.support import objects
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
 from tests.support.certs import Authority
@@ -32,17 +33,9 @@ QUOTA = Key("extauthz.dev", "workspacequotas", "", "acme")
 
 
 def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
-    spec = {
-        "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
-        "hard": {"pods": str(pods)},
-        "mode": "Enforce",
-    } | spec
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
-        "spec": spec,
-    }
+    hard = spec.pop("hard", {"pods": str(pods)})
+    made = objects.quota(name, hard, {"workspace": "acme"}, **spec)
+    return made | {"metadata": {"name": name, "uid": f"uid-{name}", "generation": 1}}
 
 
 def copied(tree: Any) -> Any:
@@ -181,7 +174,9 @@ def test_a_stalled_watch_is_noticed_and_growth_waits_or_not_as_told(api, tmp_pat
         assert "nothing was heard of" in gate.events("stale")[0]["why"]
         assert "extauthz_stale 1.0" in gate.get("/metrics")[1]
         assert gate.allows(4) is (growth == "allow")
-        assert not gate.allows(5)
+        said = json.loads(gate.check(5).denied_response.body)["message"]
+        assert ("may be out of date: nothing was heard of" in said) is (growth == "deny"), said
+        assert ("exceeded workspace quota: acme" in said) is (growth == "allow"), "what is not known is no quota denial"
         assert gate.allows(2), "less always passes"
         assert gate.get("/readyz")[0] == 200
         assert f"growth: {growth}" in gate.get("/readyz")[1]

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import grpc
@@ -46,9 +45,7 @@ class ScriptedAuthz:
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.stop(None).wait(10)
 

@@ -74,11 +74,12 @@ def leader_worker_set(replicas: int, size: int | None, leader: str | None = None
     }
 
 
-def definition(group: str, version: str, plural: str, kind: str) -> Tree:
-    """A CustomResourceDefinition without a scale subresource."""
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
+def definition(group: str, version: str, plural: str, kind: str, scale: Mapping[str, str] | None = None) -> Tree:
+    """A CustomResourceDefinition; with a scale subresource where it is told what its paths are."""
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    served = {"name": version, "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    subresources: Tree = {"status": {}} | ({"scale": dict(scale)} if scale else {})
+    served = {"name": version, "served": True, "storage": True, "schema": schema, "subresources": subresources}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import ssl
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,13 @@ class Kubelet(Background):
     Args:
         server: the API server's URL.
         tls: trusts it, and holds the client certificate of one who may write ``pods/status`` and delete pods.
-        leaves: namespaces whose pods another takes care of.
     """
 
-    def __init__(self, server: str, tls: ssl.SSLContext, leaves: Collection[str] = ()) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext) -> None:
         super().__init__("kubelet")
         self.broken_images: set[str] = set()
         """Containers of these never start."""
-        self._server, self._tls, self._leaves = server, tls, leaves
+        self._server, self._tls = server, tls
 
     async def main(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._tls)
@@ -66,8 +65,6 @@ class Kubelet(Background):
 
     async def _care(self, session: aiohttp.ClientSession, pod: Tree) -> None:
         """What a kubelet would do for this pod now."""
-        if pod["metadata"]["namespace"] in self._leaves:
-            return
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         uid = pod["metadata"]["uid"]  # by now another may have the name
         if "deletionTimestamp" in pod["metadata"]:

@@ -7,7 +7,6 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
@@ -51,9 +50,7 @@ class Receiver:
         self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
     def taken(self, kind: str = "") -> list[Any]:

@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 
 from extauthz.demo.envoy import Envoy
+from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.support import authz
 from tests.support.apiserver import ApiServer
 from tests.support.authz import ScriptedAuthz
-from tests.support.certs import Authority
+from tests.support.certs import Authority, Pair
 
 DEADLINE_S = 30.0
 """Bounds every wait."""
@@ -41,6 +42,20 @@ def workload(kind: str = "Deployment", name: str = "web", replicas: int = 2) -> 
         "metadata": {"name": name, "namespace": "team-a"},
         "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
     }
+
+
+def sidecar(pair: Pair, authority: Authority, api_port: int, **options: Any) -> SidecarOptions:
+    """Of an Envoy that leads to an API server of this machine, and waits long for its gate: a busy machine is no
+    failure."""
+    settings = {
+        "cert_file": str(pair.cert),
+        "key_file": str(pair.key),
+        "apiserver": Endpoint("127.0.0.1", api_port),
+        "apiserver_name": "127.0.0.1",
+        "apiserver_ca_file": str(authority.ca),
+        "gate_timeout_s": 20.0,
+    }
+    return SidecarOptions(**settings | options)
 
 
 class Stack:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 
 class Balancer:
     """A context manager. It listens on a free port."""
 
-    def __init__(self, ports: Sequence[int] = ()) -> None:
-        self._next = itertools.cycle(ports)
+    def __init__(self, ports: Sequence[int]) -> None:
+        self.ports = ports
+        """Those that new connections are led to."""
+        self.opened = 0
+        """Connections that it was asked for so far."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
@@ -25,9 +26,7 @@ class Balancer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for one in (self._listener, *self._open):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -36,12 +35,13 @@ class Balancer:
 
     def _connect(self) -> socket.socket:
         """To who is next. Raises OSError: nobody listens there."""
-        return socket.create_connection(("127.0.0.1", next(self._next)))
+        return socket.create_connection(("127.0.0.1", self.ports[self.opened % len(self.ports)]))
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 asking, _ = self._listener.accept()
+                self.opened += 1
                 try:
                     asked = self._connect()
                 except OSError:
