@@ -231,11 +231,6 @@ def test_one_doubt_that_may_pass_does_not_hide_another_that_may_not():
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-footprint")
 
 
-def test_an_illegible_quota_is_asked_for_itself_as_far_as_its_field_can_be_read():
-    illegible = replace(quota("acme", {}, on_unknown={"stale": "Allow"}), illegible=True)
-    assert asked(illegible)(scale("web", 4)).verdict is Verdict.ALLOW
-
-
 def test_of_an_unknown_namespace_the_settings_speak():
     ask = asked(quota("acme", CPU, on_unknown={"unknownWorkload": "Allow"}))
     assert ask(create(workload("new", 1, namespace="new"))).verdict is Verdict.UNAVAILABLE

@@ -9,7 +9,6 @@ import pytest
 
 from extauthz.core.decision import sentences, weighing
 from extauthz.core.decision.bounds import Bounds
-from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
@@ -357,13 +356,6 @@ def test_what_pends_is_said_of_covered_writes_too():
 
 
 # What is decided is a reading, and no bytes.
-
-
-def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
-    empty = Gate()
-    assert empty.decide(read(scale("web", 9)), "j", 0.0).reason == "unsynced"
-    ref = WorkloadRef("apps", "deployments", "team-a", "web")
-    assert empty.ledger.get(ref) is None
 
 
 def test_what_a_decision_lacks_is_said_by_type_and_not_by_its_reason():

@@ -218,15 +218,6 @@ def test_a_replica_set_that_no_live_owner_covers_is_charged_itself(orphan: dict)
     assert books(asker(workload("web", 4), bare)) == (8, 0)
 
 
-@pytest.mark.parametrize(("uid", "used"), [("uid-web", 4), ("another-uid", 8)])
-def test_a_deployment_without_a_plain_selector_covers_what_has_its_uid(uid: str, used: int):
-    """Its controller lets go of ReplicaSets that it does not select."""
-    deployment, child = family(4, 4)
-    deployment["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
-    child["metadata"]["ownerReferences"] = owned_by("web", uid)
-    assert books(asker(deployment, child)) == (used, 0)
-
-
 def test_what_a_write_makes_for_such_a_deployment_counts_by_itself_until_it_is_there():
     """Its controller may let go of it at once."""
     deployment, child = family(4, 4)
