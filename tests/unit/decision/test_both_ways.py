@@ -172,13 +172,6 @@ def test_an_admitted_object_holds_its_room_for_the_shorter_window_and_a_count_fo
     assert [ask.gate.ledger.pending.consistent_read(at_s) for at_s in (39.0, 40.0, 89.0, 90.0)] == [0, 1, 0, 1]
 
 
-def test_a_dry_run_is_charged_nothing():
-    ask = asker(web(), hard="3")
-    assert admit(ask, web(3), web(), dryRun=True).reason == "fits"
-    assert admit(ask, web(4), web(), dryRun=True).verdict is Verdict.DENY
-    assert books(ask) == (1, 0)
-
-
 CONTAINER = {"name": "user-container", "resources": {"requests": {"cpu": "1"}}}
 TEMPLATE = intern(prune({"template": {"spec": {"containers": [CONTAINER]}}}))
 LABELS = labels_text({"app": "web"})

@@ -275,15 +275,6 @@ def test_nothing_is_refused_in_a_namespace_under_no_quota():
     assert ask(BROKEN).reason == "no-quota", "nor does it matter that a write there cannot be read"
 
 
-def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one():
-    quotas = [quota("acme", {"requests.cpu": "4"}, namespaces={}, workloads={"tier": "a"})]
-    ask = Asker(gate(quotas, workload("web", 1)))
-    allowed = ask(scale("web", 50))
-    assert (allowed.reason, allowed.pending_write) == ("no-quota", allowed.id)
-    denied = ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
-    assert denied.evidence.shortages[0].requested == 50 * NANO, "the scale to 50 may land after the label"
-
-
 def test_pending_writes_are_bounded_per_workload_and_over_all():
     ask = asker(workload("web", 2), workload("api", 1), policy=Policy(max_intents_per_workload=2, max_intents=3))
     assert [ask(scale("web", count)).verdict for count in (2, 1)] == [Verdict.ALLOW] * 2
