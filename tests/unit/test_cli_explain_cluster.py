@@ -11,6 +11,7 @@ from extauthz.cli.explain_cluster import Reading
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import POD_METRICS, ExplainError, Flags
 from extauthz.inputs.kube.connection import ApiError
+from tests.support.kubecalls import Answers
 from tests.unit.explain.building import NOW, alike, cpu, external, hpa, status
 
 Tree = Any
@@ -26,40 +27,31 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 
 
-class Calls:
-    """Answers from a table; an int is the status of a refusal."""
-
-    def __init__(self, **answers: Any) -> None:
-        objects = alike(12, "81m")
-        current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 81}}}]
-        autoscaler = hpa(cpu(75), status=status(12) | {"currentMetrics": current})
-        del autoscaler["kind"]  # as in a list
-        self.answers: dict[str, Tree] = {
-            HPAS: {"items": [autoscaler]},
-            EVENTS: {"items": []},
-            DEPLOYMENT: 404,
-            "/apis/apps/v1": {"resources": [{"name": "deployments", "kind": "Deployment"}]},
-            SCALE: {
-                "metadata": {"name": "web", "namespace": "shop"},
-                "spec": {"replicas": 12},
-                "status": {"replicas": 12, "selector": "app=web"},
-            },
-            PODS: {"items": objects[:12]},
-            METRICS: {"items": objects[12:]},
-            "/apis/autoscaling.internal.knative.dev/v1alpha1/namespaces/shop/podautoscalers": 404,
-            "/apis/keda.sh/v1alpha1/namespaces/shop/scaledobjects": 403,
-            "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager": {"items": []},
-        } | answers
-
-    async def call(self, method: str, path: str, **_: Any) -> Tree:
-        found = self.answers[path]
-        if isinstance(found, int):
-            raise ApiError(found, "", "no")
-        return found
+def table() -> dict[str, Tree]:
+    objects = alike(12, "81m")
+    current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 81}}}]
+    autoscaler = hpa(cpu(75), status=status(12) | {"currentMetrics": current})
+    del autoscaler["kind"]  # as in a list
+    return {
+        HPAS: {"items": [autoscaler]},
+        EVENTS: {"items": []},
+        DEPLOYMENT: 404,
+        "/apis/apps/v1": {"resources": [{"name": "deployments", "kind": "Deployment"}]},
+        SCALE: {
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": 12},
+            "status": {"replicas": 12, "selector": "app=web"},
+        },
+        PODS: {"items": objects[:12]},
+        METRICS: {"items": objects[12:]},
+        "/apis/autoscaling.internal.knative.dev/v1alpha1/namespaces/shop/podautoscalers": 404,
+        "/apis/keda.sh/v1alpha1/namespaces/shop/scaledobjects": 403,
+        "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager": {"items": []},
+    }
 
 
 def explained(kind: str = "hpa", name: str = "web", **answers: Any):
-    objects = asyncio.run(Reading(Calls(**answers), "shop").objects(kind, name))
+    objects = asyncio.run(Reading(Answers(table() | answers), "shop").objects(kind, name))
     autoscaler = objects.one("HorizontalPodAutoscaler", "shop", "web")
     return objects, decide(scene_of(objects, autoscaler, Flags(), NOW))
 
@@ -110,7 +102,7 @@ def test_a_target_that_is_gone_is_said_to_be_gone():
 
 OWN = {
     HPAS: 403,
-    f"{HPAS}/web": Calls().answers[HPAS]["items"][0],
+    f"{HPAS}/web": table()[HPAS]["items"][0],
     SCALE: 403,
     DEPLOYMENT: {
         "metadata": {"name": "web", "namespace": "shop"},

@@ -12,6 +12,7 @@ from extauthz.cli.explain_cluster import Reading
 from extauthz.explain.knative import scene
 from extauthz.explain.objects import Objects
 from extauthz.inputs.kube.connection import ApiError
+from tests.support.kubecalls import Answers
 from tests.unit.explain.building import NOW, hpa
 from tests.unit.explain.knativebuilding import config, deployment, kpa, refusal
 
@@ -65,23 +66,8 @@ def table() -> dict[str, Any]:
     }
 
 
-class Calls:
-    """Answers from a table; an int is the status of a refusal."""
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers = table() | answers
-
-    async def call(self, method: str, path: str, **_: Any) -> Tree:
-        if "/events?" in path and "PodAutoscaler" not in path.replace("HorizontalPodAutoscaler", ""):
-            return {"items": []}
-        found = self.answers[path]
-        if isinstance(found, int):
-            raise ApiError(found, "", "no")
-        return found
-
-
 def read(kind: str, name: str, **answers: Any) -> Objects:
-    return asyncio.run(Reading(Calls(answers), "shop").objects(kind, name))
+    return asyncio.run(Reading(Answers(table() | answers), "shop").objects(kind, name))
 
 
 @pytest.mark.parametrize("what", [("kpa", "web"), ("ksvc", "web"), ("deployments", "web")])

@@ -199,14 +199,6 @@ def test_hours_have_a_row_for_each_day_none_for_each_pod_and_none_of_nothing(tmp
     assert rows == [("pods/team-a/*", "2027-01-15", "4.000"), ("pods/team-a/*", "2027-01-16", "3.000")]
 
 
-def test_a_cut_record_is_a_warning(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (path,) = Path(record).iterdir()
-    (tmp_path / "cut").mkdir()
-    (tmp_path / "cut" / "A.jsonl.gz").write_bytes(path.read_bytes()[:-20])
-    assert main(["replay", "--record", str(tmp_path / "cut")]) == 0
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

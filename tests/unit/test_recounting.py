@@ -10,17 +10,14 @@ import re
 import pytest
 
 from extauthz.core.ledger import usage as usage_module
-from extauthz.core.model import Decision, Fetch, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.serve.service import counting as counts
 from extauthz.serve.service import recounting
 from extauthz.serve.service.counting import Counting
-from extauthz.serve.service.deciding import Deciding, briefly
 from extauthz.serve.service.recounting import Recounting
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.observers import Observers
-from extauthz.testing import gate, quota, scale, workload
+from extauthz.testing import gate, quota, workload
 
 CPU = 10**9
 
@@ -129,50 +126,3 @@ async def test_a_gate_that_counts_anew_gives_others_their_turn_and_a_write_waits
         assert running.gate.ledger.drift() == {}
     finally:
         task.cancel()
-
-
-async def test_grants_by_the_serving_path_during_counts_are_never_over_and_all_room_is_granted_in_the_end() -> None:
-    """Askers ask for one pod more each time, until there is no room, while quotas and what pods cost change."""
-    many = [workload(f"w{n}", 1, namespace=space) for space in ("team-a", "team-b") for n in range(10)]
-    hard = {"pods": "60"}
-    two = [quota("acme", hard), quota("other", hard, namespaces={"workspace": "other"})]
-    low = quota("low", {"pods": "400"}, parent="acme", namespaces={"workspace": "acme"})
-    known = gate(two, *many, namespaces={"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}})
-    counting, usage, log = Counting(known), known.ledger.usage, Log(io.StringIO())
-    decide = Deciding(known, Observers([], log), log.event, fetch={Fetch.COUNT: briefly(counting.whole)})
-    waited = 0
-
-    async def ask(space: str, name: str) -> None:
-        nonlocal waited
-        for count in range(2, 100):
-            answer = decide(scale(name, count, namespace=space))
-            if not isinstance(answer, Decision):
-                waited += 1
-                answer = await answer
-            if count % 4 == 0:
-                assert all(row.used + row.reserved <= row.hard for row in usage._recount().rows())
-            if answer.verdict is Verdict.DENY:
-                return
-            assert answer.verdict is Verdict.ALLOW, answer.sentence
-            await asyncio.sleep(0)
-
-    async def change() -> None:
-        for number in range(40):
-            if number % 2:
-                known.observe_default_storage_class(f"class-{number}")
-            else:
-                known.load_quotas(QuotaTree.build([*two, low] if number % 4 else two), 1.0)
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(counting.run())
-    try:
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(change())
-            for one in many:
-                group.create_task(ask(one["metadata"]["namespace"], one["metadata"]["name"]))
-    finally:
-        task.cancel()
-        log.close()
-    assert waited
-    left = {row.quota: (row.hard - row.used - row.reserved) // CPU for row in usage._recount().rows()}
-    assert (left["acme"], left["other"]) == (0, 0), "nobody was refused for good"

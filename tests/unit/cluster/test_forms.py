@@ -175,33 +175,6 @@ class Keeps(GrowthPolicy):
         return None
 
 
-class Watches:
-    """A connection to a cluster without objects."""
-
-    server = "none"
-
-    def __init__(self) -> None:
-        self.forms: dict[str, type | None] = {}
-
-    @asynccontextmanager
-    async def watch(self, path: str, *, form: type | None, **_: object) -> AsyncIterator[AsyncIterator[Tree]]:
-        self.forms[path] = form
-        yield self._events()
-
-    async def _events(self) -> AsyncIterator[Tree]:
-        metadata = {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}
-        yield {"type": "BOOKMARK", "object": {"metadata": metadata}}
-        await asyncio.sleep(3600)
-
-
-@pytest.mark.parametrize(("enlisted", "form"), [((), Counted), ((Enlisted("keeps", Keeps()),), None)])
-async def test_a_policy_that_keeps_something_of_objects_sees_all_of_them(enlisted: Any, form: type | None):
-    gate, connection = Gate(), Watches()
-    gate.enlist(Policies(enlisted))
-    await LiveCluster(cast("Connection", connection), gate, InvalidObjects(print)).list_anew()
-    assert connection.forms["/apis/apps/v1/deployments"] is connection.forms["/api/v1/pods"] is form
-
-
 GROUP = "/apis/resource.k8s.io/"
 NONE = {
     "type": "BOOKMARK",
@@ -210,15 +183,17 @@ NONE = {
 
 
 class Server:
-    """A connection to a cluster without objects, whose server has no devices yet."""
+    """A connection to a cluster without objects, whose server may have no devices yet."""
 
     server = "none"
 
-    def __init__(self) -> None:
-        self.has_devices = False
+    def __init__(self, *, has_devices: bool = False) -> None:
+        self.has_devices = has_devices
+        self.forms: dict[str, type | None] = {}
 
     @asynccontextmanager
-    async def watch(self, path: str, **_: object) -> AsyncIterator[AsyncIterator[Any]]:
+    async def watch(self, path: str, *, form: type | None, **_: object) -> AsyncIterator[AsyncIterator[Any]]:
+        self.forms[path] = form
         if path.startswith(GROUP) and not self.has_devices:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         yield self._events()
@@ -231,6 +206,14 @@ class Server:
     async def _events(self) -> AsyncIterator[Any]:
         yield NONE
         await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize(("enlisted", "form"), [((), Counted), ((Enlisted("keeps", Keeps()),), None)])
+async def test_a_policy_that_keeps_something_of_objects_sees_all_of_them(enlisted: Any, form: type | None):
+    gate, connection = Gate(), Server(has_devices=True)
+    gate.enlist(Policies(enlisted))
+    await LiveCluster(cast("Connection", connection), gate, InvalidObjects(print)).list_anew()
+    assert connection.forms["/apis/apps/v1/deployments"] is connection.forms["/api/v1/pods"] is form
 
 
 async def test_a_cluster_without_devices_is_known_and_none_of_its_watches_is_missed():

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Growth, Request, Requester, Unknown, Unreadable, Verdict, WorkloadRef
+from extauthz.core.model import Growth, Request, Requester, Unknown, Verdict
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.overrides import Override
@@ -231,11 +231,6 @@ def test_one_doubt_that_may_pass_does_not_hide_another_that_may_not():
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-footprint")
 
 
-def test_an_illegible_quota_is_asked_for_itself_as_far_as_its_field_can_be_read():
-    illegible = replace(quota("acme", {}, on_unknown={"stale": "Allow"}), illegible=True)
-    assert asked(illegible)(scale("web", 4)).verdict is Verdict.ALLOW
-
-
 def test_of_an_unknown_namespace_the_settings_speak():
     ask = asked(quota("acme", CPU, on_unknown={"unknownWorkload": "Allow"}))
     assert ask(create(workload("new", 1, namespace="new"))).verdict is Verdict.UNAVAILABLE
@@ -258,9 +253,9 @@ ADMIN = Requester("kubernetes-admin", ("system:masters",))
 ONLY_AUTOSCALERS = {"include": {"groups": ["system:serviceaccounts"]}}
 
 
-def asking(*quotas, **kwargs) -> Asker:
+def asking(*quotas, objects=()) -> Asker:
     acme = quota("acme", {"requests.cpu": "4"}, requesters=ONLY_AUTOSCALERS)
-    return Asker(gate(quotas or [acme], workload("web", 3), **kwargs))
+    return Asker(gate(quotas or [acme], workload("web", 3), *objects))
 
 
 def used_and_reserved(ask: Asker, name: str = "acme") -> tuple[int, int]:
@@ -314,33 +309,24 @@ def test_other_quotas_refuse_as_always_and_say_what_fits_them(charges_surge: boo
         assert ask(scale("web", replicas), by=HPA, charge=False).verdict is Verdict.DENY
 
 
-def test_what_is_not_known_refuses_nothing_of_an_unbound_one():
-    ask = asking()
-    ask.gate.stale("the watch is stalled")
-    assert ask(scale("web", 4), by=HPA).reason == "stale"
-    assert ask(scale("web", 4), by=ADMIN).verdict is Verdict.ALLOW
-    assert ask(scale("nobody", 4), by=HPA).reason == "unknown-workload"
-    assert ask(scale("nobody", 4), by=ADMIN).verdict is Verdict.ALLOW
-
-
-def test_what_cannot_be_read_neither():
-    ask = asking()
-    broken = Unreadable("json-syntax", "broken", WorkloadRef("apps", "deployments", "team-a", "web"))
-    for by, verdict in ((HPA, Verdict.UNAVAILABLE), (ADMIN, Verdict.ALLOW)):
-        assert ask.gate.decide(broken, "d", 0.0, requester=by).verdict is verdict
-
-
-def test_what_its_pods_do_not_state_neither():
-    ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, requesters=ONLY_AUTOSCALERS)], workload("web", 1, {})))
-    assert ask(scale("web", 2), by=HPA).reason == "must-specify"
-    assert ask(scale("web", 2), by=ADMIN).verdict is Verdict.ALLOW
-
-
-def test_a_patch_that_cannot_be_applied_neither():
-    ask = asking()
-    odd = patch(path("web"), {"spec": {"replicas": "many"}})
-    assert ask(odd, by=HPA).verdict is Verdict.UNAVAILABLE
-    assert ask(odd, by=ADMIN).verdict is Verdict.ALLOW
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (scale("web", 4), "stale"),
+        (scale("nobody", 4), "unknown-workload"),
+        (scale("mute", 2), "must-specify"),
+        (BROKEN, "json-syntax"),
+        (patch(path("web"), {"spec": {"replicas": "many"}}), "replicas-not-an-integer"),
+    ],
+    ids=["out of date", "never seen", "its pods do not state it", "no JSON", "no count"],
+)
+def test_what_is_not_known_refuses_nothing_of_an_unbound_one(request_: Request, reason: str):
+    ask = asking(objects=[workload("mute", 1, {})])
+    if reason == "stale":
+        ask.gate.stale("the watch is stalled")
+    refused = ask(request_, by=HPA)
+    assert (refused.verdict is not Verdict.ALLOW, refused.reason) == (True, reason)
+    assert ask(request_, by=ADMIN).verdict is Verdict.ALLOW
 
 
 def test_mode_audit_of_the_gate_says_what_would_be_by_who_asks():

@@ -9,7 +9,6 @@ import pytest
 
 from extauthz.core.decision import sentences, weighing
 from extauthz.core.decision.bounds import Bounds
-from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
@@ -35,15 +34,42 @@ TABLE = (Path(__file__).parents[3] / "docs" / "status.md").read_text()
 TEN = {"requests.cpu": "10"}
 
 
-def test_what_asks_for_more_than_the_limit_by_itself_never_fits() -> None:
-    """Eleven of one CPU each, where ten are the limit: nobody else's use matters."""
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
-    assert ask(scale("web", 11)).refusal is Refusal.EXCEEDS_HARD
+def below(hard: str, above: str) -> list[WorkspaceQuota]:
+    """Quota acme, and its parent."""
+    return [
+        quota("acme", {"requests.cpu": hard}, parent="corp"),
+        quota("corp", {"requests.cpu": above}, namespaces={}),
+    ]
 
 
-def test_what_has_no_room_only_for_what_others_use_waits() -> None:
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 2), workload("other", 1)))
-    assert ask(scale("web", 10)).refusal is Refusal.WAITING_FOR_ROOM
+ACME, WEB, OTHER = [quota("acme", TEN)], workload("web", 2), workload("other", 2)
+HARD, ROOM = Refusal.EXCEEDS_HARD, Refusal.WAITING_FOR_ROOM
+MENDED, UNKNOWN = Refusal.MISCONFIGURED, Refusal.UNKNOWN
+ILLEGIBLE = replace(quota("acme", {}), illegible=True)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "objects", "replicas", "reason", "refusal"),
+    [
+        pytest.param(ACME, [WEB], 10, "fits", None, id="what-is-allowed-is-no-refusal"),
+        pytest.param(ACME, [WEB], 11, "exceeded-quota", HARD, id="more-than-the-limit-by-itself"),
+        pytest.param(ACME, [WEB, OTHER], 10, "exceeded-quota", ROOM, id="only-for-what-others-use"),
+        pytest.param(ACME, [workload("web", 9)], 11, "exceeded-quota", HARD, id="the-growth-alone-would-fit"),
+        pytest.param(below("3", "10"), [WEB], 4, "exceeded-quota", HARD, id="one-above-the-tightest-has-room"),
+        pytest.param(below("10", "12"), [WEB, OTHER], 11, "exceeded-quota", HARD, id="one-of-two-limits-is-enough"),
+        pytest.param([ILLEGIBLE], [WEB], 3, "illegible-quota", MENDED, id="a-quota-that-cannot-be-read"),
+        pytest.param(ACME, [workload("web", 1, {})], 2, "must-specify", MENDED, id="pods-that-state-nothing"),
+        pytest.param(ACME, [], 2, "unknown-workload", UNKNOWN, id="what-the-gate-does-not-know"),
+    ],
+)
+def test_each_refusal_has_its_word(quotas, objects, replicas: int, reason: str, refusal: Refusal | None) -> None:
+    found = Asker(gate(quotas, *objects))(scale("web", replicas))
+    assert (found.reason, found.refusal) == (reason, refusal)
+
+
+def test_a_refusal_that_only_would_be_has_its_word_too() -> None:
+    found = Asker(gate(ACME, WEB, policy=Policy(mode="audit")))(scale("web", 11))
+    assert (found.verdict, found.refusal) == (Verdict.ALLOW, HARD)
 
 
 def test_what_takes_nothing_of_a_limit_of_zero_is_not_kept_out_by_it() -> None:
@@ -51,58 +77,6 @@ def test_what_takes_nothing_of_a_limit_of_zero_is_not_kept_out_by_it() -> None:
     short = Shortage("acme", ("acme",), "requests.cpu", 1, 0, 0, 0)
     assert weighing.never_fits({"requests.cpu": 1}, (short,))
     assert not weighing.never_fits({}, (short,))
-
-
-def test_own_growth_that_is_less_than_the_limit_does_not_fit_where_the_whole_is_more() -> None:
-    """It has nine and asks for two more: the growth would fit, the workload never does."""
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 9)))
-    denied = ask(scale("web", 11))
-    assert denied.evidence.shortages[0].requested < denied.evidence.shortages[0].hard
-    assert denied.refusal is Refusal.EXCEEDS_HARD
-
-
-def test_a_limit_above_the_tightest_counts_too() -> None:
-    tree = [quota("acme", {"requests.cpu": "3"}, parent="corp"), quota("corp", TEN, namespaces={})]
-    ask = Asker(gate(tree, workload("web", 1)))
-    assert ask(scale("web", 4)).refusal is Refusal.EXCEEDS_HARD
-
-
-def test_one_limit_that_it_is_above_by_itself_is_enough() -> None:
-    """Eleven are more than ten; the parent's twelve would do, but for the two of others."""
-    tree = [quota("acme", TEN, parent="corp"), quota("corp", {"requests.cpu": "12"}, namespaces={})]
-    ask = Asker(gate(tree, workload("web", 1), workload("other", 2)))
-    denied = ask(scale("web", 11))
-    assert {row.quota for row in denied.evidence.shortages} == {"acme", "corp"}
-    assert denied.refusal is Refusal.EXCEEDS_HARD
-
-
-def test_a_quota_that_cannot_be_read_has_to_be_mended() -> None:
-    ask = Asker(gate([replace(quota("acme", {}), illegible=True)], workload("web", 1)))
-    found = ask(scale("web", 2))
-    assert (found.reason, found.refusal) == ("illegible-quota", Refusal.MISCONFIGURED)
-
-
-def test_what_is_allowed_is_no_refusal() -> None:
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
-    assert ask(scale("web", 10)).refusal is None
-
-
-def test_a_refusal_that_only_would_be_has_its_word_too() -> None:
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 2), policy=Policy(mode="audit")))
-    found = ask(scale("web", 11))
-    assert (found.verdict, found.refusal) == (Verdict.ALLOW, Refusal.EXCEEDS_HARD)
-
-
-def test_pods_that_state_nothing_have_to_be_mended() -> None:
-    ask = Asker(gate([quota("acme", TEN)], workload("web", 1, {})))
-    found = ask(scale("web", 2))
-    assert (found.reason, found.refusal) == ("must-specify", Refusal.MISCONFIGURED)
-
-
-def test_what_the_gate_does_not_know_is_unknown() -> None:
-    ask = Asker(gate([quota("acme", TEN)]))
-    found = ask(scale("web", 2))
-    assert (found.reason, found.refusal) == ("unknown-workload", Refusal.UNKNOWN)
 
 
 def test_more_than_the_platform_allows_never_fits() -> None:
@@ -141,7 +115,6 @@ def test_who_has_too_many_pending_writes_is_told_when_there_is_room_again() -> N
     assert refused.sentence.endswith("that may still land; try again in about 2 minutes at the latest")
 
 
-ILLEGIBLE = replace(quota("acme", {}), illegible=True)
 BELOW = quota("below", {"pods": "9"}, parent="acme", namespaces={"workspace": "acme"})
 BOTH = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "other"}}
 
@@ -383,13 +356,6 @@ def test_what_pends_is_said_of_covered_writes_too():
 
 
 # What is decided is a reading, and no bytes.
-
-
-def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
-    empty = Gate()
-    assert empty.decide(read(scale("web", 9)), "j", 0.0).reason == "unsynced"
-    ref = WorkloadRef("apps", "deployments", "team-a", "web")
-    assert empty.ledger.get(ref) is None
 
 
 def test_what_a_decision_lacks_is_said_by_type_and_not_by_its_reason():

@@ -72,12 +72,6 @@ def test_a_count_is_read_with_its_precondition_in_whatever_form_it_comes(target,
         assert read(asked) == Write(WEB, operation, target == SCALE, bool(query), 3, None, version)
 
 
-def test_the_scale_of_a_custom_resource_is_read_like_any_other():
-    found = read(request("PUT", "/apis/argoproj.io/v1/namespaces/ns/rollouts/web/scale", PROTOBUF, THREE_PROTOBUF))
-    assert isinstance(found, Write)
-    assert (found.ref, found.replicas) == (WorkloadRef("argoproj.io", "rollouts", "ns", "web"), 3)
-
-
 def test_an_update_takes_its_name_from_the_path():
     found = read(request("PUT", SCALE, None, b'{"metadata":{"name":"other","namespace":"elsewhere"}}'))
     assert found == Write(WEB, Operation.UPDATE, True, False, 0)

@@ -19,6 +19,7 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, patch, path, quota, scale, workload
+from tests.unit.ledger.test_recount import finished
 
 GPU = "requests.nvidia.com/gpu"
 NANO = 10**9
@@ -254,14 +255,7 @@ def test_a_wrong_number_of_what_is_kept_is_found_and_repaired():
     (account,) = [one for node, one in usage.accounts._accounts.items() if node.quota.name == "root"]
     account.kept[GPU] += NANO
     assert usage.drift() == {("root", f"kept {GPU}"): NANO}
-    repair = usage.repair(1)
-    found = None
-    while found is None:
-        try:
-            next(repair)
-        except StopIteration as ended:
-            found = ended.value
-    assert found == (Difference("root", f"kept {GPU}", 4 * NANO, 3 * NANO),)
+    assert finished(usage.repair(1)) == (Difference("root", f"kept {GPU}", 4 * NANO, 3 * NANO),)
     assert usage.drift() == {}
 
 

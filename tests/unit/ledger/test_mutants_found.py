@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
-from extauthz.core.ledger.accounts import Difference, charge_one, highest, rise
+from extauthz.core.ledger.accounts import charge_one, highest, rise
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
@@ -31,22 +31,6 @@ CLAIM_SPEC = {"resources": {"requests": {"storage": "1Gi"}}}
 
 def used(asker: Asker) -> dict[str, int]:
     return {row.resource: row.used for row in asker.gate.usage()}
-
-
-def test_a_repair_finds_a_wrong_number_of_unpriced_workloads_alone():
-    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 3)))
-    (account,) = ask.gate.ledger.usage.accounts._accounts.values()
-    account.unpriced += 1
-    assert repaired(ask) == (Difference("acme", "workloads of unknown cost", 1, 0),)
-
-
-def repaired(asker: Asker) -> tuple[Difference, ...] | None:
-    steps = asker.gate.ledger.usage.repair(10)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def test_equal_costs_are_passed_through_and_nothing_is_copied():

@@ -224,11 +224,19 @@ def test_a_wrong_number_is_found_in_whichever_quota_it_is(name: str):
     assert [one.quota for one in finished(ask.gate.ledger.usage.repair(100)) or ()] == [name]
 
 
-def test_a_wrong_count_of_workloads_alone_is_found():
+@pytest.mark.parametrize(
+    ("table", "what", "right"),
+    [
+        ("workloads", "workloads", 2),
+        ("unpriced", "workloads of unknown cost", 0),
+        ("unbounded", "of these bounded by no child", 0),
+    ],
+)
+def test_one_wrong_count_of_workloads_alone_is_found(table: str, what: str, right: int):
     ask = web()
     (account,) = ask.gate.ledger.usage.accounts._accounts.values()
-    account.workloads = 3
-    assert finished(ask.gate.ledger.usage.repair(100)) == (Difference("acme", "workloads", 3, 2),)
+    setattr(account, table, right + 1)
+    assert finished(ask.gate.ledger.usage.repair(100)) == (Difference("acme", what, right + 1, right),)
 
 
 def test_counts_of_workloads_are_put_right_as_well():

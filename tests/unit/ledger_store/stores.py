@@ -49,6 +49,14 @@ class Odd(MemoryStore):
         return stored
 
 
+class Slow(Odd):
+    """It takes a while to say that it is away."""
+
+    async def get(self) -> Stored | None:
+        await asyncio.sleep(0.05)
+        return await super().get()
+
+
 class Late(MemoryStore):
     """A write whose answer was lost is carried out later, if nobody was first."""
 

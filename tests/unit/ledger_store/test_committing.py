@@ -24,7 +24,7 @@ from extauthz.testing import create, patch, path, pod, put_scale, quota, scale, 
 from extauthz.testing import gate as make_gate
 from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members
-from tests.unit.ledger_store.stores import Late, Odd
+from tests.unit.ledger_store.stores import TEN, Late, Odd, Slow
 from tests.waiting import until
 
 CPU = {"requests.cpu": "10"}
@@ -36,7 +36,7 @@ def allowed(answers: list) -> int:
 
 async def test_of_many_grants_at_many_gates_only_what_fits_is_granted():
     names = [f"w{n}" for n in range(30)]
-    async with members(3, [quota("acme", CPU)], *(workload(name, 0) for name in names)) as gates:
+    async with members(3, TEN, *(workload(name, 0) for name in names)) as gates:
         answers = await asyncio.gather(*(gates[n % 3].ask(scale(name, 1)) for n, name in enumerate(names)))
         assert allowed(answers) == 10
         assert {answer.verdict for answer in answers} == {Verdict.ALLOW, Verdict.DENY}
@@ -61,7 +61,7 @@ async def test_arrivals_during_a_write_go_with_the_next():
 
 
 async def test_what_needs_no_pending_write_writes_nothing():
-    async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
+    async with members(1, TEN, workload("web", 5)) as (gate,):
         gate.writes.clear()
         question = scale("web", 9)._replace(target=scale("web").target + "?dryRun=All")
         answers = [await gate.ask(one) for one in (scale("web", 0), question, scale("web", 99))]
@@ -70,7 +70,7 @@ async def test_what_needs_no_pending_write_writes_nothing():
 
 
 async def test_a_pending_write_that_ends_at_one_gate_leaves_all():
-    async with members(3, [quota("acme", CPU)], workload("web", 1)) as gates:
+    async with members(3, TEN, workload("web", 1)) as gates:
         granted = await gates[0].ask(scale("web", 5))
         await until(lambda: all(gate.gate.ledger.pending.follows(granted.id) for gate in gates))
         gates[1].gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)  # the access log came to another gate
@@ -79,7 +79,7 @@ async def test_a_pending_write_that_ends_at_one_gate_leaves_all():
 
 
 async def test_who_is_behind_waits_and_grants_nothing():
-    async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
+    async with members(2, TEN, workload("web", 1)) as (first, second):
         first.sight.shown = first.sight.at = {"deployments.apps": 7}
         await first.ask(scale("web", 2))
         await until(lambda: second.committer.replica.behind())
@@ -93,7 +93,7 @@ async def test_who_is_behind_waits_and_grants_nothing():
 
 
 async def test_who_is_behind_answers_at_once_what_can_grow_nothing_wherever_it_lands():
-    async with members(2, [quota("acme", CPU)], workload("web", 5)) as (first, second):
+    async with members(2, TEN, workload("web", 5)) as (first, second):
         first.sight.shown = first.sight.at = {"deployments.apps": 7}
         await first.ask(scale("web", 6))
         await until(lambda: second.committer.replica.behind())
@@ -107,7 +107,7 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 @asynccontextmanager
 async def one_behind(kind: str = "deployments.apps", *objects: Any) -> AsyncIterator[tuple[Member, Member]]:
     """Two gates, the second of which has seen less of a kind."""
-    async with members(2, [quota("acme", CPU)], workload("web", 5), *objects) as (first, second):
+    async with members(2, TEN, workload("web", 5), *objects) as (first, second):
         first.sight.shown = first.sight.at = {kind: 7}
         await first.ask(scale("web", 6))
         await until(lambda: second.committer.replica.behind())
@@ -176,7 +176,7 @@ async def test_a_count_that_may_land_on_an_object_that_pends_is_no_less():
 
 
 async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
-    async with members(1, [quota("acme", CPU)], workload("web", 1)) as (gate,):
+    async with members(1, TEN, workload("web", 1)) as (gate,):
         gate.sight.shown = {"deployments.apps": 7, "jobs.batch": 0}
         gate.sight.at = {"deployments.apps": 7}
         await gate.ask(scale("web", 2))
@@ -184,7 +184,7 @@ async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_wait
 
 
 async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
-    async with members(2, [quota("acme", CPU)], workload("web", 5), window_s=0.5, released=False) as (first, second):
+    async with members(2, TEN, workload("web", 5), window_s=0.5, released=False) as (first, second):
         await until(lambda: second.committer.replica.holds and first.committer.notes())
         held = await second.ask(scale("web", 6))
         assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
@@ -199,9 +199,7 @@ async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
 async def test_questions_hear_of_a_hold_too_and_of_its_end():
     """Dry runs, ``check``, ``headroom`` and the canary of ``doctor`` reach no ledger."""
     store = MemoryStore()
-    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.5, released=False) as (
-        gate,
-    ):
+    async with members(1, TEN, workload("web", 5), store=store, window_s=0.5, released=False) as (gate,):
         reading = shown(gate.gate, scale("web", 6))
 
         def asked() -> str:
@@ -217,7 +215,7 @@ async def test_questions_hear_of_a_hold_too_and_of_its_end():
 
 async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_upon():
     store = MemoryStore()
-    async with members(2, [quota("acme", CPU)], workload("web", 5), store=store) as (first, second):
+    async with members(2, TEN, workload("web", 5), store=store) as (first, second):
         granted = await first.ask(scale("web", 9))
         store.delete()
         await until(lambda: second.committer.replica.base and second.committer.notes())
@@ -228,18 +226,18 @@ async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_
 
 async def test_a_gate_that_starts_knows_what_others_have_granted():
     store = MemoryStore()
-    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
+    async with members(1, TEN, workload("web", 5), store=store) as (first,):
         await first.ask(scale("web", 9))
-        async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, released=False) as (late,):
+        async with members(1, TEN, workload("web", 5), store=store, released=False) as (late,):
             assert late.reserved == first.reserved
             assert late.committer.notes() == [], "nothing is held: all that is under way is known"
 
 
 async def test_a_pending_write_of_a_gate_that_died_expires_elsewhere_by_its_own_clock():
     store = MemoryStore()
-    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
+    async with members(1, TEN, workload("web", 5), store=store) as (first,):
         granted = await first.ask(scale("web", 9))
-    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.3) as (heir,):
+    async with members(1, TEN, workload("web", 5), store=store, window_s=0.3) as (heir,):
         _, pending_write = heir.gate.ledger.pending.get(granted.id)
         assert heir.gate.ledger.pending.consistent_read(pending_write.expires_s - 0.01) == 0
         assert heir.gate.ledger.pending.consistent_read(pending_write.expires_s) == 1
@@ -262,21 +260,15 @@ async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
     "faults", [["refused"], ["conflict"], ["lost before"], ["lost after"], ["conflict", "lost after"]], ids="+".join
 )
 async def test_a_write_that_fails_is_tried_again_and_granted_once(faults: list[str]):
-    async with members(2, [quota("acme", CPU)], workload("web", 5), store=Odd(*faults)) as (first, second):
+    async with members(2, TEN, workload("web", 5), store=Odd(*faults)) as (first, second):
         assert (await first.ask(scale("web", 10))).verdict is Verdict.ALLOW
         await until(lambda: second.reserved == {"requests.cpu": 5 * 10**9})
         assert len(second.agreed) == 1
 
 
-class Slow(Odd):
-    async def get(self) -> Stored | None:
-        await asyncio.sleep(0.01)
-        return await super().get()
-
-
 async def test_where_the_object_that_has_a_doubtful_write_becomes_unreadable_the_write_is_decided_anew():
     store = Slow()
-    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (gate,):
+    async with members(1, TEN, workload("web", 5), store=store) as (gate,):
         store.faults, store.is_away = ["lost after"], True
         asking = asyncio.create_task(gate.ask(scale("web", 4)))
         await until(lambda: gate.agreed)  # the watch shows that it was carried out after all
@@ -291,7 +283,7 @@ async def test_where_the_object_that_has_a_doubtful_write_becomes_unreadable_the
 
 async def test_what_can_not_be_written_is_refused_and_leaves_nothing():
     store = Odd()
-    async with members(2, [quota("acme", CPU)], workload("web", 5), store=store) as (first, second):
+    async with members(2, TEN, workload("web", 5), store=store) as (first, second):
         store.faults = ["lost before", *["refused"] * 200]
         store.is_away = True
         refused = await first.ask(scale("web", 10))
@@ -306,7 +298,7 @@ async def test_what_can_not_be_written_is_refused_and_leaves_nothing():
 
 
 async def test_a_caller_that_went_away_is_granted_nothing():
-    async with members(2, [quota("acme", CPU)], workload("web", 5)) as (first, second):
+    async with members(2, TEN, workload("web", 5)) as (first, second):
         asking = asyncio.create_task(first.ask(scale("web", 10)))
         await asyncio.sleep(0)
         asking.cancel()
@@ -349,7 +341,7 @@ async def test_no_order_of_things_goes_over(seed: int):
 async def test_what_was_decided_while_behind_is_decided_anew():
     """design.md L8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
     objects = workload("web", 1), workload("api", 0)
-    async with members(2, [quota("acme", CPU)], *objects) as (first, second):
+    async with members(2, TEN, *objects) as (first, second):
         granted = await first.ask(scale("web", 9))
         await until(lambda: second.gate.ledger.pending.follows(granted.id))
         grown = replace(first.gate.ledger.get(WEB).observed, replicas=9, resource_version="7")
@@ -366,7 +358,7 @@ async def test_what_was_decided_while_behind_is_decided_anew():
 
 async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
     """Another gate may know that it is gone, and have given its room away."""
-    async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
+    async with members(1, TEN, workload("web", 5)) as (gate,):
         made = await gate.ask(create(workload("web", 5)))
         assert made.reason == "no-growth"
         assert gate.looks == [WEB]
@@ -379,7 +371,7 @@ async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
 
 
 async def test_what_a_look_shows_to_be_gone_is_growth():
-    async with members(1, [quota("acme", CPU)], workload("web", 5), workload("api", 1)) as (gate,):
+    async with members(1, TEN, workload("web", 5), workload("api", 1)) as (gate,):
 
         async def look(ref: WorkloadRef) -> bool:
             gate.gate.observe(ref, None, version="9")
@@ -392,7 +384,7 @@ async def test_what_a_look_shows_to_be_gone_is_growth():
 
 
 async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
-    async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
+    async with members(2, TEN, workload("web", 1)) as (first, second):
         monkeypatch.setattr("extauthz.serve.ledger_store.payload.GROWTH_TEXT_BYTES", 100)
         refused = await first.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
@@ -402,9 +394,6 @@ async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pyt
 
 
 # Rules of the shared ledger that ``make mutants`` found to have no test.
-
-
-TEN = [quota("acme", {"requests.cpu": "10"})]
 
 
 async def test_a_create_of_what_is_there_is_refused_where_another_gate_wrote_since_the_look():

@@ -13,14 +13,13 @@ from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
 from extauthz.serve.ledger_store import committing, payload
 from extauthz.serve.ledger_store.payload import decode
-from extauthz.testing import quota, scale, workload
+from extauthz.testing import scale, workload
 from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members
-from tests.unit.ledger_store.stores import Barred, Odd, Seat, W
+from tests.unit.ledger_store.stores import TEN, Barred, Odd, Seat, W
 from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
-TEN = [quota("acme", {"requests.cpu": "10"})]
 TO_NINE = scale("web", 9)
 
 

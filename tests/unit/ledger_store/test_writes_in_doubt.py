@@ -15,19 +15,10 @@ from extauthz.serve.ledger_store.store import Stored, WriteRefusedError
 from extauthz.testing import create, patch, path, quota, scale, workload
 from tests.support.memory_store import MemoryStore
 from tests.unit.ledger_store.gates import Member, members, tree
-from tests.unit.ledger_store.stores import Barred, Deaf, Odd
+from tests.unit.ledger_store.stores import TEN, Barred, Deaf, Odd, Slow
 from tests.waiting import until
 
-TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)
-
-
-class Slow(Odd):
-    """It takes a while to say that it is away."""
-
-    async def get(self) -> Stored | None:
-        await asyncio.sleep(0.05)
-        return await super().get()
 
 
 async def test_a_write_that_was_carried_out_is_granted_as_it_was_decided():

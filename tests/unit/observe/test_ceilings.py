@@ -357,21 +357,6 @@ def test_one_look_is_bounded_and_the_next_goes_on_where_it_ended():
     assert [one.ref.name for one in episodes.open()][:2] == ["w0", "w1"], "those first that began first"
 
 
-def test_workloads_that_come_and_go_leave_no_episodes():
-    """5,000 of them, of which 300 live: after so many looks as they take, there are 300."""
-    episodes: Episodes[None] = Episodes()
-    lives = {f"w{number}" for number in range(4_700, 5_000)}
-    for number in range(5_000):
-        ref = WorkloadRef("apps", "deployments", "shop", f"w{number}")
-        denied = Decision(
-            "d", Verdict.DENY, "exceeded-quota", "no", ref, Operation.PATCH, replicas=9, replicas_before=3
-        )
-        episodes.decided(denied, 0.0)
-    for _ in range(5_000 // AT_ONCE):
-        episodes.look(lambda refused: refused if refused.ref is not None and refused.ref.name in lives else None)
-    assert {one.ref.name for one in episodes.open()} == lives
-
-
 def test_ten_minutes_of_workloads_that_come_and_go_leave_no_more_open_than_live():
     world, living, most = World(), 300, 0
     born_each_s = 8

@@ -75,9 +75,10 @@ def test_what_could_not_be_told_is_tried_again_sooner():
         DENIED._replace(verdict=Verdict.UNAVAILABLE, reason="unsynced"),
         DENIED._replace(replicas_before=None, operation=Operation.CREATE),
         DENIED._replace(ref=None),
+        DENIED._replace(verdict=Verdict.ALLOW, would=Verdict.DENY),
         ALLOWED,
     ],
-    ids=["dry run", "not a matter of quota", "create", "no workload", "allowed"],
+    ids=["dry run", "not a matter of quota", "create", "no workload", "audit", "allowed"],
 )
 def test_what_holds_nobody_back_for_quota_is_no_episode(decision: Decision):
     episodes: Episodes[str] = Episodes()

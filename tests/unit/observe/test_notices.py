@@ -201,21 +201,6 @@ async def test_what_was_over_before_it_could_be_told_is_not_told():
     assert await desk.told(DENIED, GRANTED) == []
 
 
-@pytest.mark.parametrize(
-    "decision",
-    [
-        DENIED._replace(dry_run=True),
-        DENIED._replace(replicas_before=None),
-        DENIED._replace(verdict=Verdict.UNAVAILABLE),
-        DENIED._replace(verdict=Verdict.ALLOW, would=Verdict.DENY),
-        DENIED._replace(ref=None),
-    ],
-    ids=["dry-run", "create", "unavailable", "audit", "no-workload"],
-)
-async def test_what_is_no_episode_is_not_told(decision: Decision):
-    assert await Desk().told(decision) == []
-
-
 # Ids.
 
 
