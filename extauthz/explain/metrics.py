@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selectors import LabelSelector
 
 from . import pods as podlist
 from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
 from .pods import Sample
+from .selectors import labelled
 from .specs import (
     Goal,
     Metric,
@@ -25,7 +27,7 @@ from .specs import (
     of_share,
     of_total,
 )
-from .target import Selector, Target, labelled, selects
+from .target import Target
 
 
 class Known(NamedTuple):
@@ -198,9 +200,10 @@ def _external(scene: Scene, metric: Metric) -> list[int]:
     return [milli(one["value"]) for one in named if _may_be_selected(wanted, one.get("metricLabels") or {})]
 
 
-def _may_be_selected(wanted: Selector, labels: Mapping[str, str]) -> bool:
+def _may_be_selected(wanted: LabelSelector, labels: Mapping[str, str]) -> bool:
     """The API has filtered already, and an adapter need not repeat labels (KEDA's prints none)."""
-    return all(one.key not in labels or one.matches(labels) for one in wanted)
+    is_equal = all(labels.get(key, value) == value for key, value in wanted.match_labels)
+    return is_equal and all(one.key not in labels or one.matches(labels) for one in wanted.requirements)
 
 
 def _described(scene: Scene, metric: Metric) -> list[int]:
@@ -242,7 +245,7 @@ def _not_empty(scene: Scene, name: str, found: Sequence[object]) -> None:
 
 def _is_of(tree: Tree, target: Target, names: Iterable[str]) -> bool:
     labels = tree["metadata"].get("labels")
-    return tree["metadata"]["name"] in names if labels is None else selects(target.selector, labels)
+    return tree["metadata"]["name"] in names if labels is None else target.selector.matches(labels)
 
 
 def _amount(containers: Sequence[Tree], metric: Metric) -> int | None:

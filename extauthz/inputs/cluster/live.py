@@ -18,6 +18,7 @@ from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
 from extauthz.core.policies import KEEP
+from extauthz.explain.selectors import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
     DELETED,
@@ -33,7 +34,6 @@ from extauthz.inputs.cluster.event_handlers import (
 )
 from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects
-from extauthz.inputs.cluster.selectors import spelled
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.inputs.kube.reflector import CURES, EventHandler, Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
@@ -627,7 +627,7 @@ class Reader:
 
     async def _replica_sets(self, deployment: Tree) -> list[Tree]:
         namespace, _ = place_of(deployment)
-        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(deployment["spec"]["selector"]))
+        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(labelled(deployment["spec"]["selector"])))
         return found
 
     async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
