@@ -173,10 +173,7 @@ def _other_hpa(scene: Scene) -> str:
 def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, int]) -> Proposal:
     try:
         known = metrics.known(scene, metric)
-        if metric.said in values:
-            result = known.at_value(current, scene.band, values[metric.said])
-        else:
-            result = known.result(current, scene.band)
+        result = known.result(current, scene.band, values.get(metric.said))
     except specs.UnknownError:
         raise
     except ExplainError as error:

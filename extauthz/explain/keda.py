@@ -17,7 +17,7 @@ from extauthz.core.objects.fields import at
 from . import refused, said
 from . import target as targets
 from .answer import Step
-from .objects import ExplainError, Objects, condition, moment
+from .objects import Objects, condition, moment, time_of
 
 KIND: Final = "ScaledObject"
 ACTIVATION_FAILED: Final = "KEDAScaleTargetActivationFailed"
@@ -50,7 +50,7 @@ class Scene:
     replicas: int
     now: float
     events: Sequence[Tree] = ()
-    """About it, the newest first."""
+    """About it, the newest last."""
 
     @property
     def name(self) -> str:
@@ -86,22 +86,9 @@ def of(objects: Objects, tree: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    kind, name = target(tree)
-    namespace = tree["metadata"].get("namespace", "default")
-    found = targets.of_ref(objects, tree["spec"]["scaleTargetRef"], namespace)
-    if found is None:
-        own = tree["metadata"]["name"]
-        raise ExplainError(
-            f"{kind} {namespace}/{name}, which scaledobject/{own} scales, is not among the objects; add it "
-            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
-        )
-    about = [
-        event
-        for event in objects.of("Event", namespace)
-        if at(event, "involvedObject", "kind") == KIND
-        and at(event, "involvedObject", "name") == tree["metadata"]["name"]
-    ]
-    return Scene(tree, found.asked, now, sorted(about, key=refused.time_of, reverse=True))
+    namespace, name = tree["metadata"].get("namespace", "default"), tree["metadata"]["name"]
+    found = targets.required(objects, tree["spec"]["scaleTargetRef"], namespace, f"scaledobject/{name}")
+    return Scene(tree, found.asked, now, objects.events(KIND, namespace, name))
 
 
 def target(tree: Tree) -> tuple[str, str]:
@@ -197,8 +184,8 @@ def _unless_refused(scene: Scene, answer: Answer) -> Answer:
 def _refusal(scene: Scene) -> Tree | None:
     """The event that says it, ours before KEDA's; ``None``: none that is young enough to be of its last write."""
     for reason in (refused.EXCEEDED, ACTIVATION_FAILED):
-        for event in scene.events:
-            is_young = scene.now - refused.time_of(event) <= refused.EPISODE_S
+        for event in reversed(scene.events):
+            is_young = scene.now - time_of(event) <= refused.EPISODE_S
             if event.get("reason") == reason and is_young:
                 return event
     return None

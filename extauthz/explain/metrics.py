@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
@@ -33,10 +34,8 @@ from .target import Target
 class Known(NamedTuple):
     """A metric with a value: what it asks for."""
 
-    result: Callable[[int, Tolerances], Result]
-    """Of the current count and a band."""
-    at_value: Callable[[int, Tolerances, int], Result]
-    """The same if the value were another."""
+    result: Callable[[int, Tolerances, int | None], Result]
+    """Of the current count and a band; and if the value were another."""
     value: int
     certain: bool
     """True if the pods and the value are known, not guessed."""
@@ -99,16 +98,12 @@ def _of_pods(scene: Scene, metric: Metric) -> Known:
 def _pooled(metric: Metric, pool: Pool, certain: bool, note: str, certain_in_band: bool = True) -> Known:
     goal = Goal(metric.target, metric.measure == "Utilization")
 
-    def result(current: int, band: Tolerances) -> Result:
-        return of_pool(pool, goal, current, band)
-
-    def at_value(current: int, band: Tolerances, value: int) -> Result:
-        total = goal.total(value, pool.requested, pool.sampled)
-        moved = Pool(pool.ready, pool.sampled, total, pool.requested, pool.missing, pool.unready)
-        return of_pool(moved, goal, current, band)
+    def result(current: int, band: Tolerances, value: int | None) -> Result:
+        total = pool.total if value is None else goal.total(value, pool.requested, pool.sampled)
+        return of_pool(replace(pool, total=total), goal, current, band)
 
     value = goal.value(pool.total, pool.requested, pool.sampled)
-    return Known(result, at_value, value, certain, note, pool.ready, certain_in_band)
+    return Known(result, value, certain, note, pool.ready, certain_in_band)
 
 
 def _said(groups: podlist.Groups) -> str:
@@ -153,25 +148,20 @@ def _of_one_value(scene: Scene, metric: Metric) -> Known:
         certain = exact or _same_at_both_ends(usage, metric.target, target.observed, scene.band)
         note = "" if exact else "of the HPA's status, which is rounded up"
 
-        def share(_: int, band: Tolerances) -> Result:
-            return of_share(usage, metric.target, target.observed, band)
-
-        def share_at(_: int, band: Tolerances, value: int) -> Result:
-            return of_share(value * target.observed, metric.target, target.observed, band)
+        def share(_: int, band: Tolerances, value: int | None) -> Result:
+            used = usage if value is None else value * target.observed
+            return of_share(used, metric.target, target.observed, band)
 
         shown = -(-usage // target.observed) if target.observed else usage
-        return Known(share, share_at, shown, certain, note, certain_in_band=False)
+        return Known(share, shown, certain, note, certain_in_band=False)
     pods = scene.pods
     ready = sum(map(podlist.is_ready, pods)) if pods else target.asked
     note = f"pods: {ready} ready" if pods else f"the pods are not among the objects; {ready} are taken as ready"
 
-    def whole(current: int, band: Tolerances) -> Result:
-        return of_total(usage, metric.target, current, ready, band)
+    def whole(current: int, band: Tolerances, value: int | None) -> Result:
+        return of_total(usage if value is None else value, metric.target, current, ready, band)
 
-    def whole_at(current: int, band: Tolerances, value: int) -> Result:
-        return of_total(value, metric.target, current, ready, band)
-
-    return Known(whole, whole_at, usage, bool(pods), note, ready if target.asked else None)
+    return Known(whole, usage, bool(pods), note, ready if target.asked else None)
 
 
 def _same_at_both_ends(usage: int, target: int, observed: int, band: Tolerances) -> bool:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 
 from .objects import ExplainError, Flags, Objects, milli
 from .target import Target
-
-INT32 = 2**31 - 1
 
 
 class Tolerances(NamedTuple):

@@ -35,11 +35,18 @@ def of_hpa(objects: Objects, hpa: Tree) -> Target:
     Raises:
         ExplainError: it is not among the objects.
     """
-    ref, namespace = hpa["spec"]["scaleTargetRef"], hpa["metadata"].get("namespace", "default")
+    namespace, name = hpa["metadata"].get("namespace", "default"), hpa["metadata"]["name"]
+    return required(objects, hpa["spec"]["scaleTargetRef"], namespace, f"hpa/{name}")
+
+
+def required(objects: Objects, ref: Tree, namespace: str, scaler: str) -> Target:
+    """What a ``scaleTargetRef`` names. Raises ExplainError: it is not among the objects."""
     found = of_ref(objects, ref, namespace)
     if found is None:
+        kind, name = ref.get("kind") or "Deployment", ref["name"]
         raise ExplainError(
-            f"{ref['kind']} {namespace}/{ref['name']}, which the HPA scales, is not among the objects; add it"
+            f"{kind} {namespace}/{name}, which {scaler} scales, is not among the objects; add it "
+            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
         )
     return found
 
