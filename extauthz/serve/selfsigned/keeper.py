@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from ssl import SSLError
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
@@ -141,7 +140,7 @@ class Keeper:
             self._fail(f"{error}{cure}")
         except Unreachable as error:
             self._fail(str(error))
-        except SSLError as error:
+        except OSError as error:
             self._fail(f"{self._place}: TLS does not take what it holds ({error}); delete it")
         else:
             self.problem = ""
