@@ -25,6 +25,7 @@ from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
 from extauthz.serve.service.assembly import Assembly, Surroundings
 from extauthz.serve.service.counting import SLICE
+from extauthz.serve.service.inputs import Into
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -60,9 +61,13 @@ class World:
         watchdog = Watchdog(around.log, 60.0)
         connection = cast("Connection", None)
         state = LiveStateInput(
-            connection, gate, watchdog, around.log, around.metrics, lambda: 0.0, templates={}, write_events=False,
+            connection,
+            Into(gate, around.log, around.metrics, lambda: 0.0),
+            watchdog,
+            templates={},
+            write_events=False,
             looks_ahead=False,
-        )  # fmt: skip
+        )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))
         gate.observe_kind(CUSTOM.group, CUSTOM.kind, CUSTOM.plural, object_readers.shapes(kind, TEMPLATE))
