@@ -16,13 +16,14 @@ from extauthz.core.model import Kind
 from extauthz.core.objects.custom import TEMPLATE
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.event_handlers import InvalidObjects, Notes
 from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.live import PHASES, Listed
 from extauthz.inputs.cluster.scaled import ScaledObjects
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import Reflector
-from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
+from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, scaled
 from extauthz.serve.service.assembly import Assembly, Surroundings
 from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.inputs import Into
@@ -74,7 +75,8 @@ class World:
         cluster.feeds[CUSTOM.group, CUSTOM.plural] = ScaledObjects(
             kind, TEMPLATE, gate, cluster._invalid, cluster._prices
         )
-        definitions = ScaledKinds(lambda kinds: None, (), lambda name, error: self.told.add(f"{name} {error}"))
+        invalid = InvalidObjects(lambda _, name, error: self.told.add(f"{name} {error}"))
+        definitions = Notes(DEFINITIONS, lambda tree: (scaled(tree),), lambda place, kinds: None, invalid)
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         for resource in [*(one for phase in PHASES for one in phase), CUSTOM]:
             self._reflectors[resource] = cluster._reflector(resource, cluster._listed(resource))

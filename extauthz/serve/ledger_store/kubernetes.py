@@ -9,7 +9,7 @@ from typing import NamedTuple
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import GROUP
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
-from extauthz.inputs.kube.reflector import CURES, Reflector
+from extauthz.inputs.kube.reflector import Reflector, with_cure
 from extauthz.inputs.kube.resource import Resource
 from extauthz.serve.ledger_store.store import Conflict, Follower, Stored, Unclear, WriteRefusedError
 
@@ -38,7 +38,7 @@ class KubernetesStore:
         except ApiError as error:
             if error.status == 404:
                 return None
-            raise WriteRefusedError(_told(error)) from error
+            raise WriteRefusedError(with_cure(error)) from error
         except Unreachable as error:
             raise WriteRefusedError(str(error)) from error
 
@@ -51,8 +51,8 @@ class KubernetesStore:
             if error.status == 409 or (error.status == 404 and before is not None):
                 raise Conflict from error
             if error.status in NOT_WRITTEN:  # 404 of a POST: there is no such definition
-                raise WriteRefusedError(_told(error)) from error
-            raise Unclear(_told(error)) from error
+                raise WriteRefusedError(with_cure(error)) from error
+            raise Unclear(with_cure(error)) from error
         except Unreachable as error:
             raise Unclear(str(error)) from error
 
@@ -119,8 +119,3 @@ def _tree(payload: str, writes: int, before: Stored | None) -> Tree:
 
 
 _PATH = WORKSPACE_LEDGERS.object(None, NAME)
-
-
-def _told(error: ApiError) -> str:
-    cure = f" ({CURES[error.status]})" if error.status in CURES else ""
-    return f"{error}{cure}"

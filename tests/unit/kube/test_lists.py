@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import random
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from extauthz.inputs.kube.clock import KEPT_S, ClockCheck
 from extauthz.inputs.kube.lists import MAX_DEPTH, listed, loads
-from extauthz.inputs.kube.resource import ScaledKind, ScaledKinds
+from extauthz.inputs.kube.resource import scaled
 from tests.contract.test_discovery import SCALE, crews, definition, version
 
 VALUES = st.sampled_from(
@@ -97,14 +96,9 @@ def test_what_breaks_off_in_the_deep_is_told(text: str):
     "status", [{}, {"conditions": []}, {"conditions": [{"type": "Established", "status": "False"}]}]
 )
 def test_a_definition_that_is_not_served_yet_is_not_told(status: dict[str, object]):
-    told: list[frozenset[ScaledKind]] = []
-    handler = ScaledKinds(told.append)
     tree = definition("example.com", version("v1", scale=SCALE, stored=True))
-    asyncio.run(handler.replaced([handler.convert(tree | {"status": status})], "1"))
-    handler.changed("MODIFIED", handler.convert(tree))
-    handler.changed("MODIFIED", handler.convert(tree))
-    handler.changed("MODIFIED", handler.convert(tree | {"status": status}))
-    assert told == [frozenset(), frozenset({crews("example.com")}), frozenset()]
+    assert scaled(tree | {"status": status}) is None
+    assert scaled(tree) == crews("example.com")
 
 
 # How far a clock is off is told by answers that come anyway, and never for more than it is.
