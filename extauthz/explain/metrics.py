@@ -272,7 +272,7 @@ def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
         ExplainError: nothing.
     """
     entry = at(hpa, "status", "currentMetrics", metric.number) or {}
-    spec = at(entry, metric.type[0].lower() + metric.type[1:]) or {}
+    spec = at(entry, metric.field) or {}
     if (spec.get("name") or at(spec, "metric", "name")) == metric.name and spec.get("current"):
         current: Mapping[str, Tree] = spec["current"]
         return current

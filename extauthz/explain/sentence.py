@@ -136,12 +136,11 @@ def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
         hpa = copy.deepcopy(scene.hpa)
         if not hpa["spec"].get("metrics"):
             return scene
-        spec = hpa["spec"]["metrics"][metric.number]
-        field = metric.measure[0].lower() + metric.measure[1:]
+        aim = hpa["spec"]["metrics"][metric.number][metric.field]["target"]
         if metric.measure == "Utilization":
-            spec[metric.type[0].lower() + metric.type[1:]]["target"]["averageUtilization"] = target
+            aim["averageUtilization"] = target
         else:
-            spec[metric.type[0].lower() + metric.type[1:]]["target"][field] = f"{target}m"
+            aim[metric.measure[0].lower() + metric.measure[1:]] = f"{target}m"
         return replace(scene, hpa=hpa)
 
     def does(lowered: int) -> bool:

@@ -166,6 +166,11 @@ class Metric:
         return f"{self.container}/{self.name}" if self.container else self.name
 
     @property
+    def field(self) -> str:
+        """Where spec and status have it."""
+        return self.type[0].lower() + self.type[1:]
+
+    @property
     def resource(self) -> str:
         """Of pods; empty where the metric is none of these."""
         return self.name if self.type in ("Resource", "ContainerResource") else ""

@@ -19,6 +19,7 @@ from extauthz.core.model import Tree
 
 from .clock import ClockCheck
 from .lists import listed, loads, reading
+from .resource import Calls
 from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
@@ -173,6 +174,16 @@ class Connection:
         response = await access.send(message)
         self.clock.answered(began_s, response.headers.get("Date"))
         return response
+
+
+async def get_or_none(api: Calls, path: str, timeout_s: float = 10.0) -> Tree | None:
+    """An object; ``None``: there is none. Raises as ``call`` does."""
+    try:
+        return await api.call("GET", path, timeout_s=timeout_s)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 @asynccontextmanager
