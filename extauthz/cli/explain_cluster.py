@@ -12,11 +12,11 @@ from urllib.parse import quote
 from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
-from extauthz.explain import keda, specs, target
+from extauthz.explain import keda, specs
 from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
-from extauthz.inputs.cluster.selectors import spelled
+from extauthz.explain.selectors import labelled, spelled
 from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
 from extauthz.inputs.kube.resource import Calls
 from extauthz.inputs.kube.session import NoClusterError
@@ -206,7 +206,7 @@ class Reading:
             text = at(scale, "status", "selector") or ""
         else:  # an owner may have the right to read the object, and not its scale
             whole = await self._add(path, ref["kind"])
-            text = spelled(at(whole, "spec", "selector") or {}) if whole is not None else ""
+            text = spelled(labelled(at(whole, "spec", "selector"))) if whole is not None else ""
         selector = quote(text, safe="")
         if not selector:
             return
@@ -221,7 +221,7 @@ class Reading:
 
     async def _metric_paths(self, one: specs.Metric, selector: str) -> list[str]:
         """Where a metrics server may serve it, the newest version first."""
-        labels = target.text(target.labelled(at(one.spec, "metric", "selector")))
+        labels = spelled(labelled(at(one.spec, "metric", "selector")))
         name = quote(one.name, safe="")
         if one.type == "External":
             path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{self._namespace}/{name}"

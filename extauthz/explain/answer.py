@@ -87,8 +87,19 @@ def replicas(count: int) -> str:
     return f"{count} replica{'s' * (count != 1)}"
 
 
-def least(low: int, high: int, does: Callable[[int], bool]) -> int:
-    """The smallest number above ``low`` for which ``does`` holds; it must hold for all above that, up to ``high``."""
+LARGEST: Final = 2**48
+"""Of a number that is tried."""
+
+
+def least(does: Callable[[int], bool], start: int = 1) -> int | None:
+    """The smallest number from ``start // 2`` on for which ``does`` holds. It must hold for every larger one too.
+    ``None``: for no number."""
+    high = start
+    while not does(high):
+        high *= 2
+        if high > LARGEST:
+            return None
+    low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if does(middle) else (middle, high)

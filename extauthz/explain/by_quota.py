@@ -14,6 +14,7 @@ from extauthz.core.decision.sentences import ordinal
 
 from . import remedies
 from .answer import Change
+from .answer import replicas as replicas
 
 Json = dict[str, Any]
 
@@ -82,11 +83,6 @@ def _in_line(line: Json) -> str:
     if line["place"] is not None:
         where = f"{ordinal(line['place'])} in line for workspace quota {line['quota']}"
     return f"{where}; asks again in {line['againSeconds']} s"
-
-
-def replicas(count: int) -> str:
-    """With its noun."""
-    return f"{count} replica{'s' * (count != 1)}"
 
 
 def heading(kinds: Sequence[str]) -> str:

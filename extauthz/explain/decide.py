@@ -26,7 +26,7 @@ def scene_of(objects: Objects, hpa: Tree, flags: Flags, now: float) -> Scene:
     """
     scaled = target.of_hpa(objects, hpa)
     listed = objects.of("Pod", hpa["metadata"].get("namespace", "default"))
-    pods = tuple(pod for pod in listed if target.selects(scaled.selector, pod["metadata"].get("labels") or {}))
+    pods = tuple(pod for pod in listed if scaled.selector.matches(pod["metadata"].get("labels") or {}))
     return Scene(objects, hpa, scaled, flags, tolerances(hpa, flags), now, pods)
 
 
@@ -142,7 +142,7 @@ def _stays(current: int, outcome: str, step: Step) -> Answer:
 def _selector_fault(scene: Scene) -> Step | None:
     """Where the controller does not take the pods for those of this HPA."""
     current = scene.target.asked
-    if not scene.target.selector:
+    if scene.target.selector.selects_all:
         text = "its scale has no selector, so the controller does not know its pods"
         return Step("selector", text, current, certain=scene.target.is_exact)
     if other := _other_hpa(scene):
@@ -165,7 +165,7 @@ def _other_hpa(scene: Scene) -> str:
             selector = target.of_hpa(scene.objects, hpa).selector
         except ExplainError:
             continue
-        if selector and any(target.selects(selector, labels) for labels in ours):
+        if not selector.selects_all and any(map(selector.matches, ours)):
             return str(hpa["metadata"]["name"])
     return ""
 
@@ -173,10 +173,7 @@ def _other_hpa(scene: Scene) -> str:
 def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, int]) -> Proposal:
     try:
         known = metrics.known(scene, metric)
-        if metric.said in values:
-            result = known.at_value(current, scene.band, values[metric.said])
-        else:
-            result = known.result(current, scene.band)
+        result = known.result(current, scene.band, values.get(metric.said))
     except specs.UnknownError:
         raise
     except ExplainError as error:

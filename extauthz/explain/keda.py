@@ -17,7 +17,7 @@ from extauthz.core.objects.fields import at
 from . import refused, said
 from . import target as targets
 from .answer import Step
-from .objects import ExplainError, Objects, condition, moment
+from .objects import Objects, condition, moment, time_of
 
 KIND: Final = "ScaledObject"
 ACTIVATION_FAILED: Final = "KEDAScaleTargetActivationFailed"
@@ -50,7 +50,7 @@ class Scene:
     replicas: int
     now: float
     events: Sequence[Tree] = ()
-    """About it, the newest first."""
+    """About it, the newest last."""
 
     @property
     def name(self) -> str:
@@ -86,22 +86,9 @@ def of(objects: Objects, tree: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    kind, name = target(tree)
-    namespace = tree["metadata"].get("namespace", "default")
-    found = targets.of_ref(objects, tree["spec"]["scaleTargetRef"], namespace)
-    if found is None:
-        own = tree["metadata"]["name"]
-        raise ExplainError(
-            f"{kind} {namespace}/{name}, which scaledobject/{own} scales, is not among the objects; add it "
-            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
-        )
-    about = [
-        event
-        for event in objects.of("Event", namespace)
-        if at(event, "involvedObject", "kind") == KIND
-        and at(event, "involvedObject", "name") == tree["metadata"]["name"]
-    ]
-    return Scene(tree, found.asked, now, sorted(about, key=refused.time_of, reverse=True))
+    namespace, name = tree["metadata"].get("namespace", "default"), tree["metadata"]["name"]
+    found = targets.required(objects, tree["spec"]["scaleTargetRef"], namespace, f"scaledobject/{name}")
+    return Scene(tree, found.asked, now, objects.events(KIND, namespace, name))
 
 
 def target(tree: Tree) -> tuple[str, str]:
@@ -151,18 +138,24 @@ def _decided(scene: Scene) -> Answer:
     return _inactive(scene)
 
 
+def _answer(
+    scene: Scene, desired: int, outcome: str, rule: str, text: str, *, certain: bool = False, why: str = ""
+) -> Answer:
+    """By one rule. ``why`` where the sentence is shorter."""
+    return Answer(scene.replicas, desired, outcome, certain, (Step(rule, text, desired, certain),), why or text)
+
+
 def _paused(scene: Scene) -> Answer:
     current, text = scene.replicas, scene.note("paused-replicas")
     if text is None:
         why = f"it is paused (annotation {NOTES}paused); KEDA has taken its HPA away"
-        return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
+        return _answer(scene, current, "paused", "paused", why, certain=True)
     count = numbers.whole(text.removeprefix("+"), numbers.INT32)  # KEDA asks for no fewer than none
     if count is None:
         why = f"annotation {NOTES}paused-replicas is {text!r}, which is no number"
-        return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
+        return _answer(scene, current, "paused", "paused", why, certain=True)
     why = f"it is paused at {count} (annotation {NOTES}paused-replicas)"
-    step = Step("paused", f"{why}; KEDA has taken its HPA away", count, certain=True)
-    return Answer(current, count, "paused", True, (step,), why)
+    return _answer(scene, count, "paused", "paused", f"{why}; KEDA has taken its HPA away", certain=True, why=why)
 
 
 def _active(scene: Scene) -> Answer:
@@ -174,9 +167,9 @@ def _active(scene: Scene) -> Answer:
     wanted = max(least, 1)
     if scene.says("paused-scale-out"):
         text = f"{why}, but scaling out is paused (annotation {NOTES}paused-scale-out)"
-        return Answer(current, current, "paused", forced, (Step("active", text, current, forced),), text)
-    step = Step("active", f"{why}, so KEDA takes it to {wanted} (minReplicaCount {least})", wanted, forced)
-    return Answer(current, wanted, "scales-up", forced, (step,), why)
+        return _answer(scene, current, "paused", "active", text, certain=forced)
+    text = f"{why}, so KEDA takes it to {wanted} (minReplicaCount {least})"
+    return _answer(scene, wanted, "scales-up", "active", text, certain=forced, why=why)
 
 
 def _unless_refused(scene: Scene, answer: Answer) -> Answer:
@@ -197,8 +190,8 @@ def _unless_refused(scene: Scene, answer: Answer) -> Answer:
 def _refusal(scene: Scene) -> Tree | None:
     """The event that says it, ours before KEDA's; ``None``: none that is young enough to be of its last write."""
     for reason in (refused.EXCEEDED, ACTIVATION_FAILED):
-        for event in scene.events:
-            is_young = scene.now - refused.time_of(event) <= refused.EPISODE_S
+        for event in reversed(scene.events):
+            is_young = scene.now - time_of(event) <= refused.EPISODE_S
             if event.get("reason") == reason and is_young:
                 return event
     return None
@@ -218,11 +211,9 @@ def _inactive(scene: Scene) -> Answer:
             text += (
                 " (if none is in error: KEDA leaves the count to the fallback then, which does nothing at 0 replicas)"
             )
-        step = Step("active", text, least, certain)
-        return Answer(current, least, "scales-up", certain, (step,), text)
+        return _answer(scene, least, "scales-up", "active", text, certain=certain)
     if current == (idle or 0) and (idle is not None or least == 0):
-        step = Step("active", f"{why}, so KEDA leaves it at {current}", current, certain=False)
-        return Answer(current, current, "idle", False, (step,), why)
+        return _answer(scene, current, "idle", "active", f"{why}, so KEDA leaves it at {current}", why=why)
     return _left_to_hpa(scene, Step("active", f"{why}; minReplicaCount {least} stays", None, certain=False))
 
 
@@ -243,7 +234,7 @@ def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
     current = scene.replicas
     if scene.says("paused-scale-in"):
         text = f"{why}, but scaling in is paused (annotation {NOTES}paused-scale-in)"
-        return Answer(current, current, "paused", False, (Step("active", text, current, certain=False),), text)
+        return _answer(scene, current, "paused", "active", text)
     last, made = at(scene.tree, "status", "lastActiveTime"), at(scene.tree, "metadata", "creationTimestamp")
     name = "initialCooldownPeriod" if last is None else "cooldownPeriod"
     period = at(scene.tree, "spec", name)
@@ -252,11 +243,9 @@ def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
     left = 0.0 if since is None else moment(since) + period - scene.now
     if left > 0:
         text = f"{why}, and KEDA waits {period} s for new work ({name}), {left:.0f} s from now; then it goes to {rest}"
-        step = Step("cooldown", text, current, certain=False)
-        return Answer(current, current, "cooldown", False, (step,), text, left)
+        return replace(_answer(scene, current, "cooldown", "cooldown", text), left_s=left)
     text = f"{why}, and {name} of {period} s is over, so KEDA takes it to {rest}"
-    step = Step("cooldown", text, rest, certain=False)
-    return Answer(current, rest, "scales-down", False, (step,), text)
+    return _answer(scene, rest, "scales-down", "cooldown", text)
 
 
 def _left_to_hpa(scene: Scene, step: Step) -> Answer:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 
 from .objects import Flags, condition, moment
-from .specs import INT32
 
 MARGIN_S: Final = 60.0
 """The time of objects and that of the controller may be so far apart."""

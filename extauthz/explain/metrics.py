@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selectors import LabelSelector
 
 from . import pods as podlist
 from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
 from .pods import Sample
+from .selectors import labelled
 from .specs import (
     Goal,
     Metric,
@@ -25,16 +28,14 @@ from .specs import (
     of_share,
     of_total,
 )
-from .target import Selector, Target, labelled, selects
+from .target import Target
 
 
 class Known(NamedTuple):
     """A metric with a value: what it asks for."""
 
-    result: Callable[[int, Tolerances], Result]
-    """Of the current count and a band."""
-    at_value: Callable[[int, Tolerances, int], Result]
-    """The same if the value were another."""
+    result: Callable[[int, Tolerances, int | None], Result]
+    """Of the current count and a band; and if the value were another."""
     value: int
     certain: bool
     """True if the pods and the value are known, not guessed."""
@@ -97,16 +98,12 @@ def _of_pods(scene: Scene, metric: Metric) -> Known:
 def _pooled(metric: Metric, pool: Pool, certain: bool, note: str, certain_in_band: bool = True) -> Known:
     goal = Goal(metric.target, metric.measure == "Utilization")
 
-    def result(current: int, band: Tolerances) -> Result:
-        return of_pool(pool, goal, current, band)
-
-    def at_value(current: int, band: Tolerances, value: int) -> Result:
-        total = goal.total(value, pool.requested, pool.sampled)
-        moved = Pool(pool.ready, pool.sampled, total, pool.requested, pool.missing, pool.unready)
-        return of_pool(moved, goal, current, band)
+    def result(current: int, band: Tolerances, value: int | None) -> Result:
+        total = pool.total if value is None else goal.total(value, pool.requested, pool.sampled)
+        return of_pool(replace(pool, total=total), goal, current, band)
 
     value = goal.value(pool.total, pool.requested, pool.sampled)
-    return Known(result, at_value, value, certain, note, pool.ready, certain_in_band)
+    return Known(result, value, certain, note, pool.ready, certain_in_band)
 
 
 def _said(groups: podlist.Groups) -> str:
@@ -151,25 +148,20 @@ def _of_one_value(scene: Scene, metric: Metric) -> Known:
         certain = exact or _same_at_both_ends(usage, metric.target, target.observed, scene.band)
         note = "" if exact else "of the HPA's status, which is rounded up"
 
-        def share(_: int, band: Tolerances) -> Result:
-            return of_share(usage, metric.target, target.observed, band)
-
-        def share_at(_: int, band: Tolerances, value: int) -> Result:
-            return of_share(value * target.observed, metric.target, target.observed, band)
+        def share(_: int, band: Tolerances, value: int | None) -> Result:
+            used = usage if value is None else value * target.observed
+            return of_share(used, metric.target, target.observed, band)
 
         shown = -(-usage // target.observed) if target.observed else usage
-        return Known(share, share_at, shown, certain, note, certain_in_band=False)
+        return Known(share, shown, certain, note, certain_in_band=False)
     pods = scene.pods
     ready = sum(map(podlist.is_ready, pods)) if pods else target.asked
     note = f"pods: {ready} ready" if pods else f"the pods are not among the objects; {ready} are taken as ready"
 
-    def whole(current: int, band: Tolerances) -> Result:
-        return of_total(usage, metric.target, current, ready, band)
+    def whole(current: int, band: Tolerances, value: int | None) -> Result:
+        return of_total(usage if value is None else value, metric.target, current, ready, band)
 
-    def whole_at(current: int, band: Tolerances, value: int) -> Result:
-        return of_total(value, metric.target, current, ready, band)
-
-    return Known(whole, whole_at, usage, bool(pods), note, ready if target.asked else None)
+    return Known(whole, usage, bool(pods), note, ready if target.asked else None)
 
 
 def _same_at_both_ends(usage: int, target: int, observed: int, band: Tolerances) -> bool:
@@ -198,9 +190,10 @@ def _external(scene: Scene, metric: Metric) -> list[int]:
     return [milli(one["value"]) for one in named if _may_be_selected(wanted, one.get("metricLabels") or {})]
 
 
-def _may_be_selected(wanted: Selector, labels: Mapping[str, str]) -> bool:
+def _may_be_selected(wanted: LabelSelector, labels: Mapping[str, str]) -> bool:
     """The API has filtered already, and an adapter need not repeat labels (KEDA's prints none)."""
-    return all(one.key not in labels or one.matches(labels) for one in wanted)
+    is_equal = all(labels.get(key, value) == value for key, value in wanted.match_labels)
+    return is_equal and all(one.key not in labels or one.matches(labels) for one in wanted.requirements)
 
 
 def _described(scene: Scene, metric: Metric) -> list[int]:
@@ -242,7 +235,7 @@ def _not_empty(scene: Scene, name: str, found: Sequence[object]) -> None:
 
 def _is_of(tree: Tree, target: Target, names: Iterable[str]) -> bool:
     labels = tree["metadata"].get("labels")
-    return tree["metadata"]["name"] in names if labels is None else selects(target.selector, labels)
+    return tree["metadata"]["name"] in names if labels is None else target.selector.matches(labels)
 
 
 def _amount(containers: Sequence[Tree], metric: Metric) -> int | None:
@@ -279,7 +272,7 @@ def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
         ExplainError: nothing.
     """
     entry = at(hpa, "status", "currentMetrics", metric.number) or {}
-    spec = at(entry, metric.type[0].lower() + metric.type[1:]) or {}
+    spec = at(entry, metric.field) or {}
     if (spec.get("name") or at(spec, "metric", "name")) == metric.name and spec.get("current"):
         current: Mapping[str, Tree] = spec["current"]
         return current

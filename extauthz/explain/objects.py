@@ -66,6 +66,15 @@ class Objects:
                 return tree
         return None
 
+    def events(self, kind: str, namespace: str, name: str) -> list[Tree]:
+        """Those about one object, the newest last."""
+        about = [
+            event
+            for event in self.of("Event", namespace)
+            if (at(event, "involvedObject", "kind"), at(event, "involvedObject", "name")) == (kind, name)
+        ]
+        return sorted(about, key=time_of)
+
     def resource(self, plural: str) -> tuple[str, str] | None:
         """API group and plural of a custom resource, by its definition."""
         for tree in self.of("CustomResourceDefinition"):
@@ -164,6 +173,17 @@ def seconds(text: str) -> float:
 def condition(tree: Tree, kind: str) -> Tree:
     """A condition of its status; an empty one if it has none of this type."""
     return next((one for one in at(tree, "status", "conditions") or [] if one["type"] == kind), {})
+
+
+def told(one: Tree) -> str:
+    """Reason and message of a condition."""
+    return ": ".join(str(one[key]) for key in ("reason", "message") if one.get(key))
+
+
+def time_of(event: Tree) -> float:
+    """When it was last seen."""
+    text = at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return moment(text or event["metadata"].get("creationTimestamp"))
 
 
 PREFIX: Final = "horizontal-pod-autoscaler-"

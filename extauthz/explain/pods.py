@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from extauthz.core.footprint import per_pod
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from .objects import ExplainError, Flags, milli, moment
+from .objects import ExplainError, Flags, condition, milli, moment
 
 MARGIN_S: Final = 20.0
 """Objects are a little older than the moment at which the controller looks next."""
@@ -75,8 +76,8 @@ def _grouped(pods: list[Tree], samples: Mapping[str, Sample], resource: str, fla
 
 def _is_warming_up(pod: Tree, sample: Sample, flags: Flags, now: float) -> bool:
     """Whether its CPU does not count yet. Only CPU has this rule."""
-    ready, since = ready_condition(pod), at(pod, "status", "startTime")
-    if ready is None or since is None:
+    ready, since = condition(pod, "Ready"), at(pod, "status", "startTime")
+    if not ready or since is None:
         return True
     started = moment(since)
     # A condition may have no time; in Go that is the year 1.
@@ -87,15 +88,9 @@ def _is_warming_up(pod: Tree, sample: Sample, flags: Flags, now: float) -> bool:
     return is_unready and started + flags.initial_readiness_delay > changed
 
 
-def ready_condition(pod: Tree) -> Tree | None:
-    """Its condition Ready."""
-    return next((one for one in at(pod, "status", "conditions") or [] if one["type"] == "Ready"), None)
-
-
 def is_ready(pod: Tree) -> bool:
     """It runs and is ready: how metrics of objects and external ones count pods."""
-    ready = ready_condition(pod)
-    return at(pod, "status", "phase") == "Running" and ready is not None and ready["status"] == "True"
+    return bool(at(pod, "status", "phase") == "Running" and condition(pod, "Ready").get("status") == "True")
 
 
 def requests(pods: Iterable[Tree], container: str, resource: str) -> dict[str, int]:
@@ -111,41 +106,21 @@ def _request(pod: Tree, container: str, resource: str) -> int:
     """As ``calculateRequests`` of the controller. A container of another name requests nothing, and is no error."""
     of_pod = at(pod, "spec", "resources", "requests") or {}
     if not container and any(name.startswith(POD_LEVEL) for name in of_pod):
-        return _of_whole_pod(pod, of_pod, resource)
-    total = 0
-    for one in [*pod["spec"]["containers"], *_sidecars(pod)]:
-        if container in ("", one["name"]):
-            asked = _asked(one, resource)
-            if asked is None:
-                where = f"container {one['name']} of pod {pod['metadata']['name']}"
-                raise ExplainError(f"{where} requests no {resource}, so there is nothing to take a percentage of")
-            total += asked
-    return total
+        asked = per_pod({"template": {"spec": pod["spec"]}}).get(f"requests.{resource}")
+        return _known(None if asked is None else f"{asked}n", f"pod {pod['metadata']['name']}", resource)
+    beside = [one for one in at(pod, "spec", "initContainers") or [] if one.get("restartPolicy") == "Always"]
+    return sum(
+        _known(
+            at(one, "resources", "requests", resource),
+            f"container {one['name']} of pod {pod['metadata']['name']}",
+            resource,
+        )
+        for one in [*pod["spec"]["containers"], *beside]
+        if container in ("", one["name"])
+    )
 
 
-def _of_whole_pod(pod: Tree, of_pod: Tree, resource: str) -> int:
-    """``PodRequests``: what the pod requests as a whole, else its containers together or its dearest start."""
-    overhead = at(pod, "spec", "overhead", resource)
-    if resource in of_pod and resource.startswith(POD_LEVEL):
-        found: list[int] = [milli(of_pod[resource])]
-    else:
-        beside, starts = 0, list[int]()
-        for one in at(pod, "spec", "initContainers") or []:
-            asked = _asked(one, resource) or 0
-            beside += asked if one.get("restartPolicy") == "Always" else 0
-            starts.append(beside if one.get("restartPolicy") == "Always" else beside + asked)
-        running = [_asked(one, resource) for one in [*pod["spec"]["containers"], *_sidecars(pod)]]
-        if not any(starts) and running.count(None) == len(running) and overhead is None:
-            name = pod["metadata"]["name"]
-            raise ExplainError(f"pod {name} requests no {resource}, so there is nothing to take a percentage of")
-        found = [*starts, sum(one or 0 for one in running)]
-    return max(found) + (milli(overhead) if overhead is not None else 0)
-
-
-def _sidecars(pod: Tree) -> list[Tree]:
-    return [one for one in at(pod, "spec", "initContainers") or [] if one.get("restartPolicy") == "Always"]
-
-
-def _asked(container: Tree, resource: str) -> int | None:
-    asked = at(container, "resources", "requests", resource)
-    return None if asked is None else milli(asked)
+def _known(asked: str | None, where: str, resource: str) -> int:
+    if asked is None:
+        raise ExplainError(f"{where} requests no {resource}, so there is nothing to take a percentage of")
+    return milli(asked)

@@ -8,7 +8,6 @@ refused its write, and at the next one it says something else if that goes other
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -17,7 +16,7 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
 from .answer import Answer, Step
-from .objects import condition, moment
+from .objects import condition, time_of
 from .specs import Scene
 
 OUTCOME: Final = "refused"
@@ -110,19 +109,5 @@ def _asked(scene: Scene) -> int | None:
     return None
 
 
-def _events(scene: Scene) -> Sequence[Tree]:
-    """About the HPA, the newest last."""
-    name = scene.hpa["metadata"]["name"]
-    about = [
-        event
-        for event in scene.objects.of("Event", scene.namespace)
-        if at(event, "involvedObject", "kind") == "HorizontalPodAutoscaler"
-        and at(event, "involvedObject", "name") == name
-    ]
-    return sorted(about, key=time_of)
-
-
-def time_of(event: Tree) -> float:
-    """When it was last seen."""
-    text = at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return moment(text or event["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
+def _events(scene: Scene) -> list[Tree]:
+    return scene.objects.events("HorizontalPodAutoscaler", scene.namespace, scene.hpa["metadata"]["name"])

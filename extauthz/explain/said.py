@@ -7,7 +7,7 @@ from typing import Final
 from extauthz.core.model import Tree
 
 from .answer import Step
-from .objects import condition
+from .objects import condition, told
 
 HPA: Final = ("AbleToScale", "ScalingActive")
 KEDA: Final = ("Ready",)
@@ -24,6 +24,5 @@ def of(tree: Tree, types: tuple[str, ...]) -> list[Step]:
     for name in types:
         one = condition(tree, name)
         if one.get("status") == "False" and one.get("reason") not in ELSEWHERE:
-            words = f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
-            found.append(Step("said", f"{name} is False, when it last looked: {words}", None, certain=True))
+            found.append(Step("said", f"{name} is False, when it last looked: {told(one)}", None, certain=True))
     return found

@@ -83,10 +83,6 @@ def _tolerance(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     return f"{most.metric.said} is {value}, {_against(most)}, and {within}{acts}"
 
 
-LARGEST: Final = 2**48
-"""Of a value that is tried, in percent or thousandths."""
-
-
 def changes(scene: Scene, answer: Answer) -> list[Change]:
     """All that would do, each by itself. Where a quota refuses, nothing else does."""
     if answer.outcome == refused.OUTCOME:
@@ -125,12 +121,8 @@ def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
     def does(value: int) -> bool:
         return decide(scene, {name: value}).desired >= wanted
 
-    top = max(now, one.metric.target, 1)
-    while not does(top):
-        top *= 2
-        if top > LARGEST:
-            return
-    found = least(now, top, does)
+    if (found := least(does, max(now, 1))) is None:
+        return
     after = decide(scene, {name: found}).desired
     shown, before = amount(one.metric, found), amount(one.metric, now)
     how = "" if one.metric.type in ("Resource", "ContainerResource") else ", or a query that gives that"
@@ -144,20 +136,19 @@ def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
         hpa = copy.deepcopy(scene.hpa)
         if not hpa["spec"].get("metrics"):
             return scene
-        spec = hpa["spec"]["metrics"][metric.number]
-        field = metric.measure[0].lower() + metric.measure[1:]
+        aim = hpa["spec"]["metrics"][metric.number][metric.field]["target"]
         if metric.measure == "Utilization":
-            spec[metric.type[0].lower() + metric.type[1:]]["target"]["averageUtilization"] = target
+            aim["averageUtilization"] = target
         else:
-            spec[metric.type[0].lower() + metric.type[1:]]["target"][field] = f"{target}m"
+            aim[metric.measure[0].lower() + metric.measure[1:]] = f"{target}m"
         return replace(scene, hpa=hpa)
 
     def does(lowered: int) -> bool:
-        return decide(aimed(metric.target - lowered)).desired >= wanted
+        return lowered >= metric.target or decide(aimed(metric.target - lowered)).desired >= wanted
 
-    if metric.target < 2 or not does(metric.target - 1):
+    if (lowered := least(does)) is None or lowered >= metric.target:
         return
-    target = metric.target - least(0, metric.target - 1, does)
+    target = metric.target - lowered
     after = decide(aimed(target)).desired
     shown = amount(metric, target)
     yield Change("target", f"a target of {shown} for {metric.said}: {after} replicas", shown, after)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 
 from .objects import ExplainError, Flags, Objects, milli
 from .target import Target
-
-INT32 = 2**31 - 1
 
 
 class Tolerances(NamedTuple):
@@ -165,6 +164,11 @@ class Metric:
     def said(self) -> str:
         """Its name in sentences and for ``--at``: of one container with that container's."""
         return f"{self.container}/{self.name}" if self.container else self.name
+
+    @property
+    def field(self) -> str:
+        """Where spec and status have it."""
+        return self.type[0].lower() + self.type[1:]
 
     @property
     def resource(self) -> str:

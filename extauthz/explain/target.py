@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selectors import LabelSelector
 
 from .objects import ExplainError, Objects
-
-_IN: Final = re.compile(r"\s*(\S+)\s+(in|notin)\s+\(([^)]*)\)\s*")
-_EQUAL: Final = re.compile(r"\s*([^=!\s]+)\s*(==|=|!=)\s*(\S*)\s*")
-_SPLIT: Final = re.compile(r",(?![^(]*\))")
-
-
-class Requirement(NamedTuple):
-    """One part of a selector, as ``matchExpressions`` has them; ``=`` is of ``matchLabels``."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        if self.operator == "Exists":
-            return self.key in labels
-        if self.operator == "DoesNotExist":
-            return self.key not in labels
-        return (labels.get(self.key) in self.values) == (self.operator != "NotIn")
-
-
-Selector = tuple[Requirement, ...]
+from .selectors import labelled, parsed
 
 
 class Target(NamedTuple):
@@ -44,7 +23,7 @@ class Target(NamedTuple):
     """``spec.replicas``."""
     observed: int
     """``status.replicas``."""
-    selector: Selector
+    selector: LabelSelector
     """Empty: the controller refuses to work."""
     is_exact: bool = True
     """False: a custom resource, of which neither the scale nor the definition is among the objects."""
@@ -56,11 +35,18 @@ def of_hpa(objects: Objects, hpa: Tree) -> Target:
     Raises:
         ExplainError: it is not among the objects.
     """
-    ref, namespace = hpa["spec"]["scaleTargetRef"], hpa["metadata"].get("namespace", "default")
+    namespace, name = hpa["metadata"].get("namespace", "default"), hpa["metadata"]["name"]
+    return required(objects, hpa["spec"]["scaleTargetRef"], namespace, f"hpa/{name}")
+
+
+def required(objects: Objects, ref: Tree, namespace: str, scaler: str) -> Target:
+    """What a ``scaleTargetRef`` names. Raises ExplainError: it is not among the objects."""
     found = of_ref(objects, ref, namespace)
     if found is None:
+        kind, name = ref.get("kind") or "Deployment", ref["name"]
         raise ExplainError(
-            f"{ref['kind']} {namespace}/{ref['name']}, which the HPA scales, is not among the objects; add it"
+            f"{kind} {namespace}/{name}, which {scaler} scales, is not among the objects; add it "
+            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
         )
     return found
 
@@ -73,17 +59,24 @@ def of_ref(objects: Objects, ref: Tree, namespace: str) -> Target | None:
     if workload is None and scale is None:
         return None
     if scale is not None:  # an empty scale has no count where it is zero
-        selector = parsed(at(scale, "status", "selector") or "") or labelled(at(workload, "spec", "selector"))
+        selector = _in_text(at(scale, "status", "selector")) or labelled(at(workload, "spec", "selector"))
         return Target(kind, name, *_counts(scale, _USUAL, missing=0), selector)
     assert workload is not None
     paths = _paths(objects, group, kind, str(workload.get("apiVersion")).rpartition("/")[2])
     if paths is None:
         is_known = (group, kind) in BY_NAME
-        text = at(workload, "status", "selector")
-        selector = parsed(text) if isinstance(text, str) else labelled(at(workload, "spec", "selector"))
+        selector = _in_text(at(workload, "status", "selector")) or labelled(at(workload, "spec", "selector"))
         return Target(kind, name, *_counts(workload, _USUAL, missing=1), selector, is_known)
-    text = at(workload, *paths.selector) if paths.selector else ""
-    return Target(kind, name, *_counts(workload, paths, missing=0), parsed(text or ""))
+    own = _in_text(at(workload, *paths.selector)) if paths.selector else None
+    return Target(kind, name, *_counts(workload, paths, missing=0), own or LabelSelector())
+
+
+def _in_text(text: Tree) -> LabelSelector | None:
+    """Of a scale; ``None``: it has none."""
+    try:
+        return parsed(text) if isinstance(text, str) else None
+    except ObjectError as error:
+        raise ExplainError(str(error)) from None
 
 
 class _Paths(NamedTuple):
@@ -119,52 +112,6 @@ def group_of_ref(ref: Tree) -> str:
     return str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
 
 
-def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """True if all of it matches."""
-    return all(one.matches(labels) for one in selector)
-
-
-def labelled(tree: Tree) -> Selector:
-    """A ``LabelSelector``; the plain map of a ReplicationController too."""
-    if tree is None:
-        return ()
-    if not ({"matchLabels", "matchExpressions"} & set(tree)):
-        tree = {"matchLabels": tree}
-    pairs = (tree.get("matchLabels") or {}).items()
-    more = tree.get("matchExpressions") or []
-    return (
-        *(Requirement(key, "=", frozenset([value])) for key, value in pairs),
-        *(Requirement(one["key"], one["operator"], frozenset(one.get("values") or [])) for one in more),
-    )
-
-
-def parsed(text: str) -> Selector:
-    """A selector as a text, as a scale has it.
-
-    >>> [one.key for one in parsed("app=web,tier in (a,b),!old")]
-    ['app', 'tier', 'old']
-    """
-    return tuple(_requirement(part) for part in _SPLIT.split(text) if part.strip())
-
-
-def text(selector: Selector) -> str:
-    """The other way: as the HPA controller asks a metrics server (``LabelSelectorAsSelector`` of apimachinery). KEDA's
-    adapter takes ``=`` alone.
-
-    >>> text(parsed("app=web,tier in (a,b),!old"))
-    'app=web,tier in (a,b),!old'
-    """
-    return ",".join(map(_spelled, selector))
-
-
-def _spelled(one: Requirement) -> str:
-    if one.operator in ("Exists", "DoesNotExist"):
-        return "!" * (one.operator == "DoesNotExist") + one.key
-    if one.operator == "=":
-        return f"{one.key}={next(iter(one.values))}"
-    return f"{one.key} {'in' if one.operator == 'In' else 'notin'} ({','.join(sorted(one.values))})"
-
-
 def plural(kind: str, definition: Tree = None) -> str:
     """Of a kind that Kubernetes has itself, or as its definition says; of others as kubectl guesses it
     (``meta.UnsafeGuessKindToResource`` of apimachinery).
@@ -178,13 +125,3 @@ def plural(kind: str, definition: Tree = None) -> str:
     if singular.endswith("s"):
         return f"{singular}es"
     return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
-
-
-def _requirement(part: str) -> Requirement:
-    if match := _IN.fullmatch(part):
-        values = frozenset(value.strip() for value in match[3].split(","))
-        return Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
-    if match := _EQUAL.fullmatch(part):
-        return Requirement(match[1], "NotIn" if match[2] == "!=" else "=", frozenset([match[3]]))
-    key = part.strip()
-    return Requirement(key.removeprefix("!"), "DoesNotExist" if key.startswith("!") else "Exists")

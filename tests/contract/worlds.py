@@ -6,12 +6,12 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.inputs.kube.connection import ApiError, Connection, connect
+from extauthz.inputs.kube.connection import ApiError, Connection, Query, connect
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.plane import write_kubeconfig
@@ -69,6 +69,21 @@ class Recorder:
         return [each for each in self.journal if each[0] != "reached"]
 
 
+class Labelled:
+    """A connection by which a collection has objects of one label alone."""
+
+    def __init__(self, connection: Connection, label: str) -> None:
+        self._connection = connection
+        self._label = ("labelSelector", label)
+        self.server = connection.server
+
+    def watch(self, path: str, *, query: Query, **more: Any) -> AbstractAsyncContextManager[AsyncIterator[Tree]]:
+        return self._connection.watch(path, query=[*query, self._label], **more)
+
+    async def items(self, path: str, take: Callable[[Tree], object], *, query: Query, timeout_s: float) -> Tree:
+        return await self._connection.items(path, take, query=[*query, self._label], timeout_s=timeout_s)
+
+
 class World:
     """One API server and ConfigMaps that no other test has. Only ``connection`` is relayed."""
 
@@ -86,9 +101,8 @@ class World:
         self._while_asleep: Callable[[], object] = lambda: None
 
     def reflector(self, **options: object) -> Reflector[Seen]:
-        return Reflector(
-            self.connection, CONFIG_MAPS, self.recorder, label_selector=self.label, sleep=self._sleep, **options
-        )
+        ours: Any = Labelled(self.connection, self.label)
+        return Reflector(ours, CONFIG_MAPS, self.recorder, sleep=self._sleep, **options)
 
     async def forget(self, reflector: Reflector) -> None:
         """The server no longer knows the version that the reflector has, and its watch is cut."""

@@ -16,15 +16,17 @@ from extauthz.core.model import Kind
 from extauthz.core.objects.custom import TEMPLATE
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import object_readers
+from extauthz.inputs.cluster.event_handlers import InvalidObjects, Notes
 from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.live import PHASES, Listed
 from extauthz.inputs.cluster.scaled import ScaledObjects
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.kube.lists import reading
 from extauthz.inputs.kube.reflector import Reflector
-from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
+from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, scaled
 from extauthz.serve.service.assembly import Assembly, Surroundings
 from extauthz.serve.service.counting import SLICE
+from extauthz.serve.service.inputs import Into
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -60,16 +62,21 @@ class World:
         watchdog = Watchdog(around.log, 60.0)
         connection = cast("Connection", None)
         state = LiveStateInput(
-            connection, gate, watchdog, around.log, around.metrics, lambda: 0.0, templates={}, write_events=False,
+            connection,
+            Into(gate, around.log, around.metrics, lambda: 0.0),
+            watchdog,
+            templates={},
+            write_events=False,
             looks_ahead=False,
-        )  # fmt: skip
+        )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))
         gate.observe_kind(CUSTOM.group, CUSTOM.kind, CUSTOM.plural, object_readers.shapes(kind, TEMPLATE))
         cluster.feeds[CUSTOM.group, CUSTOM.plural] = ScaledObjects(
             kind, TEMPLATE, gate, cluster._invalid, cluster._prices
         )
-        definitions = ScaledKinds(lambda kinds: None, (), lambda name, error: self.told.add(f"{name} {error}"))
+        invalid = InvalidObjects(lambda _, name, error: self.told.add(f"{name} {error}"))
+        definitions = Notes(DEFINITIONS, lambda tree: (scaled(tree),), lambda place, kinds: None, invalid)
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         for resource in [*(one for phase in PHASES for one in phase), CUSTOM]:
             self._reflectors[resource] = cluster._reflector(resource, cluster._listed(resource))

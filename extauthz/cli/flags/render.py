@@ -10,7 +10,7 @@ from pathlib import Path
 from extauthz.cli.flags import sidecar
 from extauthz.core.errors import ObjectError
 from extauthz.core.quota.selectors import LabelSelector, is_label_key
-from extauthz.inputs.cluster import selectors
+from extauthz.explain import selectors
 from extauthz.tools.render import certificates, webhook
 from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS

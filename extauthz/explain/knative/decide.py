@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 from extauthz.explain import said
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
-from extauthz.explain.objects import condition, moment
+from extauthz.explain.objects import condition, moment, told
 
 from .decider import Values, Wanted, panic_s, wanted
-from .rules import INT32, Rules
+from .rules import Rules
 from .scene import Scene
 
 RETRIED_S: Final = 1100.0
@@ -98,9 +99,9 @@ def _backwards(scene: Scene) -> Answer:
     if scale < 0:
         failing = condition(scene.objects.one("Metric", scene.namespace, scene.name) or {}, "Ready")
         own = failing if failing.get("status") not in (None, "True") else condition(scene.autoscaler, "Ready")
-        note = ": ".join(str(own[key]) for key in ("reason", "message") if own.get(key))
-        told = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
-        step = Step("status", told, replicas, certain=False)
+        note = told(own)
+        text = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
+        step = Step("status", text, replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [_status(scene)]
     last = scene.last_refusal

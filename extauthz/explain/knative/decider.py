@@ -7,15 +7,13 @@ that is in an object. What it may be makes a range (knative.dev/serving, ``pkg/a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from extauthz.core.numbers import INT32
 from extauthz.explain.limits import Range
 
-from .rules import INT32, Rules
-
-NOTHING: Final[Mapping[str, float]] = {}
+from .rules import Rules
 
 
 @dataclass(frozen=True, slots=True)

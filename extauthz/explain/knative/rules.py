@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core import numbers
 from extauthz.core.model import Tree
+from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 from extauthz.explain.objects import Objects, seconds
 
 GROUP: Final = "autoscaling.knative.dev"
-INT32: Final = 2**31 - 1
 
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]+)")
 _FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -63,11 +63,6 @@ def duration(text: str | None) -> float | None:
 def truth(text: str | None) -> bool | None:
     """A boolean: the config map says true, or something else."""
     return None if text is None else text.lower() == "true"
-
-
-def first(values: Sequence[float | None]) -> float:
-    """The first that is there; the last one always is."""
-    return next(value for value in values if value is not None)
 
 
 NAMESPACE: Final = "knative-serving"
@@ -168,7 +163,8 @@ def of(autoscaler: Tree, config: Config) -> Rules:
     cluster = config.values
     metric, total, target = _target(autoscaler, notes, config)
     reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
-    window = first([duration(annotation(notes, "window")), cluster["stable-window"]])
+    own_window = duration(annotation(notes, "window"))
+    window = cluster["stable-window"] if own_window is None else own_window
     share = _given(number, notes, cluster, "panic-window-percentage", "panicWindowPercentage")
     deadline = duration(notes.get("serving.knative.dev/progress-deadline"))
     return Rules(
@@ -226,4 +222,5 @@ def _given(
     parse: Callable[[str | None], float | None], notes: Mapping[str, str], cluster: Mapping[str, float], *names: str
 ) -> float:
     """What an annotation says, else what the cluster's config map does."""
-    return first([parse(annotation(notes, *names)), cluster[names[0]]])
+    given = parse(annotation(notes, *names))
+    return cluster[names[0]] if given is None else given

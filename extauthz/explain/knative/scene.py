@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
-from extauthz.explain import refused
-from extauthz.explain.objects import ExplainError, Objects, condition, moment
+from extauthz.explain import refused, target
+from extauthz.explain.objects import ExplainError, Objects, condition, moment, time_of, told
+from extauthz.explain.pods import is_ready
 
 from . import rules
 from .decider import Memory
-from .rules import INT32, KPA, Rules
+from .rules import KPA, Rules
 
 KIND: Final = "PodAutoscaler"
 EVENT: Final = "Event"
@@ -76,16 +77,9 @@ def of(objects: Objects, autoscaler: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    ref, namespace = autoscaler["spec"]["scaleTargetRef"], autoscaler["metadata"].get("namespace", "default")
-    target = objects.one(ref["kind"], namespace, ref["name"])
-    if target is None:
-        name = autoscaler["metadata"]["name"]
-        raise ExplainError(
-            f"{ref['kind']} {namespace}/{ref['name']}, which kpa/{name} scales, is not among the objects; add it "
-            f"(kubectl get {ref['kind'].lower()} {ref['name']} -n {namespace} -o yaml)"
-        )
+    namespace, name = autoscaler["metadata"].get("namespace", "default"), autoscaler["metadata"]["name"]
+    scaled = target.required(objects, autoscaler["spec"]["scaleTargetRef"], namespace, f"kpa/{name}")
     own = rules.of(autoscaler, rules.config_of(objects))
-    replicas = at(target, "spec", "replicas")
     ready = _ready(objects, autoscaler, namespace)
     scale = at(autoscaler, "status", "desiredScale")
     refused = _refusals(objects, autoscaler)
@@ -94,7 +88,7 @@ def of(objects: Objects, autoscaler: Tree, now: float) -> Scene:
         objects=objects,
         autoscaler=autoscaler,
         rules=own,
-        replicas=1 if replicas is None else replicas,
+        replicas=scaled.asked,
         ready=ready or 0,
         ready_known=ready is not None,
         scale=scale,
@@ -113,11 +107,11 @@ def _memory(objects: Objects, own: Rules, scale: int, ready: int, refused: tuple
     """A write that is refused leaves the status at the count before it, so without events nothing is sure. An
     autoscaler that was started anew begins with as many as are ready."""
     if EVENT not in objects.asked and not objects.of(EVENT):
-        return Memory(INT32, max(scale, 0))
+        return Memory(numbers.INT32, max(scale, 0))
     last = max(scale, 0)
     most = max(last, ready, *(one.replicas for one in refused), 0)
     # At its maximum, or above, the status does not tell what was wanted.
-    return Memory(INT32 if own.most and most >= own.most else most, last)
+    return Memory(numbers.INT32 if own.most and most >= own.most else most, last)
 
 
 def _ready(objects: Objects, autoscaler: Tree, namespace: str) -> int | None:
@@ -126,31 +120,21 @@ def _ready(objects: Objects, autoscaler: Tree, namespace: str) -> int | None:
     pods = objects.of("Pod", namespace)
     own = [one for one in pods if revision and at(one, "metadata", "labels", REVISION) == revision]
     if own or "Pod" in objects.asked:
-        return sum(map(_is_ready, own))
+        return sum(is_ready(one) and not at(one, "metadata", "deletionTimestamp") for one in own)
     actual = at(autoscaler, "status", "actualScale")
     return None if actual is None else int(actual)
-
-
-def _is_ready(pod: Tree) -> bool:
-    running = at(pod, "status", "phase") == "Running" and not at(pod, "metadata", "deletionTimestamp")
-    return running and condition(pod, "Ready").get("status") == "True"
 
 
 def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
     """From events on it. A write that was refused is in no status."""
     name, namespace = autoscaler["metadata"]["name"], autoscaler["metadata"].get("namespace", "default")
     found = []
-    for event in objects.of(EVENT, namespace):
-        about = event.get("involvedObject") or {}
-        if (about.get("kind"), about.get("name")) != (KIND, name):
-            continue
+    for event in objects.events(KIND, namespace, name):
         text = str(event.get("message", ""))
         if match := _REFUSED.search(text):
-            time = event.get("lastTimestamp") or at(event, "metadata", "creationTimestamp")
-            asked = numbers.capped(match[1], INT32) or 0
-            why = refused.plain(match[2] or text)
-            found.append(Refusal(asked, why, moment(time) if time else 0.0))
-    return tuple(sorted(found, key=lambda one: one.at))
+            asked = numbers.capped(match[1], numbers.INT32) or 0
+            found.append(Refusal(asked, refused.plain(match[2] or text), time_of(event)))
+    return tuple(found)
 
 
 class Revision(NamedTuple):
@@ -180,7 +164,6 @@ def revisions(tree: Tree) -> list[Revision]:
         ready = newest == at(tree, "status", "latestReadyRevisionName")
         found[newest] = "the newest, no traffic" if ready else "the newest, not ready"
     if not found:
-        said = condition(tree, "Ready")
-        note = ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+        note = told(condition(tree, "Ready"))
         raise ExplainError(f"ksvc/{tree['metadata']['name']} has no revision yet" + (f" ({note})" if note else ""))
     return [Revision(name, role) for name, role in found.items()]

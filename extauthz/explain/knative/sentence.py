@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -83,9 +83,6 @@ def _bound(scene: Scene, answer: Answer) -> str:
     return f"{_measured(rules, answer.values)}, which makes {answer.wanted}, and {text}"
 
 
-LARGEST: Final = 2**31
-
-
 def changes(scene: Scene, answer: Answer) -> list[Change]:
     """All that would do, each by itself."""
     wanted = max(answer.current, answer.desired) + 1
@@ -107,7 +104,7 @@ def _value(scene: Scene, wanted: int) -> Iterator[Change]:
         value = aim * (count - 0.5)
         return decide(scene, Values(value, value)).desired
 
-    if (count := _least(lambda one: at(one) >= wanted)) is None:
+    if (count := least(lambda one: at(one) >= wanted)) is None:
         return
     after, shown = at(count), amount(aim * (count - 1))
     text = f"{scene.rules.metric} above {shown} over both windows ({target(scene.rules)}): {replicas(after)}"
@@ -128,7 +125,7 @@ def _target(scene: Scene, values: Values | None, wanted: int) -> Iterator[Change
 
         most = int((total - step) / step + 1e-9)
         if most >= 1 and with_target(most) >= wanted:
-            lowered = _least(lambda one: with_target(one) >= wanted) or most
+            lowered = least(lambda one: with_target(one) >= wanted) or most
             shown = f"{total - lowered * step:g}"
             after = with_target(lowered)
             yield Change("target", f"{GROUP}/target: {shown} (it is {total:g}): {replicas(after)}", shown, after)
@@ -164,13 +161,3 @@ def _annotated(scene: Scene, name: str, value: str) -> Scene:
     tree = copy.deepcopy(scene.autoscaler)
     tree["metadata"].setdefault("annotations", {})[f"{GROUP}/{name}"] = value
     return replace(scene, rules=rules.of(tree, rules.config_of(scene.objects)))
-
-
-def _least(does: Callable[[int], bool]) -> int | None:
-    """The smallest count for which *does* holds. It must hold for every larger one too. ``None``: for no count."""
-    high = 1
-    while not does(high):
-        high *= 2
-        if high > LARGEST:
-            return None
-    return least(high // 2, high, does)

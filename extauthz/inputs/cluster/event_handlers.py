@@ -148,7 +148,8 @@ class Workloads:
             self._gate.observe(seen.ref, seen.observed, version=seen.version, is_next=is_next)
         except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, (seen.ref.namespace, seen.ref.name), error)
-            seen = seen._replace(observed=Observed(1, None, resource_version=seen.version))
+            if seen.observed is not None:
+                seen = seen._replace(observed=Observed(1, None, resource_version=seen.version))
             with suppress(Exception):
                 self._gate.observe(seen.ref, seen.observed, version=seen.version)
             self._gate.ledger.usage.count_anew()
@@ -164,14 +165,7 @@ class Workloads:
 
     def gone(self, place: Place, version: str) -> None:
         self._invalid.over(self._resource, place)
-        ref = self._ref(place)
-        try:
-            self._gate.observe(ref, None, version=version)
-        except Exception as error:  # noqa: BLE001 (see above)
-            self._invalid.bad(self._resource, place, error)
-            with suppress(Exception):
-                self._gate.observe(ref, None, version=version)
-            self._gate.ledger.usage.count_anew()
+        self._taken(Seen(self._ref(place), None, version))
 
 
 class Noted(NamedTuple, Generic[Value]):

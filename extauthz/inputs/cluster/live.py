@@ -18,6 +18,7 @@ from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
 from extauthz.core.policies import KEEP
+from extauthz.explain.selectors import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
     DELETED,
@@ -33,10 +34,9 @@ from extauthz.inputs.cluster.event_handlers import (
 )
 from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects
-from extauthz.inputs.cluster.selectors import spelled
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
-from extauthz.inputs.kube.reflector import CURES, EventHandler, Reflector
-from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, ScaledKinds
+from extauthz.inputs.kube.reflector import EventHandler, Reflector, with_cure
+from extauthz.inputs.kube.resource import DEFINITIONS, Resource, ScaledKind, scaled
 from extauthz.inputs.settlement.reads import Brought, Result
 
 
@@ -325,9 +325,11 @@ class LiveCluster:
         self._read: dict[str, int] = {}
         """The highest resourceVersion that consistent reads have brought, by kind."""
         self._group = asyncio.TaskGroup()
+        self._defined: dict[Place, ScaledKind] = {}
         groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
-        unreadable = lambda name, error: invalid.bad(DEFINITIONS, ("", name), error)  # noqa: E731
-        self._definitions = Listed(ScaledKinds(self._set_custom, groups, unreadable))
+        self._definitions = Listed(
+            Notes(DEFINITIONS, lambda tree: (scaled(tree, groups),), self._took_definition, invalid)
+        )
         self.synced = asyncio.Event()
         """All first lists have come."""
 
@@ -457,6 +459,12 @@ class LiveCluster:
 
     # Custom resources.
 
+    def _took_definition(self, place: Place, found: tuple[ScaledKind | None] | None) -> None:
+        self._defined.pop(place, None)
+        if found is not None and found[0] is not None:
+            self._defined[place] = found[0]
+        self._set_custom(frozenset(self._defined.values()))
+
     def _set_custom(self, kinds: frozenset[ScaledKind]) -> None:
         """Follow these kinds and no others. Objects stay counted while their definition is changed."""
         served = {kind.resource.group_resource for kind in kinds}
@@ -567,8 +575,7 @@ class Reader:
         try:
             await self._observe(ref, resource)
         except ApiError as error:
-            cure = f" ({CURES[error.status]})" if error.status in CURES else ""
-            return Brought(Result.FORBIDDEN if error.status == 403 else Result.REFUSED, False, f"{error}{cure}")
+            return Brought(Result.FORBIDDEN if error.status == 403 else Result.REFUSED, False, with_cure(error))
         except Unreachable as error:
             return Brought(Result.UNREACHABLE, False, str(error))
         except TimeoutError:
@@ -627,7 +634,7 @@ class Reader:
 
     async def _replica_sets(self, deployment: Tree) -> list[Tree]:
         namespace, _ = place_of(deployment)
-        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(deployment["spec"]["selector"]))
+        found, _ = await self._fetch(REPLICA_SETS, namespace, labels=spelled(labelled(deployment["spec"]["selector"])))
         return found
 
     async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:

@@ -25,7 +25,7 @@ from extauthz.core.objects.fields import (
 from extauthz.core.objects.fields import observed as observed_as
 from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.inputs.cluster.selectors import parsed
+from extauthz.explain.selectors import parsed
 from extauthz.inputs.kube.resource import ScaledKind
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]

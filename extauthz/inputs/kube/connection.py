@@ -18,7 +18,8 @@ from extauthz.core import numbers
 from extauthz.core.model import Tree
 
 from .clock import ClockCheck
-from .lists import loads, members, reading
+from .lists import listed, loads, reading
+from .resource import Calls
 from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
@@ -87,7 +88,8 @@ class Connection:
         self.calls[method.lower()] += 1
         async with self._answer(Message(method, _target(path, query), body, content_type, timeout)) as response:
             with _told(self.server, timeout_s):
-                return _decoded(await response.read(), self.server)
+                body = await response.read()
+        return _decoded(body, self.server) if body else None
 
     async def items(
         self,
@@ -108,15 +110,12 @@ class Connection:
         async with self._answer(message) as response:
             with _told(self.server, timeout_s):
                 body = await _bounded(response, self.server, most_bytes)
-        metadata: Tree = None
-        for number, (name, value) in enumerate(_members(body, self.server)):
-            if name == "items":
-                take(value)
-            elif name == "metadata":
-                metadata = value
+        found = _decoded(body, self.server, listed)
+        for number, item in enumerate(found.items or ()):
+            take(_decoded(bytes(item), self.server))
             if not number % TURN:
                 await asyncio.sleep(0)
-        return metadata
+        return _decoded(bytes(found.metadata), self.server)
 
     @asynccontextmanager
     async def watch(
@@ -175,6 +174,16 @@ class Connection:
         response = await access.send(message)
         self.clock.answered(began_s, response.headers.get("Date"))
         return response
+
+
+async def get_or_none(api: Calls, path: str, timeout_s: float = 10.0) -> Tree | None:
+    """An object; ``None``: there is none. Raises as ``call`` does."""
+    try:
+        return await api.call("GET", path, timeout_s=timeout_s)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 @asynccontextmanager
@@ -263,16 +272,9 @@ async def _lines(content: aiohttp.StreamReader, server: str) -> AsyncIterator[by
 
 def _decoded(body: bytes, server: str, read: Callable[[bytes], Tree] = loads) -> Tree:
     try:
-        return read(body) if body else None
+        return read(body)
     except ValueError as error:
         raise Unreachable(f"{server} did not answer in JSON: {body[:60]!r}") from error
-
-
-def _members(body: bytes, server: str) -> Iterator[tuple[str, Tree]]:
-    try:
-        yield from members(body.decode())
-    except ValueError as error:
-        raise Unreachable(f"{server} did not answer with a list: {body[:60]!r}") from error
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:

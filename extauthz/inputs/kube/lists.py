@@ -1,5 +1,7 @@
-"""Reads the text of a List item by item, so that never more than one item is a tree: half the time of reading it whole,
-which keeps Python's garbage collector busy, and others can have their turn in between.
+"""Reads what an API server sends: a JSON text, a List item by item, the fields of an event that are wanted.
+
+Of a List never more than one item is a tree: half the time of reading it whole, which keeps Python's garbage collector
+busy, and others can have their turn in between.
 
 An API server stores what Python does not read: values that are nested 10,000 deep, in custom resources, and integers
 of any length, in the ``data`` of a ControllerRevision. Whoever may write such an object must not stop the whole list.
@@ -11,10 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Generic, TypedDict, TypeVar
 
-from msgspec import MsgspecError
+from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from extauthz.core.model import Tree
@@ -27,9 +29,7 @@ MAX_DEPTH = 100
 _SURELY_SHALLOW = 1_000
 """So many objects and arrays may be nested: every Python reads them, and from 3.13 on it reads ten times as many."""
 
-_SPACE = re.compile(r"[ \t\n\r]*")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
-_raw_decode = json.JSONDecoder().raw_decode
 
 
 def loads(body: bytes) -> Tree:
@@ -39,10 +39,15 @@ def loads(body: bytes) -> Tree:
         ValueError: it is none.
     """
     text = body.decode()
-    tree, end = _decode(text, _spaced(text, 0))
-    if _spaced(text, end) != len(text):
-        raise ValueError(f"it goes on at {end}")
-    return tree
+    try:
+        tree: Tree = json.loads(text)
+        if text.count("[") + text.count("{") <= _SURELY_SHALLOW or not _deep(tree):
+            return tree
+    except json.JSONDecodeError:
+        raise
+    except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
+        pass
+    return json.loads(_shallow(text), parse_int=_integer)
 
 
 class _Event(TypedDict, Generic[Form]):
@@ -62,48 +67,32 @@ def reading(form: type | None) -> Callable[[bytes], Tree]:
     def read(body: bytes) -> Tree:
         try:
             return decode(body)
-        except (MsgspecError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             return loads(body)
 
     return read
 
 
-def members(text: str) -> Iterator[tuple[str, Tree]]:
-    """Yield ``("items", item)`` for each item, and every other member of the outermost object as it is.
+class List(Struct):
+    """A List, of which nothing is read yet."""
+
+    items: list[Raw] | None = None
+    metadata: Raw = Raw(b"null")
+
+
+_list = Decoder(List).decode
+
+
+def listed(body: bytes) -> List:
+    """A List with its items as texts for ``loads``.
 
     Raises:
-        ValueError: where the text is not one JSON object.
+        ValueError: it is none.
     """
-    at, more = _first(text, 0, "{}")
-    while more:
-        key, at = _decode(text, at)
-        at = _past(text, at, ":")
-        if key == "items" and text.startswith("[", at):
-            at, any_item = _first(text, at, "[]")
-            while any_item:
-                item, at = _decode(text, at)
-                yield key, item
-                at, any_item = _next(text, at, "]")
-        else:
-            value, at = _decode(text, at)
-            yield str(key), value
-        at, more = _next(text, at, "}")
-    if at != len(text):
-        raise ValueError(f"it goes on at {at}")
-
-
-def _decode(text: str, at: int) -> tuple[Tree, int]:
-    """The value that begins at ``at``, and where it ends. Raises ValueError."""
     try:
-        tree, end = _raw_decode(text, at)
-        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW or not _deep(tree):
-            return tree, end
-    except json.JSONDecodeError:
-        raise
-    except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
-        pass
-    shallow, end = _shallow(text, at)
-    return json.loads(shallow, parse_int=_integer), end
+        return _list(body)
+    except RecursionError:
+        return _list(_shallow(body.decode()))
 
 
 def _deep(tree: Tree) -> bool:
@@ -116,11 +105,11 @@ def _deep(tree: Tree) -> bool:
     return bool(level)
 
 
-def _shallow(text: str, at: int) -> tuple[str, int]:
-    """The same value without what is nested too deep, and where it ends in ``text``. Raises ValueError."""
+def _shallow(text: str) -> str:
+    """The same text without what is nested too deep."""
     parts: list[str] = []
-    depth, kept = 0, at
-    for found in _NESTING.finditer(text, at):
+    depth, kept = 0, 0
+    for found in _NESTING.finditer(text):
         mark = found[0]
         if mark in "[{":
             depth += 1
@@ -130,9 +119,9 @@ def _shallow(text: str, at: int) -> tuple[str, int]:
             depth -= 1
             if depth == MAX_DEPTH:
                 kept = found.end()
-        if depth == 0:
-            return "".join((*parts, text[kept : found.end()])), found.end()
-    raise ValueError("it breaks off")
+    if depth:
+        raise ValueError("it breaks off")
+    return "".join((*parts, text[kept:]))
 
 
 def _integer(digits: str) -> Tree:
@@ -140,29 +129,3 @@ def _integer(digits: str) -> Tree:
         return int(digits)
     except ValueError:
         return digits
-
-
-def _first(text: str, at: int, brackets: str) -> tuple[int, bool]:
-    """Step into a bracket: to its first member, or to what follows it if it has none."""
-    at = _past(text, at, brackets[0])
-    return (_past(text, at, brackets[1]), False) if text.startswith(brackets[1], at) else (at, True)
-
-
-def _next(text: str, at: int, end: str) -> tuple[int, bool]:
-    """Step past a member: to the next one, or to what follows the end."""
-    at = _spaced(text, at)
-    return (_past(text, at, end), False) if text.startswith(end, at) else (_past(text, at, ","), True)
-
-
-def _past(text: str, at: int, token: str) -> int:
-    """Step past a token and the space around it."""
-    at = _spaced(text, at)
-    if not text.startswith(token, at):
-        raise ValueError(f"no {token} at {at}")
-    return _spaced(text, at + len(token))
-
-
-def _spaced(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    assert space is not None
-    return space.end()

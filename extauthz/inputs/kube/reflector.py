@@ -81,6 +81,12 @@ CURES = {
     404: "is it installed in this cluster, in this version?",
 }
 
+
+def with_cure(error: ApiError) -> str:
+    """What an API server said to a read, and what helps."""
+    return f"{error} ({CURES[error.status]})" if error.status in CURES else str(error)
+
+
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a streamed list (``metav1.InitialEventsAnnotationKey``)."""
 
@@ -120,8 +126,6 @@ class Reflector(Generic[Item]):
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        field_selector: str = "",
-        label_selector: str = "",
         silence_s: float = SILENCE_S,
         watch_s: float = WATCH_S,
         streams_lists: bool = True,
@@ -134,7 +138,6 @@ class Reflector(Generic[Item]):
         self._handler = handler
         self._clock = clock
         self._sleep = sleep
-        self._selectors = _given(fieldSelector=field_selector, labelSelector=label_selector)
         self._silence_s = silence_s
         self._watch_s = watch_s
         self._backoff = Backoff(clock)
@@ -206,7 +209,7 @@ class Reflector(Generic[Item]):
     async def _watch(self, listed: dict[str, Item] | None) -> None:
         """One watch. With ``listed`` the server first streams the list into it."""
         self._opened_s = None
-        query = [*self._selectors, ("allowWatchBookmarks", "true"), ("timeoutSeconds", self._patience())]
+        query = [("allowWatchBookmarks", "true"), ("timeoutSeconds", self._patience())]
         query += [("resourceVersion", self.version)] if listed is None else _STREAM_LIST
         path = self.resource.collection()
         heard_before = self.last_heard_s
@@ -257,7 +260,6 @@ class Reflector(Generic[Item]):
     async def _page(self, query: Query, items: list[Item]) -> Tree:
         """Add one page to ``items``; its metadata."""
         path = self.resource.collection()
-        query = [*self._selectors, *query]
         metadata = await self._connection.items(
             path, lambda tree: items.append(self._convert(tree)), query=query, timeout_s=PAGE_WITHIN_S
         )
@@ -298,8 +300,7 @@ class Reflector(Generic[Item]):
         if error.status == 404 and self._on_absent is not None and not self.synced:
             self.absent = True
             self._on_absent()
-        cure = f" ({CURES[error.status]})" if error.status in CURES else ""
-        self.last_error = f"{self.resource.group_resource}: {error}{cure}"
+        self.last_error = f"{self.resource.group_resource}: {with_cure(error)}"
         return max(self._backoff.failed(), min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))
 
     def _patience(self) -> str:
@@ -313,10 +314,6 @@ class Reflector(Generic[Item]):
 
 
 _STREAM_LIST = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
-
-
-def _given(**selectors: str) -> Query:
-    return [(name, selector) for name, selector in selectors.items() if selector]
 
 
 def _metadata(tree: Tree) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -96,68 +96,11 @@ class ScaledKind(NamedTuple):
     """Each version that can be scaled, or is served where none can, and where its objects have their count."""
 
 
-class Definition(NamedTuple):
-    """What is kept of a CustomResourceDefinition."""
-
-    name: str
-    scaled: ScaledKind | None
-    """``None``: it does not count, or is not served yet."""
-
-
-class ScaledKinds:
-    """A reflector's event handler on ``DEFINITIONS``. It reports all kinds that count, first and after every change.
-
-    Args:
-        named: those that count even without a scale subresource, as ``resource.group``.
-        unreadable: told of a definition that cannot be read: its name, and what that raised.
-    """
-
-    def __init__(
-        self,
-        tell: Callable[[frozenset[ScaledKind]], None],
-        named: Collection[str] = (),
-        unreadable: Callable[[str, Exception], None] = lambda name, error: None,
-    ) -> None:
-        self._tell = tell
-        self._named = named
-        self._unreadable = unreadable
-        self._told: frozenset[ScaledKind] | None = None
-        self._definitions: dict[str, ScaledKind] = {}
-
-    def convert(self, tree: Tree) -> Definition:
-        name = str(tree["metadata"].get("name", ""))
-        try:
-            return Definition(name, scaled(tree, self._named))
-        except Exception as error:  # noqa: BLE001 (one object ends no gate)
-            self._unreadable(name, error)
-            return Definition(name, None)
-
-    async def replaced(self, objects: Iterable[Definition], version: str) -> None:
-        self._definitions = {each.name: each.scaled for each in objects if each.scaled}
-        self._tell_new()
-
-    def changed(self, event: str, obj: Definition) -> None:
-        if event == "DELETED" or obj.scaled is None:
-            self._definitions.pop(obj.name, None)
-        else:
-            self._definitions[obj.name] = obj.scaled
-        self._tell_new()
-
-    def reached(self, version: str) -> None:
-        pass
-
-    def _tell_new(self) -> None:
-        kinds = frozenset(self._definitions.values())
-        if kinds != self._told:
-            self._told = kinds
-            self._tell(kinds)
-
-
 def scaled(definition: Tree, named: Collection[str] = ()) -> ScaledKind | None:
     """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it does not count yet.
 
     Args:
-        named: as of ``ScaledKinds``.
+        named: those that count even without a scale subresource, as ``resource.group``.
     """
     spec, status = definition["spec"], definition.get("status") or {}
     served = [each for each in spec["versions"] if each["served"]]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -89,7 +89,9 @@ class Access:
 class Session:
     """Gives the present ``Access``. Must be closed."""
 
-    def __init__(self, source: Source, user_agent: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, source: InCluster | KubeConfig, user_agent: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._source = source
         self._user_agent = user_agent
         self._clock = clock
@@ -182,20 +184,6 @@ class NoClusterError(Exception):
     """The API server's address or the credentials are not known. The text has the cure."""
 
 
-class Source(Protocol):
-    """Loads the client's configuration."""
-
-    async def load(self, *, anew: bool) -> Configuration:
-        """Read it.
-
-        Args:
-            anew: the API server refused what was read before: use nothing of that.
-
-        Raises:
-            NoClusterError: with the cure.
-        """
-
-
 class InCluster:
     """A pod's service account. The kubelet rotates the token file; whoever loads, reads it."""
 
@@ -204,6 +192,7 @@ class InCluster:
         self._folder = folder
 
     async def load(self, *, anew: bool) -> Configuration:
+        """The client's configuration. Raises NoClusterError, with the cure."""
         loader = InClusterConfigLoader(
             token_filename=str(self._folder / "token"),
             cert_filename=str(self._folder / "ca.crt"),
@@ -228,6 +217,11 @@ class KubeConfig:
         """The loader knows when a plugin's credentials expire, and reads token files whenever it loads."""
 
     async def load(self, *, anew: bool) -> Configuration:
+        """The same.
+
+        Args:
+            anew: the API server refused what was read before: use nothing of that.
+        """
         configuration = Configuration()
         try:
             async with asyncio.timeout(PLUGIN_WITHIN_S):

@@ -9,7 +9,7 @@ from extauthz.core.model import Tree
 from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.kube.connection import get_or_none
 from extauthz.inputs.kube.resource import Calls
 
 Labels: TypeAlias = Mapping[str, str]
@@ -74,12 +74,7 @@ def of(validating: Tree | None, mutating: Tree | None, own: str = "") -> Webhook
 
 
 async def _first(api: Calls, plural: str, name: str, is_ours: Callable[[str], bool]) -> Tree | None:
-    try:
-        tree = await api.call("GET", f"{COLLECTION}/{plural}/{name}")
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise
+    tree = await get_or_none(api, f"{COLLECTION}/{plural}/{name}") or {}
     return next((one for one in tree.get("webhooks") or () if is_ours(one.get("name", ""))), None)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import GROUP
-from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
-from extauthz.inputs.kube.reflector import CURES, Reflector
+from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable, get_or_none
+from extauthz.inputs.kube.reflector import Reflector, with_cure
 from extauthz.inputs.kube.resource import Resource
 from extauthz.serve.ledger_store.store import Conflict, Follower, Stored, Unclear, WriteRefusedError
 
@@ -22,7 +21,7 @@ WITHIN_S = 1.0
 """How long one call may take: a check waits for it, and Envoy waits for the check."""
 
 NOT_WRITTEN = frozenset({400, 401, 403, 404, 405, 413, 415, 422, 429})
-"""4xx that the API server answers only where it has stored nothing (``servers.access_log`` has the same for writes)."""
+"""4xx that the API server answers only where it has stored nothing (``settlement.answers`` has the same for writes)."""
 
 
 class KubernetesStore:
@@ -34,11 +33,10 @@ class KubernetesStore:
 
     async def get(self) -> Stored | None:
         try:
-            return stored(await self._connection.call("GET", _PATH, timeout_s=WITHIN_S))
+            found = await get_or_none(self._connection, _PATH, WITHIN_S)
+            return stored(found) if found is not None else None
         except ApiError as error:
-            if error.status == 404:
-                return None
-            raise WriteRefusedError(_told(error)) from error
+            raise WriteRefusedError(with_cure(error)) from error
         except Unreachable as error:
             raise WriteRefusedError(str(error)) from error
 
@@ -51,18 +49,13 @@ class KubernetesStore:
             if error.status == 409 or (error.status == 404 and before is not None):
                 raise Conflict from error
             if error.status in NOT_WRITTEN:  # 404 of a POST: there is no such definition
-                raise WriteRefusedError(_told(error)) from error
-            raise Unclear(_told(error)) from error
+                raise WriteRefusedError(with_cure(error)) from error
+            raise Unclear(with_cure(error)) from error
         except Unreachable as error:
             raise Unclear(str(error)) from error
 
     async def run(self, follower: Follower) -> None:
         await Reflector(self._connection, WORKSPACE_LEDGERS, _Handler(follower), clock=self._clock).run()
-
-
-class _Named(NamedTuple):
-    name: str
-    state: Stored
 
 
 class _Handler:
@@ -72,25 +65,26 @@ class _Handler:
         self._follower = follower
         self._is_there = False
 
-    def convert(self, tree: Tree) -> _Named:
-        return _Named(tree["metadata"]["name"], stored(tree))
+    def convert(self, tree: Tree) -> Stored | None:
+        """``None``: another object than the gates'."""
+        return stored(tree) if tree["metadata"]["name"] == NAME else None
 
-    async def replaced(self, objects: Iterable[_Named], version: str) -> None:
-        found = next((one for one in objects if one.name == NAME), None)
+    async def replaced(self, objects: Iterable[Stored | None], version: str) -> None:
+        found = next(filter(None, objects), None)
         if found is not None:
             self.changed("ADDED", found)
         elif self._is_there:
             self._gone()
         self._follower.listed()
 
-    def changed(self, event: str, obj: _Named) -> None:
-        if obj.name != NAME:
+    def changed(self, event: str, obj: Stored | None) -> None:
+        if obj is None:
             return
         if event == "DELETED":
             self._gone()
         else:
             self._is_there = True
-            self._follower.changed(obj.state)
+            self._follower.changed(obj)
 
     def _gone(self) -> None:
         self._is_there = False
@@ -119,8 +113,3 @@ def _tree(payload: str, writes: int, before: Stored | None) -> Tree:
 
 
 _PATH = WORKSPACE_LEDGERS.object(None, NAME)
-
-
-def _told(error: ApiError) -> str:
-    cure = f" ({CURES[error.status]})" if error.status in CURES else ""
-    return f"{error}{cure}"

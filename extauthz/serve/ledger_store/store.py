@@ -48,7 +48,7 @@ class LedgerStore(Protocol):
         """The newest state. Every write that was answered before this call is in it.
 
         Raises:
-            Refused: it could not be had.
+            WriteRefusedError: it could not be had.
         """
 
     async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
@@ -58,7 +58,7 @@ class LedgerStore(Protocol):
             writes: how many pending writes there are, for people who look at the object.
 
         Raises:
-            Conflict, Unclear, Refused
+            Conflict, Unclear, WriteRefusedError
         """
 
     async def run(self, follower: Follower) -> None:

@@ -6,12 +6,11 @@ import asyncio
 import base64
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from ssl import SSLError
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.texts import Tell
-from extauthz.inputs.kube.connection import ApiError, Unreachable
+from extauthz.inputs.kube.connection import ApiError, Unreachable, get_or_none
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.serve.selfsigned import issuing, renewal
 from extauthz.serve.selfsigned.issuing import BrokenError, Held
@@ -52,12 +51,9 @@ async def get(api: Calls, place: SecretPlace) -> Tree:
         MissingError: there is none. Gates do not make it: who may create Secrets can have one made for any account.
         ApiError, Unreachable: as a call does.
     """
-    try:
-        return await api.call("GET", place.path)
-    except ApiError as error:
-        if error.status == 404:
-            raise MissingError from error
-        raise
+    if (found := await get_or_none(api, place.path)) is None:
+        raise MissingError
+    return found
 
 
 async def put(api: Calls, place: SecretPlace, held: Held, before: Tree) -> None:
@@ -141,7 +137,7 @@ class Keeper:
             self._fail(f"{error}{cure}")
         except Unreachable as error:
             self._fail(str(error))
-        except SSLError as error:
+        except OSError as error:
             self._fail(f"{self._place}: TLS does not take what it holds ({error}); delete it")
         else:
             self.problem = ""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.core.model import Tree
-from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.kube.connection import ApiError, get_or_none
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.serve.selfsigned import issuing
 from extauthz.serve.selfsigned.issuing import Certificate, Held, Pair
@@ -127,14 +127,9 @@ async def read(api: Calls, name: str) -> list[Configuration]:
     found = []
     for kind in KINDS:
         path = kind.object(None, name)
-        try:
-            tree = await api.call("GET", path)
-        except ApiError as error:
-            if error.status == 404:
-                continue
-            raise
-        hooks = tuple(_hook(one) for one in tree.get("webhooks") or ())
-        found.append(Configuration(path, tree["metadata"]["resourceVersion"], hooks))
+        if (tree := await get_or_none(api, path)) is not None:
+            hooks = tuple(_hook(one) for one in tree.get("webhooks") or ())
+            found.append(Configuration(path, tree["metadata"]["resourceVersion"], hooks))
     return found
 
 

@@ -97,7 +97,7 @@ class App:
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
         self._why = Why(Cluster(lambda: self._connection if settings.state == KUBERNETES else None))
-        self._certificates: list[certificates.Certificates | certificates.WebhookCertificates | SelfSigned] = []
+        self._certificates: list[certificates.Handshakes] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
 

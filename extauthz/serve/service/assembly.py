@@ -30,7 +30,7 @@ from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
-from extauthz.serve.service.inputs import Clock, Look, Stale, all_set
+from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.reaching import Reaching
@@ -197,8 +197,15 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.askers.serving)
-        inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        notices = self.notifying.notices if self.notifying is not None else None
+        inputs = self.inputs = sources.inputs(
+            settings,
+            Into(self.gate, log, metrics, clock),
+            connection,
+            notices,
+            self.askers.serving,
+            self._around.ledger_store,
+        )
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         fetch: dict[Fetch, Look] = {}
         if (reads := inputs.state.reads) is not None:

@@ -7,6 +7,8 @@ import asyncio
 import os
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -30,24 +32,27 @@ LOOK_S = 1.0
 TRIES = 3
 
 
+class CertificateError(ListenError):
+    """The files cannot be used. The text names the flags and what is wrong."""
+
+
+class AuthoritiesError(OSError):
+    """The same of the authorities of clients."""
+
+
 class _Content(NamedTuple):
-    """What the three files had at one time."""
+    """What a listener shows, and whose clients it lets in, in PEM."""
 
     cert: bytes
     key: bytes
     authorities: bytes | None
 
 
-class CertificateError(ListenError):
-    """The files cannot be used. The text names the flags and what is wrong."""
+class Handshakes:
+    """TLS of a listener whose certificate changes while it listens.
 
-
-class WebhookCertificates:
-    """Those of the admission webhook: certificate, key and the clients' authorities, from the files that the settings
-    name.
-
-    Raises:
-        CertificateError: they cannot be used from the start.
+    Args:
+        authorities: of clients' certificates, read again while the gate runs; ``None``: none is asked for.
     """
 
     flags = ("--webhook-cert", "--webhook-client-ca")
@@ -56,6 +61,116 @@ class WebhookCertificates:
     """For metrics."""
     clients = ssl.CERT_REQUIRED
     """What a client must show where the authorities of clients are known."""
+
+    def __init__(self, tell: Tell, authorities: Path | None = None) -> None:
+        self._tell = tell
+        self._authorities = authorities
+        self._seen: _Content | None = None
+        """What is shown."""
+        self._refused = ""
+        self.context = self._empty()
+        """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
+        if authorities is not None:
+            # OpenSSL takes it from here, and whom to trust from the newest.
+            self.context.verify_mode = self.clients
+        self.context.sni_callback = self._choose
+        self._current = self.context
+
+    def show(self, cert: bytes, key: bytes) -> None:
+        """From the next handshake on. Raises OSError, also ssl.SSLError, and keeps the old one."""
+        self._show(_Content(cert, key, self._trusted()))
+
+    async def watch(self) -> None:
+        """Look from time to time, for ever. Connections live long, and a person should learn of a mistake soon."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Read the files. New and valid ones are used for new connections. Invalid ones are reported once."""
+        if self._seen is None:
+            return
+        problem = ""
+        try:
+            content = self._read(self._seen)
+            if content != self._seen:
+                self._show(content)
+                self._tell("info", "tls-renewed", cert=self._name)
+        except OSError as error:
+            problem = self._problem(error)
+        if problem and problem != self._refused:
+            self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
+        self._refused = problem
+
+    def ends_s(self) -> dict[str, float]:
+        """When what ends, in seconds since the epoch, by its use; empty: it cannot be told."""
+        try:
+            chain = x509.load_pem_x509_certificates(self._seen.cert if self._seen is not None else b"")
+            return {self.use: min(one.not_valid_after_utc.timestamp() for one in chain)}
+        except ValueError:
+            return {}
+
+    @property
+    def _name(self) -> str:
+        """Of the file that is read again."""
+        return str(self._authorities)
+
+    def _read(self, shown: _Content | None) -> _Content:
+        """What is to be shown by now. Raises OSError."""
+        assert shown is not None
+        return shown._replace(authorities=self._trusted())
+
+    def _trusted(self) -> bytes | None:
+        try:
+            return self._authorities.read_bytes() if self._authorities is not None else None
+        except OSError as error:
+            raise AuthoritiesError(error) from error
+
+    def _problem(self, error: OSError) -> str:
+        return f"{self.flags[1]} {self._authorities}: not certificates in PEM ({error})"
+
+    def _show(self, content: _Content) -> None:
+        """A whole new context: what is loaded into one in use may fail halfway. Raises OSError."""
+        context = self._empty()
+        with _in_memory(content.cert) as cert, _in_memory(content.key) as key:
+            context.load_cert_chain(cert, key)
+        if content.authorities is not None:
+            try:
+                with _in_memory(content.authorities) as authorities:
+                    context.load_verify_locations(authorities)
+            except OSError as error:
+                raise AuthoritiesError(error) from error
+            context.verify_mode = self.clients
+        self._seen, self._current = content, context
+
+    def _empty(self) -> ssl.SSLContext:
+        """Without session tickets: an API server resumes no session, and they are a quarter of what a handshake
+        costs."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.num_tickets = 0
+        return context
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """OpenSSL asks at each handshake, also where the client names no server."""
+        connection.context = self._current
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """The path of a file that is on no disk: OpenSSL takes files only. What it takes is what was read, and a key of the
+    gates' own is written nowhere."""
+    with open(os.memfd_create("extauthz-tls"), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
+class WebhookCertificates(Handshakes):
+    """The admission webhook's, from the files that the settings name.
+
+    Raises:
+        CertificateError: they cannot be used from the start.
+    """
 
     @classmethod
     def of(cls, settings: Settings, tell: Tell) -> Self | None:
@@ -68,85 +183,35 @@ class WebhookCertificates:
         return None if cert is None else cls(cert, tell, authorities)
 
     def __init__(self, cert: Path, tell: Tell, authorities: Path | None = None) -> None:
-        self._files = (cert, key_of(cert), authorities)
-        self._tell = tell
-        self._seen = self._read()
-        self._refused = ""
-        self._current = self._context()
-        self.context = self._context()
-        """For the listener. Each handshake goes on with the newest certificate."""
-        self.context.sni_callback = self._choose
-
-    async def watch(self) -> None:
-        """Look from time to time, for ever. Connections live long, and a person should learn of a mistake soon."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self.look()
-
-    def look(self) -> None:
-        """Read the files. New and valid ones are used for new connections. Invalid ones are reported once."""
+        super().__init__(tell, authorities)
+        self._cert, self._key = cert, key_of(cert)
         try:
-            content = self._read()
-            if content != self._seen:
-                self._current = self._context()
-        except CertificateError as error:
-            self._refuse(str(error))
-            return
-        self._refused = ""
-        if content != self._seen:
-            self._seen = content
-            self._tell("info", "tls-renewed", cert=str(self._files[0]))
+            self._show(self._read(None))
+        except OSError as error:
+            raise CertificateError(self._problem(error)) from None
 
     def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """Key and certificate chain, and the authorities of clients, as the files last had them when they were good."""
+        assert self._seen is not None
         return [(self._seen.key, self._seen.cert)], self._seen.authorities
 
-    def ends_s(self) -> dict[str, float]:
-        """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
-        ends_s = _ends_s(self._seen.cert)
-        return {} if ends_s is None else {self.use: ends_s}
+    @property
+    def _name(self) -> str:
+        return str(self._cert)
 
-    def _refuse(self, problem: str) -> None:
-        if problem != self._refused:
-            self._refused = problem
-            self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
-
-    def _read(self) -> _Content:
-        """The content that was checked, even if the files have changed since.
-
-        Raises:
-            CertificateError: it is no certificate with its key, or it is changed all the time.
-        """
+    def _read(self, shown: _Content | None) -> _Content:
+        """What two readings agree upon, as a rule: the files are replaced one after the other."""
         for _ in range(TRIES):
-            before, problem = _content(*self._files), _problem(self.flags, *self._files)
-            if before == _content(*self._files):
+            found = _Content(self._cert.read_bytes(), self._key.read_bytes(), self._trusted())
+            if found == shown:
                 break
-        else:
-            before, problem = None, f"{self.flags[0]} {self._files[0]}: changed whenever it was read"
-        if before is None or problem:
-            raise CertificateError(problem)
-        return before
+            shown = found
+        return found
 
-    def _context(self) -> ssl.SSLContext:
-        """A whole one: what is loaded into one in use may fail halfway.
-
-        Raises:
-            CertificateError: the files have changed since they were checked.
-        """
-        context = _server_context()
-        cert, key, authorities = self._files
-        try:
-            context.load_cert_chain(cert, key)
-            if authorities is not None:
-                context.load_verify_locations(authorities)
-                context.verify_mode = self.clients
-        except OSError as error:
-            raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
-        return context
-
-    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """OpenSSL asks at each handshake, also where the client names no server."""
-        connection.context = self._current
+    def _problem(self, error: OSError) -> str:
+        if isinstance(error, AuthoritiesError):
+            return super()._problem(error)
+        return f"{self.flags[0]} {self._cert}, its key {self._key}: not a certificate and its key in PEM ({error})"
 
 
 class Certificates(WebhookCertificates):
@@ -155,8 +220,8 @@ class Certificates(WebhookCertificates):
     flags = ("--tls-cert", "--tls-client-ca")
     use = "grpc"
 
-    def _context(self) -> ssl.SSLContext:
-        context = super()._context()
+    def _empty(self) -> ssl.SSLContext:
+        context = super()._empty()
         context.set_alpn_protocols([ALPN])
         context.options |= ssl.OP_NO_RENEGOTIATION  # RFC 9113 §9.2.1
         return context
@@ -175,110 +240,6 @@ class ApiCertificates(WebhookCertificates):
     clients = ssl.CERT_OPTIONAL
 
 
-class Handshakes:
-    """TLS of a listener whose certificate changes while it listens.
-
-    Args:
-        authorities: of clients' certificates, read again while the gate runs; ``None``: none is asked for.
-    """
-
-    def __init__(self, tell: Tell, authorities: Path | None = None) -> None:
-        self._tell = tell
-        self._authorities = authorities
-        self._trusted = b""
-        """What the file of the authorities had when it was last looked at, good or bad."""
-        self._shown: tuple[bytes, bytes] | None = None
-        self.context = _server_context()
-        """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
-        if authorities is not None:
-            # OpenSSL takes it from here, and whom to trust from the newest.
-            self.context.verify_mode = ssl.CERT_REQUIRED
-        self.context.sni_callback = self._choose
-        self._current = self.context
-
-    def show(self, chain: bytes, key: bytes) -> None:
-        """From the next handshake on. Raises OSError, also ssl.SSLError, and keeps the old one."""
-        self._current = self._context(chain, key)
-        self._shown = chain, key
-
-    async def watch(self) -> None:
-        """Look at the authorities from time to time, for ever."""
-        while self._authorities is not None:
-            await asyncio.sleep(LOOK_S)
-            self.look()
-
-    def look(self) -> None:
-        """Trust new authorities from the next handshake on. Bad ones are reported once."""
-        assert self._authorities is not None
-        if self._shown is None:
-            return
-        before = self._trusted
-        try:
-            self._trusted = self._authorities.read_bytes()
-            if self._trusted != before:
-                self._current = self._context(*self._shown)
-                self._tell("info", "tls-renewed", cert=str(self._authorities))
-        except OSError as error:
-            problem = f"--webhook-client-ca {self._authorities}: not certificates in PEM ({error})"
-            self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
-
-    def _context(self, chain: bytes, key: bytes) -> ssl.SSLContext:
-        """A whole new one: what is loaded into one in use may fail halfway. OpenSSL takes files only, and a key should
-        not get onto a disk."""
-        context = _server_context()
-        with open(os.memfd_create("extauthz-tls"), "wb") as file:
-            file.write(key + b"\n" + chain)
-            file.flush()
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
-        if self._authorities is not None:
-            self._trusted = self._authorities.read_bytes()
-            context.load_verify_locations(self._authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """OpenSSL asks at each handshake, also where the client names no server."""
-        connection.context = self._current
-
-
-def _server_context() -> ssl.SSLContext:
-    """Without session tickets: an API server resumes no session, and they are a quarter of what a handshake costs."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.num_tickets = 0
-    return context
-
-
-def _ends_s(chain: bytes) -> float | None:
-    """When the first certificate of a chain in PEM ends, in seconds since the epoch; ``None``: it cannot be told."""
-    try:
-        return min(one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(chain))
-    except ValueError:
-        return None
-
-
-def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None:
-    """``None`` if one of them cannot be read."""
-    try:
-        return _Content(cert.read_bytes(), key.read_bytes(), authorities.read_bytes() if authorities else None)
-    except OSError:
-        return None
-
-
-def _problem(flags: tuple[str, str], cert: Path, key: Path, authorities: Path | None) -> str:
-    """What is wrong with the files, if anything."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        return f"{flags[0]} {cert}, its key {key}: not a certificate and its key in PEM ({error})"
-    try:
-        if authorities is not None:
-            context.load_verify_locations(authorities)
-    except (OSError, ssl.SSLError) as error:
-        return f"{flags[1]} {authorities}: not certificates in PEM ({error})"
-    return ""
-
-
 NAMESPACE = "extauthz-system"
 """Where the Secret is, if the gate runs in no pod."""
 
@@ -290,13 +251,11 @@ CONFIGURATION: Final = "extauthz"
 certificate is for the names under which they call."""
 
 
-class SelfSigned:
-    """As ``certificates.WebhookCertificates``, but from a Secret."""
+class SelfSigned(Handshakes):
+    """The webhook's from a Secret, where the gates make it."""
 
     def __init__(self, settings: Settings, connection: Connection, tell: Tell) -> None:
-        self._handshakes = Handshakes(tell, settings.webhook_client_ca)
-        self.context = self._handshakes.context
-        """For the listener."""
+        super().__init__(tell, settings.webhook_client_ca)
         terms = Terms(timedelta(seconds=settings.numbers.certificate_lifetime_s))
         self._keeper = Keeper(
             connection,
@@ -304,7 +263,7 @@ class SelfSigned:
             CONFIGURATION,
             terms,
             lambda: datetime.fromtimestamp(time.time(), UTC),
-            self._handshakes.show,
+            self.show,
             tell,
         )
 
@@ -312,7 +271,7 @@ class SelfSigned:
         """Keep it, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run())
-            group.create_task(self._handshakes.watch())
+            group.create_task(super().watch())
 
     async def waited(self, stop: asyncio.Event) -> bool:
         """Wait until there is a certificate; False if told to stop before."""
@@ -324,7 +283,6 @@ class SelfSigned:
         return self._keeper.problem
 
     def ends_s(self) -> dict[str, float]:
-        """When what ends, in seconds since the epoch."""
         held = self._keeper.held
         if held is None:
             return {}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 from extauthz.core.decision.bounds import Bounds
-from extauthz.core.decision.gate import Gate
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.max_scale import MaxScale
 from extauthz.serve.service import notifying
-from extauthz.serve.service.collector import spare_the_collector
-from extauthz.serve.service.inputs import Clock, QuotaInput, Stale
+from extauthz.serve.service.inputs import Clock, GatheredQuotaInput, Into, Stale
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -54,24 +49,17 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     return MaxScale(Client(where), bounds, RequestResults("max-scale", where, log, metrics), clock)
 
 
-class ServiceQuotaInput(QuotaInput):
+class ServiceQuotaInput(GatheredQuotaInput):
     """Quotas from a service."""
 
-    name = "quotas"
-
-    def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, settings: Settings, into: Into) -> None:
         assert isinstance(settings.quotas, str)
-        self.known = asyncio.Event()
+        super().__init__(into)
         self._stale_after_s = settings.numbers.stale_after_s
-        self._gate = gate
-        self._log = log
-        self._metrics = metrics
-        self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
-        told = RequestResults(self.name, self._endpoint, log, metrics)
-        self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, clock)
+        told = RequestResults(self.name, self._endpoint, into.log, into.metrics)
+        self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, into.clock)
         self._receivers = notifying.names(settings)
-        self._faults: dict[str, str] = {}
 
     async def follow(self) -> None:
         await self._quotas.run()
@@ -82,28 +70,12 @@ class ServiceQuotaInput(QuotaInput):
         why = f": {self._quotas.error}" if self._quotas.error else ""
         return [f"{self._endpoint.shown} has not said yet what quotas there are{why}"]
 
-    def notes(self) -> list[str]:
-        return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
-
     def stale(self) -> Stale | None:
         good_s = self._quotas.good_s
-        if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
+        if good_s is None or (age_s := self._into.clock() - good_s) <= self._stale_after_s:
             return None
         error = self._quotas.error
         return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
 
-    def _accept(self, quotas: Quotas) -> None:
-        if self._gate.written is not quotas.tree or not self.known.is_set():
-            self._gate.load_quotas(quotas.tree, self._clock())
-            spare_the_collector()
-        self._metrics.reload(self.name, "ok", time.time())
-        self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
-        for warning in [*map(str, quotas.warnings), *notifying.odd(quotas.tree, self._receivers)]:
-            self._log.event("warning", "odd", source=self.name, problem=warning)
-        faults = {one.name: one.why for one in quotas.faults}
-        for name, why in faults.items():
-            if self._faults.get(name) != why:
-                self._metrics.reload(self.name, "refused", time.time())
-                self._log.event("error", "refused", source=self.name, problems=[f"quota {name}: {why}"])
-        self._faults = faults
-        self.known.set()
+    def _odd(self, quotas: Quotas) -> list[str]:
+        return [*super()._odd(quotas), *notifying.odd(quotas.tree, self._receivers)]

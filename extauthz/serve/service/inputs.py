@@ -7,11 +7,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
+from extauthz.core.decision.gate import Gate
 from extauthz.core.model import NeedsFetch, WorkloadRef
 from extauthz.inputs.cluster.live import Watch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
 from extauthz.inputs.settlement.reads import ConsistentReads
+from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
@@ -24,6 +26,15 @@ Clock: TypeAlias = Callable[[], float]
 
 Look: TypeAlias = Callable[[NeedsFetch], Awaitable[object]]
 """Reads what a decision needs, within a bounded time, and gives the result to the gate."""
+
+
+class Into(NamedTuple):
+    """The gate in which inputs come into force, and who is told."""
+
+    gate: Gate
+    log: Log
+    metrics: Metrics
+    clock: Clock
 
 
 class Stale(NamedTuple):
@@ -96,6 +107,40 @@ class QuotaInput(Input):
         return {}
 
 
+class GatheredQuotaInput(QuotaInput):
+    """Quotas each of which has another author, so that a bad one affects no other."""
+
+    name = "quotas"
+
+    def __init__(self, into: Into) -> None:
+        self.known = asyncio.Event()
+        self._into = into
+        self._faults: dict[str, str] = {}
+
+    def notes(self) -> list[str]:
+        return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
+
+    def _accept(self, quotas: Quotas) -> None:
+        gate, log, metrics, clock = self._into
+        if gate.written is not quotas.tree or not self.known.is_set():
+            gate.load_quotas(quotas.tree, clock())
+            metrics.reload(self.name, "ok", time.time())
+            log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
+            for warning in self._odd(quotas):
+                log.event("warning", "odd", source=self.name, problem=warning)
+        faults = {one.name: one.why for one in quotas.faults}
+        for name, why in faults.items():
+            if self._faults.get(name) != why:
+                metrics.reload(self.name, "refused", time.time())
+                log.event("error", "refused", source=self.name, problems=[f"WorkspaceQuota {name}: {why}"])
+        self._faults = faults
+        self.known.set()
+
+    def _odd(self, quotas: Quotas) -> Iterable[str]:
+        """What is allowed and probably a mistake."""
+        return map(str, quotas.warnings)
+
+
 class StateInput(Input):
     """Where the state comes from. It also ends pending writes."""
 
@@ -138,17 +183,15 @@ class FileInput(Input, Generic[Value]):
         put_in_force: takes the value, on the event loop.
     """
 
-    def __init__(
-        self, name: str, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
-    ) -> None:
+    def __init__(self, name: str, watched: Watched[Value], put_in_force: Callable[[Value], Taken], into: Into) -> None:
         self.name = name
         self.known = asyncio.Event()
         self.refused = False
         """The last change was refused: what is in force is not what the path holds."""
         self._watched = watched
         self._put_in_force = put_in_force
-        self._log = log
-        self._metrics = metrics
+        self._log = into.log
+        self._metrics = into.metrics
 
     async def load(self) -> None:
         """Read it and put it in force.
@@ -192,11 +235,6 @@ class QuotaFileInput(FileInput[Value], QuotaInput):
 class StateFileInput(FileInput[Value], StateInput):
     """A state file. It has no watch that could settle a pending write: the landing window ends it, and then the file
     is believed."""
-
-    def __init__(
-        self, watched: Watched[Value], put_in_force: Callable[[Value], Taken], log: Log, metrics: Metrics
-    ) -> None:
-        super().__init__("state", watched, put_in_force, log, metrics)
 
     def is_believed(self) -> bool:
         """While a change of the file stands refused, pending writes stay."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
-from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.custom import Where
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
@@ -24,16 +23,14 @@ from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 from extauthz.serve.ledger_store.replica import Progress
 from extauthz.serve.service.certificates import CONFIGURATION
-from extauthz.serve.service.inputs import Clock, QuotaInput, Stale, StateInput
+from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale, StateInput
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
-from extauthz.tell.observe.autoscalers import Autoscalers, NeverFit
+from extauthz.tell.observe.autoscalers import Autoscalers
 from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
-from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_status import Facts
 from extauthz.tell.observe.status import StatusWriter
 from extauthz.tell.observe.strays import Strays
 
@@ -76,60 +73,20 @@ def waiting(watches: Iterable[Watch]) -> list[str]:
     ]
 
 
-StatusHandler: TypeAlias = Callable[[Facts, Tree], None]
-"""Told of each status that was written."""
+MakesWriter: TypeAlias = Callable[[Connection, Callable[[], Iterable[Standing]]], StatusWriter]
+"""Makes what writes to each quota how it stands, from a connection and what the source last saw."""
 
 
-class StatusWritten(NamedTuple):
-    """What a status says beside what the gate knows itself, and who is told of it."""
-
-    receivers: frozenset[str]
-    """Names that ``spec.notify`` may have."""
-    wrote: Iterable[StatusHandler]
-    serving: Callable[[], Serving]
-    """Who asks the gates."""
-    never_fit: Callable[[], NeverFit | None]
-    """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
-
-
-class LiveQuotaInput(QuotaInput):
+class LiveQuotaInput(GatheredQuotaInput):
     """WorkspaceQuotas of a cluster."""
 
-    name = "quotas"
-
-    def __init__(
-        self,
-        connection: Connection,
-        gate: Gate,
-        watchdog: Watchdog,
-        log: Log,
-        metrics: Metrics,
-        clock: Clock,
-        *,
-        status: StatusWritten | None,
-    ) -> None:
-        self.known = asyncio.Event()
-        self._clock = clock
-        self._started_s = clock()
-        self._gate = gate
+    def __init__(self, connection: Connection, into: Into, watchdog: Watchdog, writer: MakesWriter | None) -> None:
+        super().__init__(into)
+        self._started_s = into.clock()
         self._watchdog = watchdog
-        self._log = log
-        self._metrics = metrics
-        self._quotas = LiveQuotas(connection, self._accept, clock, gate.ledger.coverage.placing)
-        self._status: StatusWriter | None = None
-        if status is not None:
-            self._status = StatusWriter(
-                connection,
-                gate,
-                self._standings,
-                tell=log.event,
-                receivers=status.receivers,
-                wrote=status.wrote,
-                serving=status.serving,
-                never_fit=status.never_fit,
-            )
-        self._in_force: Quotas | None = None
-        self._faults: dict[str, str] = {}
+        self._standings: Sequence[Standing] = ()
+        self._quotas = LiveQuotas(connection, self._accept, into.clock, into.gate.ledger.coverage.placing)
+        self._status = writer(connection, lambda: self._standings) if writer is not None else None
 
     async def follow(self) -> None:
         """Follow for ever, and write back to each quota how it stands."""
@@ -149,40 +106,20 @@ class LiveQuotaInput(QuotaInput):
     def failing(self) -> Mapping[str, int]:
         return self._status.failing() if self._status is not None else {}
 
-    def _standings(self) -> Iterable[Standing]:
-        return self._in_force.standings if self._in_force is not None else ()
-
     def watches(self) -> Iterator[Watch]:
         reflector = self._quotas.reflector
-        yield watch(reflector.resource, reflector, self._clock(), self._started_s)
+        yield watch(reflector.resource, reflector, self._into.clock(), self._started_s)
 
     def missing(self) -> list[str]:
         return [] if self.known.is_set() else waiting(self.watches()) or ["quotas are being put in force"]
-
-    def notes(self) -> list[str]:
-        return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def stale(self) -> Stale | None:
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
 
     def _accept(self, quotas: Quotas) -> None:
-        before, self._in_force = self._in_force, quotas
-        if before is None or before.tree is not quotas.tree:
-            self._gate.load_quotas(quotas.tree, self._clock())
-            self._metrics.reload(self.name, "ok", time.time())
-            self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
-            for warning in quotas.warnings:
-                self._log.event("warning", "odd", source=self.name, problem=str(warning))
-        self._tell_faults({one.name: one.why for one in quotas.faults})
-        self.known.set()
-
-    def _tell_faults(self, faults: dict[str, str]) -> None:
-        for name, why in faults.items():
-            if self._faults.get(name) != why:
-                self._metrics.reload(self.name, "refused", time.time())
-                self._log.event("error", "refused", source=self.name, problems=[f"WorkspaceQuota {name}: {why}"])
-        self._faults = faults
+        self._standings = quotas.standings
+        super()._accept(quotas)
 
 
 class LiveStateInput(StateInput):
@@ -194,20 +131,16 @@ class LiveStateInput(StateInput):
     def __init__(
         self,
         connection: Connection,
-        gate: Gate,
+        into: Into,
         watchdog: Watchdog,
-        log: Log,
-        metrics: Metrics,
-        clock: Clock,
         *,
         templates: Mapping[str, Where],
         write_events: bool,
         looks_ahead: bool,
     ) -> None:
-        self._gate = gate
+        gate, log, self._metrics, clock = into
+        self._gate, self._log = gate, log
         self._watchdog = watchdog
-        self._log = log
-        self._metrics = metrics
         self._cluster = LiveCluster(
             connection, gate, InvalidObjects(self._unreadable), templates=templates, clock=clock
         )

@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
+from extauthz.core.quota.problems import Standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files.content import FileProblem
@@ -27,22 +27,23 @@ from extauthz.serve.ledger_store.store import LedgerStore
 from extauthz.serve.service import notifying, pod_groups
 from extauthz.serve.service.http import ServiceQuotaInput
 from extauthz.serve.service.inputs import (
-    Clock,
     Input,
+    Into,
     QuotaFileInput,
     QuotaInput,
     StateFileInput,
     StateInput,
     Taken,
 )
-from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
-from extauthz.serve.service.notifying import Notifying
+from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, MakesWriter, Watchdog
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import KUBERNETES, Settings
 from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.notices import Notices
 from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.status import StatusWriter
 
 # Quotas that cover no namespace: allowed, and most often a label that is spelled wrong.
 
@@ -114,19 +115,6 @@ class Together:
         return all(part.has_reached(kind, version) for part in self._parts)
 
 
-class Into(NamedTuple):
-    """Where quotas come into force, and who is notified."""
-
-    gate: Gate
-    log: Log
-    metrics: Metrics
-    clock: Clock
-    notifying: Notifying | None = None
-    """``None``: there are no receivers of notices."""
-    serving: Callable[[], Serving] = Serving
-    """Who asks the gates."""
-
-
 @dataclass(frozen=True)
 class Inputs:
     quotas: QuotaInput
@@ -140,27 +128,85 @@ class Inputs:
             yield self.ledger
 
 
-def inputs(settings: Settings, into: Into, connection: Connection | None, store: LedgerStore | None = None) -> Inputs:
-    """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
-    kept there too, unless ``store`` is given."""
+def inputs(
+    settings: Settings,
+    into: Into,
+    connection: Connection | None,
+    notices: Notices | None,
+    serving: Callable[[], Serving],
+    store: LedgerStore | None = None,
+) -> Inputs:
+    """The inputs of ``settings``.
+
+    Args:
+        connection: is there if one of them is the cluster. A ledger that is shared is kept there too, unless ``store``
+            is given.
+        notices: ``None``: there are no receivers of notices.
+        serving: who asks the gates.
+    """
     watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
-    state = _state(settings, into, connection, watchdog)
-    events = state.status_written if isinstance(state, LiveStateInput) else None
-    ceilings = state.ceilings.by_quota if isinstance(state, LiveStateInput) and state.ceilings is not None else None
-    if into.notifying is not None and ceilings is not None:
-        into.notifying.notices.ceilings = ceilings
-    quotas = _quotas(settings, into, connection, watchdog, events, ceilings or dict)
+    state = _state(settings, into, connection, watchdog, is_notified=notices is not None)
+    written = [notices.status_written] if notices is not None else []
+    never_fit: Callable[[], NeverFit | None] = dict
+    if isinstance(state, LiveStateInput):
+        written += [state.status_written] if state.status_written is not None else []
+        if state.ceilings is not None:
+            never_fit = state.ceilings.by_quota
+            if notices is not None:
+                notices.ceilings = never_fit
+
+    def writer(connection: Connection, standings: Callable[[], Iterable[Standing]]) -> StatusWriter:
+        return StatusWriter(
+            connection,
+            into.gate,
+            standings,
+            tell=into.log.event,
+            receivers=notifying.names(settings),
+            wrote=written,
+            serving=serving,
+            never_fit=never_fit,
+        )
+
+    quotas = _quotas(settings, into, connection, watchdog, writer)
+    return Inputs(quotas, state, _ledger(settings, into, connection, quotas, state, store))
+
+
+def _quotas(
+    settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog, writer: MakesWriter
+) -> QuotaInput:
+    def from_file(quotas: quota_file.Quotas) -> Taken:
+        into.gate.load_quotas(quotas.tree, into.clock())
+        for problem in notifying.odd(quotas.tree, notifying.names(settings)):
+            into.log.event("warning", "odd", source="quotas", problem=problem)
+        told = [*quotas.warnings, *_unmatched(settings, into.gate)]
+        return Taken({"quotas": len(quotas.tree.nodes)}, told)
+
+    if settings.quotas == KUBERNETES:
+        assert connection is not None
+        return LiveQuotaInput(connection, into, watchdog, writer if settings.numbers.writes_status else None)
+    if isinstance(settings.quotas, str):
+        return ServiceQuotaInput(settings, into)
+    assert settings.quotas is not None
+    return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, into)
+
+
+def _ledger(
+    settings: Settings,
+    into: Into,
+    connection: Connection | None,
+    quotas: QuotaInput,
+    state: StateInput,
+    store: LedgerStore | None,
+) -> LedgerInput | None:
     if not settings.shares_ledger:
-        return Inputs(quotas, state, None)
+        return None
     assert connection is not None
+    assert isinstance(quotas, LiveQuotaInput)
     assert isinstance(state, LiveStateInput)
-    progress = Together(
-        tuple(one.progress for one in (quotas, state) if isinstance(one, LiveQuotaInput | LiveStateInput))
-    )
     committer = Committer(
         into.gate,
         store if store is not None else KubernetesStore(connection, into.clock),
-        progress,
+        Together((quotas.progress, state.progress)),
         settings.window_s,
         into.clock,
         look=state.reads.read_anew,
@@ -169,37 +215,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
         wrote=into.metrics.ledger_write,
         tell=into.log.event,
     )
-    return Inputs(quotas, state, LedgerInput(committer, into.metrics))
-
-
-def _quotas(
-    settings: Settings,
-    into: Into,
-    connection: Connection | None,
-    watchdog: Watchdog,
-    events: StatusHandler | None,
-    never_fit: Callable[[], NeverFit | None],
-) -> QuotaInput:
-    gate, log, metrics, clock, notices, serving = into
-    known = notifying.names(settings)
-
-    def from_file(quotas: quota_file.Quotas) -> Taken:
-        gate.load_quotas(quotas.tree, clock())
-        for problem in notifying.odd(quotas.tree, known):
-            log.event("warning", "odd", source="quotas", problem=problem)
-        told = [*quotas.warnings, *_unmatched(settings, gate)]
-        return Taken({"quotas": len(quotas.tree.nodes)}, told)
-
-    if settings.quotas == KUBERNETES:
-        assert connection is not None
-        handlers = (notices.notices.status_written if notices is not None else None, events)
-        wrote = [one for one in handlers if one is not None]
-        written = StatusWritten(known, wrote, serving, never_fit) if settings.numbers.writes_status else None
-        return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
-    if isinstance(settings.quotas, str):
-        return ServiceQuotaInput(settings, gate, log, metrics, clock)
-    assert settings.quotas is not None
-    return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, log, metrics)
+    return LedgerInput(committer, into.metrics)
 
 
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
@@ -209,36 +225,33 @@ def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
     return []
 
 
-def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
-    gate, log, metrics, clock, *_ = into
-
+def _state(
+    settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog, *, is_notified: bool
+) -> StateInput:
     def from_file(file: state_file.StateFile) -> Taken:
         state = file.state
-        gate.load_state(state, clock())
+        into.gate.load_state(state, into.clock())
         counts = {
             "namespaces": len(state.namespaces),
             "workloads": len(state.workloads),
             "not_counted": dict(state.not_counted),
         }
-        return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
+        return Taken(counts, [*file.warnings, *_unmatched(settings, into.gate)])
 
     where = pod_groups.where(settings.pod_groups)
     if settings.state == KUBERNETES:
         assert connection is not None
         return LiveStateInput(
             connection,
-            gate,
+            into,
             watchdog,
-            log,
-            metrics,
-            clock,
             templates=where,
             write_events=settings.numbers.writes_events,
-            looks_ahead=settings.numbers.writes_events or settings.numbers.writes_status or into.notifying is not None,
+            looks_ahead=settings.numbers.writes_events or settings.numbers.writes_status or is_notified,
         )
     assert settings.state is not None
     parse = partial(state_file.parse, templates=where)
-    return StateFileInput(Watched(settings.state, parse), from_file, log, metrics)
+    return StateFileInput("state", Watched(settings.state, parse), from_file, into)
 
 
 def policies(

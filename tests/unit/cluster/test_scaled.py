@@ -28,6 +28,7 @@ from extauthz.inputs.kube.connection import ApiError, Connection
 from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import Resource, ScaledKind
 from extauthz.testing import Asker, patch, pod, quota, scale, workload
+from tests.contract.test_discovery import SCALE, definition, version
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
@@ -548,6 +549,22 @@ async def test_objects_count_until_their_definition_is_withdrawn_and_then_nothin
         await asyncio.wait(followed)
         cluster._set_custom(frozenset())
     assert cluster._custom == {}
+
+
+async def test_of_a_definition_that_cannot_be_read_the_kind_stays_counted_until_it_goes():
+    async def items(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    told: list[str] = []
+    invalid = InvalidObjects(lambda resource, name, why: told.append(name))
+    cluster = LiveCluster(cast("Connection", SimpleNamespace(items=items)), Gate(), invalid)
+    tree = definition("example.com", version("v1", scale=SCALE, stored=True))
+    broken = tree | {"spec": "none"}
+    async with asyncio.timeout(10), cluster._group:
+        for event, one, is_counted in (("ADDED", tree, True), ("MODIFIED", broken, True), ("DELETED", tree, False)):
+            cluster._definitions.changed(event, cluster._definitions.convert(one))
+            assert (("example.com", "crews") in cluster.feeds) is is_counted
+    assert told == ["crews.example.com"]
 
 
 async def test_a_kind_that_the_server_no_longer_has_is_not_waited_for():

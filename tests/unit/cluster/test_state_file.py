@@ -14,8 +14,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
+from extauthz.explain.selectors import labelled, parsed, spelled
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.selectors import parsed, spelled
 from extauthz.inputs.cluster.snapshot import Snapshot
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.watch import Watched
@@ -416,7 +416,7 @@ async def test_a_watched_state_file_loads_as_one_that_is_read_once(tmp_path):
     ],
 )
 def test_a_selector_is_spelled_as_a_query_takes_it(selector, text):
-    assert spelled(selector) == text
+    assert spelled(labelled(selector)) == text
 
 
 GOLD = {"app": "web", "tier": "gold"}

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.explain import refused
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.objects import Flags, Objects
+from extauthz.explain.objects import Flags, Objects, moment
 from extauthz.explain.sentence import changes, sentence
 from tests.unit.explain.building import NOW, alike, cpu, deployment, external, hpa, said, status
 
@@ -93,7 +93,7 @@ def test_where_it_goes_down_a_refusal_of_growth_holds_nothing():
 def test_without_conditions_the_gates_own_event_is_the_last_word():
     soon, long_ago = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
     exceeded = event("WorkspaceQuotaExceeded", f"{OURS}; see: extauthz explain deployments.apps/web -n shop", soon)
-    at_that_time = refused.moment(soon)
+    at_that_time = moment(soon)
 
     def outcome(*events: Tree, now: float = at_that_time + 60) -> tuple[str, str]:
         autoscaler = hpa(cpu(75), status=status(12), most=100)

@@ -17,7 +17,7 @@ import yaml
 
 from extauthz import version
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.inputs.cluster import selectors
+from extauthz.explain import selectors
 from extauthz.serve.service import settings
 from extauthz.serve.service.loading import load
 from extauthz.tell.notify.receivers import Receiver, parse_all

@@ -1,4 +1,4 @@
-"""Label selectors as the API has them in text: in a query, and in the status of what can be scaled."""
+"""Label selectors: of an object, and in text, as a query and the status of what can be scaled have them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
-from extauthz.core.quota.selectors import LabelSelector, Requirement
+from extauthz.core.quota.problems import Problems
+from extauthz.core.quota.selectors import LabelSelector, Requirement, parse
 
 _OPERATORS: Mapping[str, Callable[[str, str], str]] = {
     "In": lambda key, values: f"{key} in ({values})",
@@ -17,19 +18,24 @@ _OPERATORS: Mapping[str, Callable[[str, str], str]] = {
 }
 
 
-def spelled(selector: Tree) -> str:
-    """A ``metav1.LabelSelector`` of a stored object as text: ``LabelSelectorAsSelector`` and ``Selector.String``.
+def labelled(tree: Tree) -> LabelSelector:
+    """A ``LabelSelector`` of a stored object, which the API server has checked; the plain map of a
+    ReplicationController too."""
+    if tree and not {"matchLabels", "matchExpressions"} & tree.keys():
+        tree = {"matchLabels": tree}
+    return parse(tree or {}, (), Problems())
 
-    >>> expression = {"key": "tier", "operator": "In", "values": ["a", "b"]}
-    >>> spelled({"matchLabels": {"app": "web"}, "matchExpressions": [expression]})
+
+def spelled(selector: LabelSelector) -> str:
+    """The same as a text: ``LabelSelectorAsSelector`` and ``Selector.String``. KEDA's adapter takes ``=`` alone.
+
+    >>> expression = {"key": "tier", "operator": "In", "values": ["b", "a"]}
+    >>> spelled(labelled({"matchLabels": {"app": "web"}, "matchExpressions": [expression]}))
     'app=web,tier in (a,b)'
     """
-    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    expressions = [
-        _OPERATORS[one["operator"]](one["key"], ",".join(one.get("values") or []))
-        for one in selector.get("matchExpressions") or []
-    ]
-    return ",".join([*labels, *expressions])
+    labels = [f"{key}={value}" for key, value in selector.match_labels]
+    others = [_OPERATORS[one.operator](one.key, ",".join(sorted(one.values))) for one in selector.requirements]
+    return ",".join([*labels, *others])
 
 
 _KEY = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
