@@ -13,9 +13,9 @@ import grpc
 
 from extauthz.core.intake.counts import MAX_BYTES
 from extauthz.core.model import Tree
+from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.demo.gate import Gate
 from extauthz.testing import workload
-from tests.support import objects
 
 from . import inputs
 from .attackers import ATTACKERS, HOSTILE, TIMEOUT_S, WAYS, Attackers
@@ -60,8 +60,8 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting extauthz serve, and {ATTACKERS} attackers in turns")
     with ExitStack() as stack:
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
-        quotas, covered = costly()
-        files = inputs.write(size.population, directory, quotas_too=quotas, objects_too=covered)
+        quotas, objects = costly()
+        files = inputs.write(size.population, directory, quotas_too=quotas, objects_too=objects)
         gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=inputs.SERVE))
         channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{gate.port}"))
         honest = _Honest(channel.unary_unary(METHOD), growing(checks(size.population)))
@@ -73,9 +73,17 @@ def costly() -> tuple[list[Tree], list[Tree]]:
     """A quota whose policies cost as much as they may (docs/internals/limits.md), and what it covers."""
     labels = {f"label-{number:03}": "x" for number in range(256)}
     steps = " && ".join(["k != ''"] * 18)
-    policy = {"name": "costly", "expression": f"workload.labels.all(k, {steps})"}
-    quota = objects.quota(HOSTILE, {"pods": "1M"}, policies=[policy])
-    namespace = objects.namespace(HOSTILE, workspace=HOSTILE)
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": HOSTILE}},
+        "hard": {"pods": "1M"},
+        "policies": [{"name": "costly", "expression": f"workload.labels.all(k, {steps})"}],
+    }
+    quota = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": HOSTILE}, "spec": spec}
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": HOSTILE, "labels": {"workspace": HOSTILE}},
+    }
     return [quota], [namespace, workload("web", 1, namespace=HOSTILE, labels=labels)]
 
 

@@ -1,21 +1,69 @@
-"""Checks as Envoy sends them over gRPC, made of what autoscalers send."""
+"""The whole check over gRPC: ``extauthz serve`` against a handler that answers OK to everything, in the same run."""
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 
-from envoy.service.auth.v3.external_auth_pb2 import CheckRequest
+import grpc
+from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.model import Request
+from extauthz.demo.gate import Gate
 from extauthz.serve.servers import ext_authz
 
+from . import inputs, noop
+from .figures import Figure, Goal, median_ratio
+from .h2load import Connection, Run
 from .population import Population
 from .requests import SENDERS
 
 METHOD = f"/{ext_authz.SERVICE}/Check"
+THROUGHPUT = 0.80
 FIRST_COUNT = 1000
 GRANTS = 'extauthz_decisions_total{reason="fits",verdict="allow"}'
+IN_FLIGHT = 32
+"""As many as an Envoy worker may well have under way; fewer measure latency."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    population: Population
+    rounds: int
+    seconds: float
+    """A server and round."""
+
+
+FULL = Size(Population(100, 2_000), rounds=15, seconds=1.5)
+QUICK = Size(Population(10, 500), rounds=3, seconds=0.3)
+
+
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """Checks a second, the gate's and the floor's in turn."""
+    say("starting extauthz serve and a no-op handler")
+    with ExitStack() as stack:
+        # Apart, as in use: every line of a log that lies beside watched files wakes their watcher.
+        directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
+        files = inputs.write(size.population, directory)
+        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=inputs.SERVE))
+        floors = [stack.enter_context(noop.Noop(*options)) for options in (("--grpc-aio",), ())]
+        messages = checks(size.population)
+        servers = []
+        for server in (gate, *floors):
+            _allowed(server.port, messages[:20])
+            connection = stack.enter_context(Connection(server.port, METHOD))
+            servers.append(Server(server.pid, connection, growing(messages)))
+        figures = _throughput(size, servers, say)
+        assert gate.metric(GRANTS) >= servers[0].calls, "each check was a grant that grows"
+        return figures
 
 
 def checks(population: Population) -> list[bytes]:
@@ -46,3 +94,66 @@ def message(request: Request) -> bytes:
     check.attributes.source.address.socket_address.address = "10.0.0.1"
     check.attributes.destination.address.socket_address.address = "10.0.0.2"
     return bytes(check.SerializeToString())
+
+
+@dataclass
+class Server:
+    """One of them, and what was measured of it, a number a round."""
+
+    pid: int
+    connection: Connection
+    supply: Iterator[bytes]
+    calls: int = 0
+    rates: list[float] = field(default_factory=list)
+    """Checks a second."""
+    costs: list[float] = field(default_factory=list)
+    """Checks a second of the server's processor time, all its threads together."""
+
+    def warm_up(self, seconds: float) -> Run:
+        run = self.connection.run(self.supply, seconds, IN_FLIGHT)
+        self.calls += run.calls
+        return run
+
+    def measure(self, seconds: float) -> None:
+        before = _processor_s(self.pid)
+        run = self.warm_up(seconds)
+        self.rates.append(run.calls / run.seconds)
+        self.costs.append(run.calls / (_processor_s(self.pid) - before))
+
+
+def _processor_s(pid: int) -> float:
+    """User and system time so far (proc(5), stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _throughput(size: Size, servers: list[Server], say: Callable[[str], None]) -> list[Figure]:
+    gate, floor, ours = servers
+    for server in servers:
+        server.warm_up(size.seconds)
+    for number in range(size.rounds):
+        for server in servers if number % 2 else reversed(servers):
+            server.measure(size.seconds)
+        ratios = f"{gate.rates[-1] / floor.rates[-1]:.2f}, by processor time {gate.costs[-1] / floor.costs[-1]:.2f}"
+        say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
+    goal = Goal(THROUGHPUT, at_least=True)
+    return [
+        _figure("a no-op grpc.aio handler: throughput", gate.rates, floor.rates, goal),
+        _figure("a no-op grpc.aio handler: checks a second of processor time", gate.costs, floor.costs, goal),
+        _figure("one on our own server: throughput", gate.rates, ours.rates),
+        _figure("one on our own server: checks a second of processor time", gate.costs, ours.costs),
+    ]
+
+
+def _figure(name: str, gate: list[float], floor: list[float], goal: Goal | None = None) -> Figure:
+    measured, beside = f"{median(gate):,.0f}/s", f"{median(floor):,.0f}/s"
+    return Figure(f"check over gRPC against {name}", measured, beside, median_ratio(gate, floor), goal)
+
+
+def _allowed(port: int, messages: list[bytes]) -> None:
+    """Look once at what is answered, with a client that reads answers: a refusal would be quick for nothing."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(METHOD, response_deserializer=CheckResponse.FromString)
+        for one in messages:
+            answer = call(one, timeout=10)
+            assert answer.status.code == ext_authz.OK, answer

@@ -24,7 +24,6 @@ from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.resource import Resource
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
-from tests.support.objects import quota
 from tests.waiting import eventually
 
 from .figures import Figure, median_ratio
@@ -112,7 +111,7 @@ def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
     with _gate(plane) as gate:
         empty_bytes = _resident_bytes(gate)
     say(f"creating {size.deployments:,} Deployments in {size.namespaces} namespaces")
-    asyncio.run(fill(plane, size))
+    asyncio.run(_fill(plane, size))
     found = _Found()
     say("looking at the API server by itself")
     found.calls_without = _calls_a_minute(plane, size.idle_s)
@@ -145,23 +144,22 @@ def _resident_bytes(gate: Gate) -> int:
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
 
 
-async def fill(plane: Plane, size: Size) -> None:
-    """Make namespaces, quotas, Deployments, and their pods where there are to be any."""
+async def _fill(plane: Plane, size: Size) -> None:
     async with connect(plane.kubeconfig) as connection:
 
         async def create(resource: Resource, namespace: str | None, tree: Tree) -> None:
             await connection.call("POST", resource.collection(namespace), body=tree, timeout_s=60)
 
-        await _each(create(NAMESPACES, None, _namespace(n, size)) for n in range(size.namespaces))
-        await _each(create(QUOTAS, None, _quota(n)) for n in range(size.quotas))
-        await _each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", _deployment(n)) for n in range(size.deployments))
+        await each(create(NAMESPACES, None, namespace(n, size)) for n in range(size.namespaces))
+        await each(create(QUOTAS, None, quota(n)) for n in range(size.quotas))
+        await each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", deployment(n)) for n in range(size.deployments))
         if size.pods:
-            await _each(_pods(connection, n, size) for n in range(size.deployments))
+            await each(_pods(connection, n, size) for n in range(size.deployments))
 
 
 async def _pods(connection: Connection, number: int, size: Size) -> None:
     """Those of one Deployment, as its controllers would make them."""
-    namespace, made = f"team-{number % size.namespaces}", _deployment(number)
+    namespace, made = f"team-{number % size.namespaces}", deployment(number)
     name, template = made["metadata"]["name"], made["spec"]["template"]
     owner = await connection.call("GET", DEPLOYMENTS.object(namespace, name))
     labels = template["metadata"]["labels"]
@@ -180,7 +178,7 @@ def _owned(kind: str, owner: Tree) -> Tree:
     return {"apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
 
 
-async def _each(calls: Iterable[Awaitable[None]]) -> None:
+async def each(calls: Iterable[Awaitable[None]]) -> None:
     todo = iter(calls)
 
     async def worker() -> None:
@@ -190,15 +188,23 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
     await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
 
 
-def _namespace(number: int, size: Size) -> Tree:
+def namespace(number: int, size: Size) -> Tree:
     return {"metadata": {"name": f"team-{number}", "labels": {"workspace": f"workspace-{number % size.quotas}"}}}
 
 
-def _quota(number: int) -> Tree:
-    return quota(f"workspace-{number}", {"requests.cpu": "10k", "requests.memory": "100Ti", "pods": "1M"})
+def quota(number: int) -> Tree:
+    return {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": f"workspace-{number}"},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"workspace": f"workspace-{number}"}},
+            "hard": {"requests.cpu": "10k", "requests.memory": "100Ti", "pods": "1M"},
+        },
+    }
 
 
-def _deployment(number: int) -> Tree:
+def deployment(number: int) -> Tree:
     labels = {"app": f"checkout-api-{number:06}"}
     requests = {"cpu": f"{100 + number % 50}m", "memory": "256Mi"}
     container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": requests}}

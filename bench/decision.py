@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import random
@@ -14,7 +15,9 @@ from statistics import median
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.queries import Queries
+from extauthz.serve.servers.api.answers import Answers
 
 from .figures import Figure, Goal, median_ratio
 from .population import WORKLOADS_PER_TEMPLATE, Population
@@ -22,6 +25,9 @@ from .requests import SENDERS
 
 BYTES_A_WORKLOAD = 1_000
 COST_GROWTH = 1.3
+HEADROOM_COST = 2.0
+TOP_GROWTH = 1.5
+"""Of what a line of ``top`` costs. Each page and each answer has a cost of its own, and memory is farther away."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,14 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     small, _ = _loaded(size.small)
     gc.collect()
     gc.freeze()  # as the service does after a load
-    return [*(_cost(kind, size, small, large, say) for kind in SENDERS), _memory(size, bytes_a_workload)]
+    figures = [_cost(kind, size, small, large, say) for kind in SENDERS]
+    return [
+        *figures,
+        _headroom(size, large),
+        _top(size, small, large),
+        asyncio.run(_top_of_a_quota(size, small, large)),
+        _memory(size, bytes_a_workload),
+    ]
 
 
 def _loaded(population: Population) -> tuple[Gate, float]:
@@ -100,6 +113,70 @@ def batch_us(gate: Gate, requests: Sequence[Request]) -> float:
         gate.ledger.pending.settle(decision.pending_write, Event.NOT_FORWARDED, 0.0)
     assert not gate.ledger.pending_writes, "all were settled"
     return spent_s / len(requests) * 1e6
+
+
+def _headroom(size: Size, gate: Gate) -> Figure:
+    """What "how many replicas may it have" costs, beside a decision about the same workloads."""
+    pick, population = random.Random("headroom"), size.large
+    decide = lambda reading: gate.decide(reading, "0" * 16, 0.0, charge=False)  # noqa: E731
+    answers = Answers(Queries(gate.ledger), decide, time.monotonic)
+    asked: list[float] = []
+    decided: list[float] = []
+    for _ in range(size.rounds):
+        chosen = pick.sample(range(population.workload_count), size.decisions)
+        refs = [WorkloadRef("apps", "deployments", population.namespace(i), population.name(i)) for i in chosen]
+        start = time.process_time()
+        found = [answers.headroom(ref) for ref in refs]
+        asked.append((time.process_time() - start) / len(refs) * 1e6)
+        assert all(one["replicas"] is not None and one["certain"] for one in found)
+        decided.append(batch_us(gate, [SENDERS["KPA PATCH"](population, i, 9) for i in chosen]))
+    ratio = median_ratio(asked, decided)
+    name = f"headroom of a workload, over a decision: {population.workload_count:,} workloads"
+    return Figure(name, f"{median(asked):.1f} µs", f"{median(decided):.1f} µs", ratio, Goal(HEADROOM_COST))
+
+
+def _top(size: Size, small: Gate, large: Gate) -> Figure:
+    """A page of ten quotas, anywhere in the list: it costs what is on it, however many quotas there are."""
+    pages = [
+        (Answers(Queries(gate.ledger), gate_asked, time.monotonic), list(Queries(gate.ledger).names()))
+        for gate in (small, large)
+    ]
+    pick = random.Random("top")
+    costs: list[list[float]] = [[], []]
+    for answers, names in pages:
+        answers.quota(names[0])  # quotas by name, made once
+    for _ in range(size.rounds * 5):
+        for (answers, names), spent in zip(pages, costs, strict=True):
+            after = names[pick.randrange(max(1, len(names) - 9))]
+            start = time.process_time()
+            items = answers.quotas(after=after, limit=9)["items"]
+            spent.append((time.process_time() - start) / max(1, len(items)) * 1e6)
+    ratio = median_ratio(costs[1], costs[0])
+    name = f"top, a quota printed: {size.large.quota_count:,} quotas over {size.small.quota_count:,}"
+    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(TOP_GROWTH))
+
+
+async def _top_of_a_quota(size: Size, small: Gate, large: Gate) -> Figure:
+    """Every workload of one workspace: it costs in proportion to those, however many there are elsewhere."""
+    pick = random.Random("top of a quota")
+    costs: list[list[float]] = [[], []]
+    for _ in range(size.rounds):
+        for population, gate, spent in ((size.small, small, costs[0]), (size.large, large, costs[1])):
+            answers = Answers(Queries(gate.ledger), gate_asked, time.monotonic)
+            answers.quota(population.workspaces[0])  # quotas by name, made once
+            start = time.process_time()
+            printed = 0
+            while printed < 200:
+                page = await answers.workloads(pick.choice(population.workspaces), "requests.cpu")
+                printed += len(page["items"])
+            spent.append((time.process_time() - start) / printed * 1e6)
+    ratio = median_ratio(costs[1], costs[0])
+    name = f"top QUOTA, a workload printed: {size.large.workload_count:,} workloads over {size.small.workload_count:,}"
+    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(TOP_GROWTH))
+
+
+def gate_asked(reading: Reading) -> Decision:
+    raise AssertionError("nothing is decided")
 
 
 def _memory(size: Size, bytes_a_workload: float) -> Figure:

@@ -16,7 +16,7 @@ from bench.webhook import NEEDED
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError
 
-from . import authorizers, building, crowd, growth, machine
+from . import authorizers, building, crowd, growth, machine, pace, tail
 
 Say = Callable[[str], None]
 Measure = Callable[[Path, Say, bool], list[Figure]]
@@ -33,9 +33,11 @@ NOTES = {
         "ledger as gates do that share one."
     ),
     "crowd": (
+        "Tail: what a decision takes, its agreement on the ledger among it, as the gate's own histogram is told. "
         "Ready: from the start of the process; the list is of Deployments, ReplicaSets and pods, page by page by the "
         "gate's client, of which nothing is kept, in a process that runs already."
     ),
+    "pace": "Pace: counts of two tenants' Deployments at a steady pace through Envoy; none may find the ledger full.",
 }
 
 
@@ -77,13 +79,19 @@ def _growth(programs: Path, say: Say, quick: bool) -> list[Figure]:
     return growth.measure(growth.QUICK if quick else growth.FULL, programs, say)
 
 
-def _crowd(_: Path, say: Say, quick: bool) -> list[Figure]:
+def _crowd(programs: Path, say: Say, quick: bool) -> list[Figure]:
     size = crowd.QUICK if quick else crowd.FULL
     with crowd.crowded(size, say) as plane:
-        return crowd.ready(plane, size, say)
+        return [*tail.measure(plane, size, programs, say), *crowd.ready(plane, size, say)]
 
 
-PARTS: dict[str, Measure] = {"authorizers": _authorizers, "growth": _growth, "crowd": _crowd}
+def _pace(programs: Path, say: Say, quick: bool) -> list[Figure]:
+    size = pace.QUICK if quick else pace.FULL
+    with crowd.crowded(size, say) as plane:
+        return pace.measure(plane, size, programs, say)
+
+
+PARTS: dict[str, Measure] = {"authorizers": _authorizers, "growth": _growth, "crowd": _crowd, "pace": _pace}
 
 
 def _say(start: float, what: str) -> None:

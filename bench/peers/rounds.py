@@ -39,6 +39,11 @@ def figure(
     return Figure(name, one, other, found.median, goal, (found.low, found.high))
 
 
+def extra(measured: Sequence[float], base: Sequence[float]) -> list[float]:
+    """What each takes beyond the base of its round."""
+    return [one - other for one, other in zip(measured, base, strict=True)]
+
+
 def turns(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
     """The order of each round: every second one backwards, so that nobody always comes first."""
     for number in range(rounds):

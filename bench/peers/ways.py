@@ -23,7 +23,6 @@ from extauthz.tools.render.webhook import WebhookOptions, configuration
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
-from tests.support import objects
 from tests.waiting import eventually
 
 from . import machine
@@ -80,7 +79,8 @@ def running(name: str, workload_count: int) -> Iterator[Way]:
 
 def fill(plane: Plane, count: int) -> list[Tree]:
     """Deployments with their ReplicaSets; how to grow each of them."""
-    plane.api.create(objects.namespace(TEAM, workspace=TEAM))
+    labels = {"workspace": TEAM}
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}})
     found = []
     for number in range(count):
         name = f"web-{number}"
@@ -138,8 +138,10 @@ def _gate(name: str, plane: Plane, stack: ExitStack) -> Gate:
         plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / file}")
     eventually(lambda: plane.api.serves("WorkspaceQuota"))
     eventually(lambda: plane.api.serves("WorkspaceLedger.extauthz.dev/v1alpha1"))
-    plane.api.create(objects.quota(TEAM, HARD))
-    plane.api.create(objects.namespace(GATES))
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": TEAM}}, "hard": HARD}
+    tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": TEAM}, "spec": spec}
+    plane.api.create(tree)
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATES}})
     kubeconfig = plane.folder / "gate.kubeconfig"  # a token, as in a pod: it is known again, a certificate is verified
     token = service_account(plane, GATES, "gate", "cluster-admin")
     write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})

@@ -12,10 +12,10 @@ import grpc
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
-from bench import cluster, events, inputs, report, requests
+from bench import cluster, events, inputs, report, requests, sharing
 from bench.check import METHOD, message
 from bench.figures import Figure, Goal
-from bench.peers import building, policy, rounds
+from bench.peers import building, pace, policy, rounds, tail
 from bench.peers.authorizers import started
 from bench.population import Population
 from tests.controlplane import parts
@@ -26,8 +26,24 @@ ROOT = Path(__file__).parents[2]
 ROWS = (
     "decision, KPA PATCH",
     "decision, HPA PUT",
+    "decision, a grant with 256 in line, over one without turns",
+    "decision, a refusal with 256 in line, over one without turns",
     *(f"turn of the loop, {name}" for name in events.EVENTS),
+    "decision where every quota has guarantees, over one without",
+    "decision with guarantees:",
+    "headroom of a workload",
+    "decision that is recorded (--record), over one that is not",
+    "replay of 10,000 asks of 200 workloads: processor time",
+    "replay of 10,000 asks of 200 workloads: peak memory",
+    "top, a quota printed",
+    "top QUOTA, a workload printed",
     "memory a workload",
+    "`extauthz check --help` over `python -c pass`",
+    "`extauthz check` on files over `python -c pass`",
+    "check over gRPC against a no-op grpc.aio handler: throughput",
+    "check over gRPC against a no-op grpc.aio handler: checks a second of processor time",
+    "check over gRPC against one on our own server: throughput",
+    "check over gRPC against one on our own server: checks a second of processor time",
     "bystanders beside 4 attackers with bodies at the size limit: p99 of a check",
     "bystanders beside 4 attackers with bodies at the size limit: checks lost",
     "bystanders beside 4 attackers with bodies at the size limit: peak memory",
@@ -37,9 +53,17 @@ ROWS = (
     "bystanders beside 4 attackers with silent connections: checks lost",
     "bystanders beside 4 attackers with resets: p99",
     "bystanders beside 4 attackers with resets: checks lost",
+    "latency through Envoy, median: the filter adds",
+    "latency through Envoy, p99: the filter adds",
+    "latency through Envoy, median: ext_proc adds",
+    "latency through Envoy, p99: ext_proc adds",
     "live cluster, 100 Deployments: ready",
     "live cluster, 100 Deployments: memory",
     "live cluster, 100 Deployments: API calls",
+    "shared ledger: growing decisions a ledger write",
+    "shared ledger: growing decisions a second",
+    "shared ledger adds",
+    "shared ledger: API calls of checks that grow nothing or are refused",
 )
 
 
@@ -59,6 +83,7 @@ def test_a_goal_is_missed_only_beyond_its_bound(goal: Goal | None, ratio: float,
     assert report.rows([figure])[0][-1] == ("-" if goal is None else "NO" if missed else "yes")
 
 
+@pytest.mark.envoy
 @pytest.mark.controlplane
 def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
     command = [sys.executable, "-m", "bench", "--quick", "--out", str(tmp_path)]
@@ -86,9 +111,11 @@ def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(
     monkeypatch.setenv(parts.HIDDEN, hidden)
     said: list[str] = []
     assert cluster.measure(cluster.QUICK, said.append) == []
+    assert sharing.measure(sharing.QUICK, said.append) == []
     cure = f"{lacks} is not here: run `make controlplane`"
-    (line,) = said
-    assert line.startswith(f"NOT MEASURED, a live cluster: {cure}")
+    assert len(said) == 2
+    assert said[0].startswith(f"NOT MEASURED, a live cluster: {cure}")
+    assert said[1].startswith(f"NOT MEASURED, a ledger that gates share: {cure}")
 
 
 PEERS = "peers"
@@ -116,6 +143,18 @@ def test_the_policy_s_data_say_the_same_as_the_gate_s_files(tmp_path: Path):
     assert quota["hard"] == {"pods": 10**6, "requests.cpu": 10**9, "requests.memory": 2**50, "limits.memory": 2**50}
     replicas = sum(one["replicas"] for one in found["workloads"][namespace].values())
     assert quota["used"] == {key: replicas * amount for key, amount in pod.items()}
+
+
+def test_the_tail_is_judged_only_where_the_pace_was_kept():
+    took_ms = [1.0] * 980 + [12.0] * 20
+    (p99, worst), (told, _) = (tail.rows(took_ms, "x", judged=judged) for judged in (True, False))
+    assert (p99.ratio, p99.missed, worst.goal, told.goal) == (12.0, True, None, None)
+
+
+@pytest.mark.parametrize(("refused", "missed"), [(0, False), (1, True)])
+def test_a_pace_is_missed_if_one_growth_found_the_ledger_full(refused: int, missed: bool):
+    (row,) = pace.rows(12_000, refused, 60.0)
+    assert row.missed is missed
 
 
 @pytest.fixture
@@ -156,7 +195,9 @@ def test_a_quick_run_tells_every_row(request: pytest.FixtureRequest, tmp_path: P
         "behind Envoy, against OPA's evaluator in a Go handler: one at a time, median",
         "growth by 1, the gate behind Envoy against a ResourceQuota: etcd writes",
         "growth by 1, the gate as a webhook against no quota: processor time",
+        "tail, ",
         "ready on 100 Deployments with their pods, against listing them",
+        "pace, ",
     ):
         assert f"| {row}" in table, f"no row {row!r}"
-    assert table.count("others used") == 3
+    assert table.count("others used") == 4

@@ -1,5 +1,5 @@
-// Grow raises the replicas of workloads, and makes the pods that the growth stands for, as controllers would, as fast as
-// it is answered.
+// Grow raises the replicas of workloads, and makes the pods that the growth stands for, as controllers would: at a steady
+// pace, or as fast as it is answered.
 package main
 
 import (
@@ -39,11 +39,16 @@ func main() {
 	pods := flag.Int("pods", 1, "how many a write makes room for")
 	start := flag.Int64("start", 1, "the highest count so far")
 	seconds := flag.Float64("seconds", 1, "for how long")
+	rate := flag.Float64("rate", 0, "writes a second of all clients together; 0: as fast as they are answered")
 	flag.Parse()
 	workloads := driving.Read[workload](*file)
 	config := driving.Trust(*ca)
 	last, failed := atomic.Int64{}, atomic.Int64{}
-	grown := make([][]float64, *clients)
+	var every time.Duration
+	if *rate > 0 {
+		every = time.Duration(float64(*clients) / *rate * float64(time.Second))
+	}
+	grown, scaled := make([][]float64, *clients), make([][]float64, *clients)
 	begin := time.Now()
 	end := begin.Add(time.Duration(*seconds * float64(time.Second)))
 	var all sync.WaitGroup
@@ -51,7 +56,13 @@ func main() {
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 		one := client{&http.Client{Transport: transport}, *token, &failed}
 		all.Go(func() {
-			for turn := 0; time.Now().Before(end); turn++ {
+			next := begin.Add(every * time.Duration(number) / time.Duration(*clients))
+			for turn := 0; ; turn++ {
+				time.Sleep(time.Until(next))
+				if !time.Now().Before(end) {
+					return
+				}
+				next = next.Add(every)
 				// Nobody else writes to these, so that every write grows its workload.
 				mine := (len(workloads) - number + *clients - 1) / *clients
 				to := workloads[number+*clients*(turn%mine)]
@@ -59,8 +70,11 @@ func main() {
 				asked := time.Now()
 				one.scale(*scale+to.Scale, count)
 				raise(&last, count)
+				scaled[number] = append(scaled[number], time.Since(asked).Seconds())
 				for range *pods {
-					one.send("POST", *api+to.Pods, "application/json", to.Pod)
+					if to.Pod != "" {
+						one.send("POST", *api+to.Pods, "application/json", to.Pod)
+					}
 				}
 				grown[number] = append(grown[number], time.Since(asked).Seconds())
 			}
@@ -68,7 +82,7 @@ func main() {
 	}
 	all.Wait()
 	driving.Tell(map[string]any{
-		"seconds": time.Since(begin).Seconds(), "grown": driving.Flat(grown),
+		"seconds": time.Since(begin).Seconds(), "grown": driving.Flat(grown), "scaled": driving.Flat(scaled),
 		"failed": failed.Load(), "last": last.Load(),
 	})
 }

@@ -1,0 +1,189 @@
+"""What a record costs a decision, and what a replay of a month costs."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.counts import Reader
+from extauthz.core.ledger.entry import Event
+from extauthz.core.model import Decision, Request, Verdict
+from extauthz.serve.service.collector import spare_the_collector
+from extauthz.serve.service.deciding import Deciding
+from extauthz.serve.service.recording import Recording, recorder
+from extauthz.tell.observe.episodes import Recent
+from extauthz.tell.observe.log import Log
+from extauthz.tell.observe.metrics import Levels, Metrics
+from extauthz.tell.observe.observers import Observers
+from extauthz.tell.record.files import Files
+from extauthz.tell.record.recorder import Recorder
+
+from .decision import Size, batch
+from .figures import Figure, Goal, median_ratio
+
+COST = Goal(1.05)
+REPLAY_S = 60.0
+REPLAY_BYTES = 500e6
+
+
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """Both."""
+    say("recording")
+    with tempfile.TemporaryDirectory() as folder:
+        cost = asyncio.run(_cost(size, Path(folder)))
+    quick = size.decisions < 1_000
+    workloads, asks = (200, 10_000) if quick else (20_000, 1_000_000)
+    say(f"replaying {asks:,} asks of {workloads:,} workloads")
+    with tempfile.TemporaryDirectory() as folder:
+        write_month(Path(folder), workloads, asks)
+        return [cost, *_replay(Path(folder), workloads, asks)]
+
+
+# A decision that is recorded.
+
+
+async def _cost(size: Size, folder: Path) -> Figure:
+    """Processor time of decisions, told to log and metrics as ``serve`` does, with all that recording costs: the
+    thread's work, packing and writing among it."""
+    population, pick = size.small, random.Random("record")
+    gate = Gate()
+    gate.load_quotas(population.quotas(), 0.0)
+    gate.load_state(population, 0.0)
+    files = Files(folder, "bench", 1 << 40, 1e9, time.time)
+    notes = recorder(gate, files, "bench", time.time)
+    await Recording(gate, notes).begin()
+    notes.flush()
+    spare_the_collector()  # as the service does after a load
+    log = Log(io.StringIO())
+    recent = Recent()
+    observers = Observers((log.decided, Metrics(_levels).decided, recent.decided), log.event)
+    read = Reader()
+    plain = Deciding(gate, observers, log.event, read=read)
+    noting = Deciding(gate, observers, log.event, read=read, note=notes.decided)
+    costs: dict[int, list[float]] = {id(plain): [], id(noting): []}
+    for number in range(size.rounds * 4):
+        requests = batch("KPA PATCH", population, size.decisions, pick)
+        for deciding in (plain, noting) if number % 2 else (noting, plain):
+            gate.ledger.usage.witness = notes if deciding is noting else None
+            costs[id(deciding)].append(await _batch_us(gate, deciding, requests, notes if deciding is noting else None))
+    log.close()
+    files.close()
+    recorded, unrecorded = costs[id(noting)], costs[id(plain)]
+    return Figure(
+        "decision that is recorded (--record), over one that is not",
+        f"{median(recorded):.1f} µs",
+        f"{median(unrecorded):.1f} µs",
+        median_ratio(recorded, unrecorded),
+        COST,
+    )
+
+
+async def _batch_us(gate: Gate, deciding: Deciding, requests: Sequence[Request], notes: Recorder | None) -> float:
+    """Processor time of all threads, a decision; each is granted, and answered with success."""
+    start = time.process_time()
+    decisions: list[Decision] = []
+    for request in requests:
+        decision = deciding(request)
+        assert isinstance(decision, Decision)
+        decisions.append(decision)
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    if notes is not None:
+        notes.flush()
+    spent_s = time.process_time() - start
+    for decision in decisions:
+        assert decision.verdict is Verdict.ALLOW, decision.sentence
+        assert decision.pending_write is not None
+        gate.ledger.pending.settle(decision.pending_write, Event.NOT_FORWARDED, 0.0)
+    if notes is not None:
+        notes.flush()
+    return spent_s / len(requests) * 1e6
+
+
+def _levels() -> Levels:
+    raise NotImplementedError("nobody scrapes")
+
+
+# A month that is replayed.
+
+
+def write_month(folder: Path, workloads: int, asks: int) -> None:
+    """A record of 30 days: a fifth of all asks changes what a workload wants, the others ask for the same again.
+
+    Workloads are in 400 quotas of which a few are full now and then.
+    """
+    pick, begins_s = random.Random("month"), 1_800_000_000.0
+    quotas = min(400, workloads // 10)
+    pod = '"pod":{"requests.cpu":"500m","requests.memory":"1Gi","pods":"1"}'
+    counts = [2] * workloads
+    step_s = 30 * 86400 / asks
+
+    def load(at_s: float, i: int) -> str:
+        name = f"deployments.apps/ns-{i % quotas:03}/web-{i:05}"
+        return (
+            f'{{"k":"load","t":{at_s:.3f},"workload":"{name}","replicas":{counts[i]},{pod},"version":"{int(at_s)}"}}\n'
+        )
+
+    def begin(at_s: float) -> list[str]:
+        state = [
+            f'{{"k":"quota","t":{at_s:.3f},"quota":"q-{q:03}","spec":{{"namespaceSelector":{{"matchLabels":'
+            f'{{"q":"{q:03}"}}}},"hard":{{"requests.cpu":"{2 * workloads // quotas}","pods":"1k"}}}}}}\n'
+            for q in range(quotas)
+        ]
+        state += [f'{{"k":"ns","t":{at_s:.3f},"ns":"ns-{q:03}","labels":{{"q":"{q:03}"}}}}\n' for q in range(quotas)]
+        state += [load(at_s, i) for i in range(workloads)]
+        return [
+            f'{{"k":"start","t":{at_s:.3f},"schema":1,"gate":"g","version":"0","run":"1","settings":{{}},'
+            f'"state":{len(state)}}}\n',
+            *state,
+        ]
+
+    at_s, lines, made = begins_s, begin(begins_s), 0
+    for number in range(asks):
+        at_s = begins_s + number * step_s
+        i = pick.randrange(workloads)
+        to = pick.randrange(1, 6) if pick.random() < 0.2 else counts[i]
+        fits = "fits" if to > counts[i] else "no-growth"
+        name = f"deployments.apps/ns-{i % quotas:03}/web-{i:05}"
+        lines.append(
+            f'{{"k":"ask","t":{at_s:.3f},"id":"{number:016x}","workload":"{name}",'
+            f'"operation":"patch","from":{counts[i]},"to":{to},"verdict":"allow","reason":"{fits}"}}\n'
+        )
+        if to != counts[i]:
+            counts[i] = to
+            lines.append(load(at_s, i))
+        if number % 200_000 == 199_999 or number == asks - 1:
+            (folder / f"g.{made:03}.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), 1))
+            made, lines = made + 1, begin(at_s)
+
+
+def _replay(folder: Path, workloads: int, asks: int) -> list[Figure]:
+    command = [sys.executable, "-m", "extauthz.cli", "replay", "--record", str(folder), "-o", "json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    peak = after.ru_maxrss * 1024
+    name = f"replay of {asks:,} asks of {workloads:,} workloads"
+    return [
+        Figure(f"{name}: processor time", f"{spent_s:.1f} s", f"{REPLAY_S:.0f} s", spent_s / REPLAY_S, Goal(1.0)),
+        Figure(
+            f"{name}: peak memory",
+            f"{peak / 1e6:.0f} MB",
+            f"{REPLAY_BYTES / 1e6:.0f} MB",
+            peak / REPLAY_BYTES,
+            Goal(1.0),
+        ),
+    ]
