@@ -96,7 +96,7 @@ def _asking(options: SidecarOptions) -> list[str]:
     return [*verify, *([EXT_PROC] if options.clamp else []), EXT_AUTHZ, RBAC]
 
 
-filling.TEMPLATES.globals.update(
+filling.templates().globals.update(
     {"EXT_AUTHZ": EXT_AUTHZ, "EXT_PROC": EXT_PROC, "LUA": LUA, "RBAC": RBAC}
     | {"ATTRIBUTES": ATTRIBUTES, "GATE_SEES_HEADERS": GATE_SEES_HEADERS, "MAX_BODY_BYTES": MAX_BODY_BYTES}
     | {"CLAMP_TIMEOUT_S": CLAMP_TIMEOUT_S, "VERIFY_TIMEOUT_S": VERIFY_TIMEOUT_S}

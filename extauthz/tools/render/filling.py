@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from functools import cache
+from typing import TYPE_CHECKING
 from typing import Any as Tree
 
-import jinja2
 import yaml
-from markupsafe import Markup
+
+if TYPE_CHECKING:
+    import jinja2
+    from markupsafe import Markup
 
 
 def tree(template: str, **values: object) -> dict[str, Tree]:
@@ -22,7 +26,7 @@ def tree(template: str, **values: object) -> dict[str, Tree]:
 
 def text(template: str, **values: object) -> str:
     """The same as text."""
-    return TEMPLATES.get_template(template).render(values)
+    return templates().get_template(template).render(values)
 
 
 def is_ip(host: str) -> bool:
@@ -34,19 +38,25 @@ def is_ip(host: str) -> bool:
     return True
 
 
-def _written(value: object) -> Markup:
-    """A value in a template: as JSON, which is YAML, and a text of Lua. What a macro has made stays as it is."""
-    return value if isinstance(value, Markup) else Markup(json.dumps(value))  # noqa: S704 (JSON is escaped)
+@cache
+def templates() -> jinja2.Environment:
+    """All, with what they may use."""
+    import jinja2
+    from markupsafe import Markup
 
+    def written(value: object) -> Markup:
+        """As JSON, which is YAML, and a text of Lua. What a macro has made stays as it is."""
+        return value if isinstance(value, Markup) else Markup(json.dumps(value))  # noqa: S704 (JSON is escaped)
 
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("extauthz.tools.render"),
-    autoescape=True,
-    finalize=_written,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    auto_reload=False,
-)
-TEMPLATES.tests["name"] = lambda host: not is_ip(host)
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("extauthz.tools.render"),
+        autoescape=True,
+        finalize=written,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    found.tests["name"] = lambda host: not is_ip(host)
+    return found
