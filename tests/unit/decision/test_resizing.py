@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -415,6 +416,26 @@ def test_those_of_one_pod_that_may_still_land_are_bounded():
     ask = Resizer(gate(*PODS_OF_WEB, policy=Policy(max_intents_per_workload=2)))
     reasons = [ask(pod(cpu, "5"), pod("1")).reason for cpu in ("2", "3", "4")]
     assert reasons == ["fits", "fits", "too-many-intents"]
+
+
+def test_a_resize_of_a_pod_that_prices_its_custom_resource_reprices_every_replica():
+    ask = Resizer(Gate())
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
+    ask.gate.load_state(Snapshot({"team-a": {"workspace": "acme"}}, []), 0.0)
+    ask.gate.observe_kind("example.com", "Rollout", "rollouts")
+    one = pod("1") | {"metadata": pod("1")["metadata"] | {"ownerReferences": owned_by("x", kind="Rollout")}}
+    one["metadata"]["ownerReferences"][0]["apiVersion"] = "example.com/v1"
+    price = observe(workload("x", 3, {"cpu": "1"}))[1]
+    ask.gate.observe(
+        WorkloadRef("example.com", "rollouts", "team-a", "x"), replace(price, by_pods=True, selector="app=web")
+    )
+    ask.see(one)
+    assert charged(ask.gate) == 3
+    more = copy.deepcopy(one)
+    more["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    assert ask(more, one).reason == "exceeded-quota"
+    more["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
+    assert (ask(more, one).verdict, charged(ask.gate)) == (Verdict.ALLOW, 9)
 
 
 def test_what_a_resize_says_of_its_status_is_not_looked_at():
