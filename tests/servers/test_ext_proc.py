@@ -33,12 +33,10 @@ class Lowering:
         self.asked: list[Request] = []
         self.answer: Lowered | None = None
 
-    async def body(self, request: Request) -> Lowered | None:
+    async def __call__(self, request: Request | Question) -> Lowered | None:
+        assert isinstance(request, Request), "no API server asks"
         self.asked.append(request)
         return self.answer
-
-    async def review(self, _: Question) -> Lowered | None:
-        raise AssertionError("no API server asks")
 
 
 @pytest.fixture

@@ -65,12 +65,10 @@ class Gate:
     lowered: Lowered | None = None
     lowering: Question | None = None
 
-    async def review(self, question: Question) -> Lowered | None:
+    async def lower(self, question: Request | Question) -> Lowered | None:
+        assert isinstance(question, Question), "no proxy asks"
         self.lowering = question
         return self.lowered
-
-    async def body(self, _: Request) -> Lowered | None:
-        raise AssertionError("no proxy asks")
 
 
 @pytest.fixture
@@ -80,7 +78,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def client(gate: Gate) -> AsyncIterator[TestClient]:
-    app = webhook.Webhook(gate.decide, gate.read_aside, gate, SHAPES).application()
+    app = webhook.Webhook(gate.decide, gate.read_aside, gate.lower, SHAPES).application()
     server = TestServer(app)
     await server.start_server(auto_decompress=False)
     async with TestClient(server) as made:

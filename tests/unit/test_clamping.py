@@ -80,7 +80,7 @@ def review(replicas: int, version: str = "5", **more: Any) -> Question:
 def test_a_body_is_lowered_and_told_once_to_each_observer():
     world = World()
     request = scale("web", 9)._replace(headers={"content-type": "application/json-patch+json", "user-agent": "kpa"})
-    lowered = asyncio.run(world.lower.body(request))
+    lowered = asyncio.run(world.lower(request))
     assert lowered is not None
     assert lowered.replicas == 4
     assert json.loads(lowered.body)[-1] == {"op": "add", "path": "/spec/replicas", "value": 4}
@@ -103,7 +103,7 @@ def test_a_body_is_lowered_and_told_once_to_each_observer():
 
 def test_an_object_is_lowered_and_the_user_is_told_of():
     world = World()
-    lowered = asyncio.run(world.lower.review(review(9)))
+    lowered = asyncio.run(world.lower(review(9)))
     assert lowered is not None
     assert (lowered.replicas, lowered.body) == (4, b"")
     (line,) = world.lines()
@@ -116,14 +116,14 @@ def test_nothing_is_lowered_for_whom_no_quota_binds():
     only = {"include": {"users": ["autoscaler"]}}
     world.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "4"}, mode="Clamp", requesters=only)]), 0.0)
     for user, is_lowered in (("autoscaler", True), ("person", False)):
-        by_envoy = asyncio.run(world.lower.body(scale("web", 9)._replace(requester=user)))
-        by_webhook = asyncio.run(world.lower.review(review(9, userInfo={"username": user})))
+        by_envoy = asyncio.run(world.lower(scale("web", 9)._replace(requester=user)))
+        by_webhook = asyncio.run(world.lower(review(9, userInfo={"username": user})))
         assert (by_envoy is not None, by_webhook is not None) == (is_lowered, is_lowered)
 
 
 def test_a_dry_run_is_lowered_and_not_counted():
     world = World()
-    lowered = asyncio.run(world.lower.review(review(9, dryRun=True)))
+    lowered = asyncio.run(world.lower(review(9, dryRun=True)))
     assert lowered is not None
     assert world.counted() == []
     (line,) = world.lines()
@@ -139,7 +139,7 @@ def test_a_count_that_the_platforms_own_service_lowers_is_counted():
     roomy.bounds = Bounds(ttl_s=60, keep_s=60)
     roomy.bounds.answered(WEB, 3, 0.0)
     world = World(of=roomy)
-    lowered = asyncio.run(world.lower.review(review(9)))
+    lowered = asyncio.run(world.lower(review(9)))
     assert lowered is not None
     assert lowered.warning == "replicas lowered from 9 to 3: max available scale is 3"
     assert world.counted() == ['extauthz_clamps_total{quota="",resource="replicas"} 1.0']
@@ -149,8 +149,8 @@ def test_a_count_that_the_platforms_own_service_lowers_is_counted():
 def test_what_is_left_alone_is_told_to_nobody(there: int):
     world = World(there=there)
     asked = scale("web", 4 if there == 2 else 9)
-    assert asyncio.run(world.lower.body(asked)) is None
-    assert asyncio.run(world.lower.review(review(3))) is None
+    assert asyncio.run(world.lower(asked)) is None
+    assert asyncio.run(world.lower(review(3))) is None
     assert (world.heard, world.counted(), world.lines()) == ([], [], [])
 
 
@@ -158,26 +158,26 @@ def test_a_body_that_cannot_be_written_anew_is_left_alone_and_nobody_is_told():
     world = World()
     asked = put_scale("web", 9, "5")
     body = json.dumps(json.loads(asked.body) | {"x": 1.5}).encode()
-    assert asyncio.run(world.lower.body(asked._replace(body=body))) is None
+    assert asyncio.run(world.lower(asked._replace(body=body))) is None
     assert (world.heard, world.lines()) == ([], [])
 
 
 def test_what_is_more_than_a_count_is_left_alone():
     world = World()
-    assert asyncio.run(world.lower.body(create(workload("web", 9)))) is None
+    assert asyncio.run(world.lower(create(workload("web", 9)))) is None
     assert (world.heard, world.lines()) == ([], [])
 
 
 def test_a_version_that_was_not_seen_yet_is_looked_up():
     world = World()
-    lowered = asyncio.run(world.lower.review(review(9, "6")))
+    lowered = asyncio.run(world.lower(review(9, "6")))
     assert world.looked == [WEB]
     assert lowered is not None
     assert lowered.replicas == 4
 
 
 def test_terse_warnings_name_no_quota():
-    lowered = asyncio.run(World(terse=True).lower.body(scale("web", 9)))
+    lowered = asyncio.run(World(terse=True).lower(scale("web", 9)))
     assert lowered is not None
     assert lowered.warning == "replicas lowered from 9 to 4: a workspace quota has no more room (decision d1)"
 
@@ -193,13 +193,13 @@ def test_where_others_come_first_the_warning_says_so(terse: bool, why: str):
     house = House([root(10, mode="Clamp"), child("a"), child("b"), child("c")], {"a": 4, "b": 1, "c": 5})
     house.wants("b", 9)
     house.has("c", 2)
-    lowered = asyncio.run(World(terse=terse, of=house.gate).lower.body(put_scale("c", 5, "2", namespace="c")))
+    lowered = asyncio.run(World(terse=terse, of=house.gate).lower(put_scale("c", 5, "2", namespace="c")))
     assert lowered is not None
     assert lowered.warning == f"replicas lowered from 5 to 4: {why}"
 
 
 def test_a_warning_is_as_long_as_an_api_server_advises():
-    lowered = asyncio.run(World(name="a" * 63).lower.body(scale("web", 9)))
+    lowered = asyncio.run(World(name="a" * 63).lower(scale("web", 9)))
     assert lowered is not None
     assert len(lowered.warning) == 120
     assert lowered.warning.startswith("replicas lowered from 9 to 4: no more requests.cpu in workspace quota aaa")
@@ -212,8 +212,8 @@ def test_what_goes_wrong_is_logged_and_the_write_goes_on(monkeypatch: pytest.Mon
         raise RuntimeError("oh")
 
     monkeypatch.setattr(world.gate, "clamp", broken)
-    assert asyncio.run(world.lower.body(scale("web", 9))) is None
-    assert asyncio.run(world.lower.review(review(9))) is None
+    assert asyncio.run(world.lower(scale("web", 9))) is None
+    assert asyncio.run(world.lower(review(9))) is None
     lines = world.lines()
     assert [line["event"] for line in lines] == ["clamp-failed", "clamp-failed"]
     assert "RuntimeError: oh" in lines[0]["traceback"]
@@ -221,7 +221,7 @@ def test_what_goes_wrong_is_logged_and_the_write_goes_on(monkeypatch: pytest.Mon
 
 def test_a_quota_that_has_gone_is_counted_no_longer():
     world = World()
-    asyncio.run(world.lower.body(scale("web", 9)))
+    asyncio.run(world.lower(scale("web", 9)))
     world.gate.load_quotas(gate([]).ledger.coverage.tree, 1.0)
     assert world.counted() == []
 

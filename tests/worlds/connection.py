@@ -15,7 +15,7 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.inputs.kube.clock import ClockCheck
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
-from extauthz.inputs.kube.lists import reading
+from extauthz.inputs.kube.lists import loads
 from extauthz.inputs.kube.reflector import INITIAL_EVENTS_END
 from tests.worlds.loop import VirtualLoop
 from tests.worlds.server import ApiServer, Event, copied, split
@@ -119,9 +119,7 @@ class SimulatedConnection(Connection):
         return answer["metadata"]
 
     @asynccontextmanager
-    async def watch(
-        self, path: str, *, query: Query = (), silence_s: float, form: type | None = None
-    ) -> AsyncIterator[AsyncIterator[Tree]]:
+    async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
         self.calls["watch"] += 1
         opened: asyncio.Future[Stream] = self._loop.create_future()
         if not self.ended:
@@ -133,7 +131,7 @@ class SimulatedConnection(Connection):
         except TimeoutError as error:
             raise Unreachable(f"nothing came within {silence_s:g} s") from error
         try:
-            yield _read(stream, form)
+            yield _read(stream)
         finally:
             stream.close()
 
@@ -167,11 +165,10 @@ class SimulatedConnection(Connection):
         opened.set_result(stream)
 
 
-async def _read(stream: Stream, form: type | None) -> AsyncIterator[Tree]:
+async def _read(stream: Stream) -> AsyncIterator[Tree]:
     """As a gate reads the bytes of a real one."""
-    read = reading(form)
     async for event in stream:
-        yield read(json.dumps(event).encode())
+        yield loads(json.dumps(event).encode())
 
 
 BOOKMARK_S = 2.0

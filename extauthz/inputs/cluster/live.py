@@ -17,7 +17,6 @@ from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
-from extauthz.core.policies import KEEP
 from extauthz.explain.selectors import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
@@ -32,7 +31,6 @@ from extauthz.inputs.cluster.event_handlers import (
     Workloads,
     named,
 )
-from extauthz.inputs.cluster.forms import Counted
 from extauthz.inputs.cluster.scaled import PodPrices, Pods, ScaledObjects
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.inputs.kube.reflector import EventHandler, Reflector, with_cure
@@ -369,9 +367,6 @@ class LiveCluster:
         return self._group.create_task(reflector.run())
 
     def _reflector(self, resource: Resource, listed: Listed) -> Reflector[Any]:
-        """Policies that keep something of objects may look at every field."""
-        is_known = (resource.group, resource.kind) in object_readers.COUNTED and not self._gate.policies.at(KEEP)
-        form = Counted if is_known else None
         on_absent = listed.first.set if resource in OPTIONAL else None
         on_raise = lambda error: self._invalid.bad(resource, ("", ""), error)  # noqa: E731
         return Reflector(
@@ -379,7 +374,6 @@ class LiveCluster:
             resource,
             listed,
             clock=self._clock,
-            form=form,
             on_absent=on_absent,
             on_raise=on_raise,
         )

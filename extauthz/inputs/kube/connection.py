@@ -18,7 +18,7 @@ from extauthz.core import numbers
 from extauthz.core.model import Tree
 
 from .clock import ClockCheck
-from .lists import listed, loads, reading
+from .lists import listed, loads
 from .resource import Calls
 from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
 
@@ -118,13 +118,8 @@ class Connection:
         return _decoded(bytes(found.metadata), self.server)
 
     @asynccontextmanager
-    async def watch(
-        self, path: str, *, query: Query = (), silence_s: float, form: type | None = None
-    ) -> AsyncIterator[AsyncIterator[Tree]]:
+    async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
         """Open a watch: a stream of ``{"type": …, "object": …}``, until the server ends it.
-
-        Args:
-            form: the fields of objects that are wanted, as of ``lists.reading``; ``None``: all.
 
         Opening and reading raise:
             ApiError: if the server refuses, or sends an ERROR event (410: the version is too old).
@@ -134,7 +129,7 @@ class Connection:
         target = _target(path, [*query, ("watch", "1")])
         self.calls["watch"] += 1
         async with self._answer(Message("GET", target, None, "application/json", timeout)) as response:
-            yield _events(response.content, self.server, silence_s, form)
+            yield _events(response.content, self.server, silence_s)
 
     @asynccontextmanager
     async def _answer(self, message: Message) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -240,17 +235,14 @@ async def _bounded(response: aiohttp.ClientResponse, server: str, most: int | No
     return b"".join(parts)
 
 
-async def _events(
-    content: aiohttp.StreamReader, server: str, silence_s: float, form: type | None
-) -> AsyncIterator[Tree]:
-    read = reading(form)
+async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) -> AsyncIterator[Tree]:
     with _told(server, silence_s):
         async for line in _lines(content, server):
-            event = _decoded(line, server, read)
+            event = _decoded(line, server)
             if not (isinstance(event, dict) and event.keys() >= {"type", "object"}):
                 raise Unreachable(f"{server} sent no event: {line[:60]!r}")
             if event["type"] == "ERROR":
-                raise _status_error(_decoded(line, server)["object"], 500, None)
+                raise _status_error(event["object"], 500, None)
             yield event
 
 

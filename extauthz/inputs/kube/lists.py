@@ -1,4 +1,4 @@
-"""Reads what an API server sends: a JSON text, a List item by item, the fields of an event that are wanted.
+"""Reads what an API server sends: a JSON text, and a List item by item.
 
 Of a List never more than one item is a tree: half the time of reading it whole, which keeps Python's garbage collector
 busy, and others can have their turn in between.
@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import Generic, TypedDict, TypeVar
+from contextlib import suppress
 
 from msgspec import Raw, Struct
-from msgspec.json import Decoder
+from msgspec.json import Decoder, decode
 
 from extauthz.core.model import Tree
-
-Form = TypeVar("Form")
 
 MAX_DEPTH = 100
 """As of bodies (``core.wire.gojson``). A workload needs 20."""
@@ -38,39 +35,11 @@ def loads(body: bytes) -> Tree:
     Raises:
         ValueError: it is none.
     """
-    text = body.decode()
-    try:
-        tree: Tree = json.loads(text)
-        if text.count("[") + text.count("{") <= _SURELY_SHALLOW or not _deep(tree):
+    with suppress(ValueError, RecursionError):  # of an integer that is too long the former
+        tree = decode(body)
+        if body.count(b"[") + body.count(b"{") <= _SURELY_SHALLOW or not _deep(tree):
             return tree
-    except json.JSONDecodeError:
-        raise
-    except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
-        pass
-    return json.loads(_shallow(text), parse_int=_integer)
-
-
-class _Event(TypedDict, Generic[Form]):
-    type: str
-    object: Form
-
-
-def reading(form: type | None) -> Callable[[bytes], Tree]:
-    """Reads events whose objects are of that form, a TypedDict: other fields are left out, which is faster.
-
-    ``None`` leaves out nothing. A text that is not of the form is read as ``loads`` does, which raises ValueError.
-    """
-    if form is None:
-        return loads
-    decode = Decoder(_Event[form]).decode  # type: ignore[valid-type]  # mypy knows no type that is a value
-
-    def read(body: bytes) -> Tree:
-        try:
-            return decode(body)
-        except (ValueError, RecursionError):
-            return loads(body)
-
-    return read
+    return json.loads(_shallow(body.decode()), parse_int=_integer)
 
 
 class List(Struct):

@@ -113,7 +113,6 @@ class Reflector(Generic[Item]):
     """Follows one collection.
 
     Args:
-        form: the fields that watches bring of an object, as of ``lists.reading``; ``None``: all.
         on_absent: called where the server has no such collection; ``None``: it must have.
         on_raise: told what the handler has raised, after which the list is taken again; ``None``: it is raised.
     """
@@ -129,7 +128,6 @@ class Reflector(Generic[Item]):
         silence_s: float = SILENCE_S,
         watch_s: float = WATCH_S,
         streams_lists: bool = True,
-        form: type | None = None,
         on_absent: Callable[[], None] | None = None,
         on_raise: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -142,7 +140,6 @@ class Reflector(Generic[Item]):
         self._watch_s = watch_s
         self._backoff = Backoff(clock)
         self._streams_lists = streams_lists
-        self._form = form
         self._on_absent = on_absent
         self._on_raise = on_raise
         self.absent = False
@@ -213,7 +210,7 @@ class Reflector(Generic[Item]):
         query += [("resourceVersion", self.version)] if listed is None else _STREAM_LIST
         path = self.resource.collection()
         heard_before = self.last_heard_s
-        async with self._connection.watch(path, query=query, silence_s=self._silence_s, form=self._form) as events:
+        async with self._connection.watch(path, query=query, silence_s=self._silence_s) as events:
             self._opened_s = self._clock()
             await self._take_in(events, listed)
         if not self.version or (self.last_heard_s == heard_before and not self._stood()):

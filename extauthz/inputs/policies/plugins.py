@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 
 from extauthz.core.model import Growth, Tree
 from extauthz.core.policies import Enlisted, GrowthPolicy
+from extauthz.core.texts import Tell
 
 AUDIT: Final = "=Audit"
 """Ends the name of a plug-in that only audits."""
@@ -37,12 +38,6 @@ class Lists(Protocol):
         """
 
 
-class Event(Protocol):
-    """Writes a line to the gate's log."""
-
-    def __call__(self, level: str, event: str, **fields: object) -> None: ...
-
-
 class Host(NamedTuple):
     """What a policy that runs is given of the gate."""
 
@@ -52,7 +47,7 @@ class Host(NamedTuple):
     """Seconds, as ``Growth.now_s``."""
     wall: Callable[[], float]
     """Seconds since 1970."""
-    event: Event
+    event: Tell
 
 
 class LivePolicy(GrowthPolicy):

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cachetools import TTLCache
 
@@ -73,11 +73,8 @@ class Brought(NamedTuple):
     """What is wrong."""
 
 
-class Bring(Protocol):
-    """Reads the present state of a workload, and has it observed."""
-
-    async def __call__(self, ref: WorkloadRef, /) -> Brought: ...
-
+Bring: TypeAlias = Callable[[WorkloadRef], Awaitable[Brought]]
+"""Reads the present state of a workload, and has it observed."""
 
 CatchUp: TypeAlias = Callable[[Sequence[WorkloadRef]], Awaitable[Collection[WorkloadRef]]]
 """Waits until the watch of workloads of one kind has shown all that was written before the call. Returns those of which

@@ -10,8 +10,8 @@ message for each request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.service.ext_proc.v3.external_processor_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
@@ -57,7 +57,7 @@ class Processor:
             getattr(answer, phase).SetInParent()  # by itself it lets everything pass as it is
             if phase == "request_body" and message.request_body.end_of_stream:
                 request = to_request(attributes, message.request_body.body, requester)
-                _replace(answer.request_body.response, await self._lower.body(request))
+                _replace(answer.request_body.response, await self._lower(request))
             await call.write(answer.SerializeToString())
 
 
@@ -102,11 +102,6 @@ class Lowered(NamedTuple):
     """What to send in place of the body that came; of a question none."""
 
 
-class Lower(Protocol):
-    """Answers with ``None`` what is to be left as it is. Must neither block nor raise, and charges nothing."""
-
-    def body(self, request: Request) -> Awaitable[Lowered | None]:
-        """Of a request whose body the server can change."""
-
-    def review(self, question: Question) -> Awaitable[Lowered | None]:
-        """Of an object that the API server is about to store."""
+Lower: TypeAlias = Callable[[Request | Question], Awaitable[Lowered | None]]
+"""Of a request whose body the server can change, or an object that the API server is about to store. Answers with
+``None`` what is to be left as it is. Must neither block nor raise, and charges nothing."""

@@ -124,7 +124,7 @@ class Webhook:
         assert self._lower is not None, "there is no such hook"
         if isinstance(review, Unreadable):
             return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
-        lowered = await self._lower.review(review.question)
+        lowered = await self._lower(review.question)
         answer = mutated(review, lowered)
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 

@@ -244,15 +244,9 @@ class Clamping:
         self.asked = False
         """Somebody has."""
 
-    async def body(self, request: Request) -> Lowered | None:
-        """The body to send in place of the one that came; ``None``: send it as it is."""
-        return await self._lowered(request)
-
-    async def review(self, question: Question) -> Lowered | None:
-        """The count to store in place of the one that is asked for; ``None``: leave it as it is."""
-        return await self._lowered(question)
-
-    async def _lowered(self, question: Request | Question) -> Lowered | None:
+    async def __call__(self, question: Request | Question) -> Lowered | None:
+        """The count, and the body where there is one, to send or store in place of what came; ``None``: leave it as it
+        is."""
         self.asked = True
         try:
             asked = self._deciding.asked(question)

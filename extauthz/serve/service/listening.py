@@ -133,8 +133,7 @@ async def bind_http(
     Raises:
         ListenError: the address is taken or not ours.
     """
-    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
-    return await _bind(runner, "--http", settings.http, settings, bounds)
+    return await _bind("--http", settings.http, listener.runner(app, bounds, shutdown_timeout=STOPS_S), bounds)
 
 
 async def bind_webhook(
@@ -148,7 +147,7 @@ async def bind_webhook(
     """
     assert settings.webhook is not None
     runner = listener.runner(app, bounds, shutdown_timeout=settings.numbers.grace_s, ends_with_caller=True)
-    return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
+    return await _bind("--webhook", settings.webhook, runner, bounds, context)
 
 
 async def bind_api(
@@ -160,17 +159,11 @@ async def bind_api(
         ListenError: the address is taken or not ours.
     """
     assert settings.api is not None
-    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
-    return await _bind(runner, "--api", settings.api, settings, bounds, context)
+    return await _bind("--api", settings.api, listener.runner(app, bounds, shutdown_timeout=STOPS_S), bounds, context)
 
 
 async def _bind(
-    runner: web.AppRunner,
-    flag: str,
-    text: str,
-    settings: Settings,
-    bounds: Bounds,
-    context: ssl.SSLContext | None = None,
+    flag: str, text: str, runner: web.AppRunner, bounds: Bounds, context: ssl.SSLContext | None = None
 ) -> tuple[web.AppRunner, Address]:
     address = parse(text)
     await runner.setup()

@@ -7,7 +7,7 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission, counts
 from extauthz.core.ledger.accounts import Accounts
-from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Verdict, Write
+from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Question, Verdict, Write
 from extauthz.core.policies import UNRESERVE, Fate, Policies
 from extauthz.serve.service.deciding import Clamping, Deciding
 from tests.simulate.planted.planting import COUNTS, bug, replaced
@@ -95,13 +95,13 @@ def forgotten_after_a_crash():
 @bug("a count is lowered, to more than there is", entrances="webhook")
 def lowered_below_what_is_there():
     """The mutating webhook lowers a count to nothing: a hidden scale-down."""
-    original = Clamping.review
+    original = Clamping.__call__
 
-    async def review(self, question):
+    async def lowered(self, question):
         found = await original(self, question)
-        return found._replace(replicas=0) if found is not None else None
+        return found._replace(replicas=0) if found is not None and isinstance(question, Question) else found
 
-    return replaced(Clamping, review=review)
+    return replaced(Clamping, __call__=lowered)
 
 
 @bug("never over", ledger="kubernetes", entrances="webhook")
