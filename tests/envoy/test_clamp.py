@@ -26,10 +26,10 @@ TEAMS = iter(settling.TEAMS)
 class Clamped(settling.Real):
     """The gate's quotas clamp, and Envoy asks for that."""
 
+    mode = "Clamp"
+
     def __init__(self, authority: Authority, directory: Path, **options: Any) -> None:
         super().__init__(authority, directory, clamp=True, **options)
-        quotas = [tree | {"spec": tree["spec"] | {"mode": "Clamp"}} for tree in settling.quotas()]
-        (directory / "quotas.yaml").write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas))
 
     def send(self, method: str, team: str, body: bytes, content_type: str, sub: str = "/scale") -> httpx.Response:
         headers = {"content-type": content_type} if content_type else {}
@@ -211,4 +211,4 @@ def test_without_an_answer_the_write_goes_on_to_be_decided(authority: Authority,
         assert real.send("PATCH", "code-401", settling.scale_body(3), PATCH_TYPES["merge"]).status_code == 200
         assert real.envoy.stat("http.apiserver.ext_proc.failure_mode_allowed") == 2
         real.gate.terminate()
-        assert real.send("PATCH", "code-403", settling.scale_body(2), PATCH_TYPES["merge"]).status_code == 503
+        assert real.send("PATCH", "code-409", settling.scale_body(2), PATCH_TYPES["merge"]).status_code == 503

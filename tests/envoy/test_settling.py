@@ -23,7 +23,7 @@ from tests.support.certs import Authority
 from tests.support.stack import PATCH, TOKEN, scale_body, sidecar
 from tests.waiting import eventually
 
-TEAMS = ("code-401", "code-409", "code-503", "mtls")
+TEAMS = ("code-401", "code-409", "code-503", "mtls", *(f"team-{number}" for number in range(16)))
 """A namespace with a quota of its own for each test: what one leaves behind is in nobody's way. ``test_answers.py`` has
 what else the API server may answer, and what becomes of it."""
 
@@ -41,13 +41,15 @@ def items() -> list[dict[str, Any]]:
 class Real:
     """Stand-in API server, real gate, real Envoy. A context manager."""
 
+    mode = "Enforce"
+
     def __init__(self, authority: Authority, directory: Path, *flags: str, grpc: str = "", **options: Any) -> None:
         self._directory = directory
         self._pair = authority.issue("localhost")
         self._authority = authority
         self.api = ApiServer(self._pair, items())
         quota_file, self._state = directory / "quotas.yaml", directory / "state.json"
-        quotas = [objects.quota(team, {"pods": str(ROOM)}, {"team": team}) for team in TEAMS]
+        quotas = [objects.quota(team, {"pods": str(ROOM)}, {"team": team}, mode=self.mode) for team in TEAMS]
         quota_file.write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas))
         self.show_state()
         socket = directory / "gate.sock"
