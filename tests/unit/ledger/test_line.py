@@ -49,14 +49,6 @@ def test_without_turns_who_asks_first_gets_it():
     assert house.line() == []
 
 
-def test_what_leaves_enough_for_the_first_passes():
-    house = full()
-    house.wants("b", 3)  # two more
-    house.has("c", 2)
-    assert house.wants("c", 3).verdict is Verdict.ALLOW
-    assert house.wants("c", 4).reason == "not-its-turn"
-
-
 def test_who_has_a_smaller_share_is_not_held():
     house = full()
     house.wants("c", 8)
@@ -221,20 +213,6 @@ def test_who_is_held_by_two_quotas_reads_the_first_of_them_and_the_last_of_its_p
     assert found.evidence.turn == Turn("root", 3, 30.0), "a waits for both, c for the root alone"
 
 
-def test_the_largest_count_may_be_far_below_what_fits():
-    house = full()
-    house.wants("b", 5)
-    house.has("c", 0)
-    house.has("a", 3)
-    assert house.wants("c", 9).evidence.fits == 6, "c is at zero, and comes first"
-    house.has("c", 1)
-    house.has("a", 4)
-    assert house.wants("a", 11).evidence.fits == 4, "four are free, and b needs four"
-    house.has("a", 1)
-    house.has("c", 2)
-    assert house.wants("c", 11).evidence.fits == 4, "six are free"
-
-
 @pytest.mark.parametrize("turn_s", [300, None])
 def test_where_a_limit_was_cut_what_is_there_may_stay(turn_s: int | None):
     house = full(turn_s)
@@ -313,14 +291,6 @@ def test_it_leaves_when_it_wants_no_more(asked: Any):
     house.has("b", 2)
     house.wants("b", 5)
     asked(house)
-    assert house.line() == []
-
-
-def test_what_is_at_zero_leaves_when_it_wants_none():
-    house = House([root(4), child("a"), child("b")], {"a": 4, "b": 0})
-    house.wants("b", 1)
-    assert house.line() == ["b"]
-    house.wants("b", 0)
     assert house.line() == []
 
 
@@ -449,17 +419,6 @@ def test_in_mode_clamp_one_replica_is_waited_for():
     assert house.wants("c", 5).reason == "not-its-turn"
     house.has("c", 3)
     assert house.wants("c", 4).verdict is Verdict.ALLOW
-
-
-def test_lowering_leaves_what_is_kept():
-    quotas = [root(10, mode="Clamp"), child("a"), child("b"), child("c")]
-    house = House(quotas, {"a": 4, "b": 1, "c": 5})
-    house.wants("b", 9)
-    house.has("c", 2)
-    found = house.gate.clamp(read(put_scale("c", 9, "2", namespace="c")), "x", 0.0)
-    assert found is not None
-    assert isinstance(found.todo, Lower)
-    assert found.todo.to == 4
 
 
 def lowered(house: House, name: str, replicas: int) -> tuple[int, str] | None:
