@@ -213,6 +213,20 @@ def test_who_is_held_by_two_quotas_reads_the_first_of_them_and_the_last_of_its_p
     assert found.evidence.turn == Turn("root", 3, 30.0), "a waits for both, c for the root alone"
 
 
+def test_the_largest_count_may_be_far_below_what_fits():
+    house = full()
+    house.wants("b", 5)
+    house.has("c", 0)
+    house.has("a", 3)
+    assert house.wants("c", 9).evidence.fits == 6, "c is at zero, and comes first"
+    house.has("c", 1)
+    house.has("a", 4)
+    assert house.wants("a", 11).evidence.fits == 4, "four are free, and b needs four"
+    house.has("a", 1)
+    house.has("c", 2)
+    assert house.wants("c", 11).evidence.fits == 4, "six are free"
+
+
 @pytest.mark.parametrize("turn_s", [300, None])
 def test_where_a_limit_was_cut_what_is_there_may_stay(turn_s: int | None):
     house = full(turn_s)
@@ -291,6 +305,14 @@ def test_it_leaves_when_it_wants_no_more(asked: Any):
     house.has("b", 2)
     house.wants("b", 5)
     asked(house)
+    assert house.line() == []
+
+
+def test_what_is_at_zero_leaves_when_it_wants_none():
+    house = House([root(4), child("a"), child("b")], {"a": 4, "b": 0})
+    house.wants("b", 1)
+    assert house.line() == ["b"]
+    house.wants("b", 0)
     assert house.line() == []
 
 

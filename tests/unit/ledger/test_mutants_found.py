@@ -159,11 +159,32 @@ def container(requests: Mapping[str, str]) -> Request:
     return patch(path("web"), {"spec": {"template": pod(requests)}})
 
 
+def test_none_of_a_resource_is_no_growth_where_that_resource_is_over_its_limit():
+    gpu = "nvidia.com/gpu"
+    over = workload("other", 2, {gpu: "1"})
+    ask = Asker(gate([quota("acme", {f"requests.{gpu}": "1"})], workload("web", 3), over))
+    assert ask(container({"cpu": "1", gpu: "1"})).verdict is Verdict.DENY
+    assert ask(container({"cpu": "1", gpu: "0"})).verdict is Verdict.ALLOW
+
+
+def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_the_dearer_one():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3, {"cpu": "2"})))
+    both = {"spec": {"replicas": 20, "template": pod({"cpu": "1"})}}
+    denied = ask(patch(path("web"), both))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
+
+
 def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_either():
     policy = Policy(window_s=90.0, charge_surge=True)
     ask = Asker(gate([quota("acme", {"count/deployments.apps": "1"})], workload("web", 1), policy=policy))
     denied = ask(create(workload("api", 3)))
     assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, None)
+
+
+def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_other():
+    ask = Asker(gate([quota("acme", {"pods": "10"})]))
+    asked = (create(workload("api", 1)), scale("api", 2), scale("api", 3))
+    assert [ask(one).verdict for one in asked] == [Verdict.ALLOW] * 3
 
 
 @pytest.mark.parametrize(("parent", "child"), [("Enforce", "Audit"), ("Audit", "Enforce")])
@@ -308,6 +329,13 @@ def test_of_a_stateful_set_with_larger_claims_from_before_as_many_fit_as_cost_no
         ask.gate.observe(CLAIM._replace(name=f"data-db-{ordinal}"), Observed(1, claim_template({"spec": spec})))
     denied = ask(scale("db", 9, resource="statefulsets"))
     assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
+
+
+def test_of_a_stateful_set_without_claims_it_is_told_how_many_of_a_larger_pod_would_fit():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "4"})], workload("db", 3, {"cpu": "1"}, kind="StatefulSet")))
+    larger = patch(path("db", resource="statefulsets"), {"spec": {"template": pod({"cpu": "2"})}})
+    denied = ask(larger)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 2)
 
 
 def test_a_template_that_comes_to_an_owner_with_a_replica_set_of_no_pods_is_growth_of_that_owner():

@@ -15,6 +15,7 @@ from extauthz.core.intake import admission as intake
 from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import (
     Asker,
     admission,
@@ -26,6 +27,7 @@ from extauthz.testing import (
     pod,
     quota,
     scale,
+    snapshot,
     workload,
 )
 from tests.unit.asking import adopt, books, told
@@ -241,6 +243,17 @@ def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(quo
     first = allowed(quotas, made)
     heir = gate(quotas, *SEEN)
     adopt(heir, told(first.gate))
+    assert list(heir.usage()) == list(first.gate.usage())
+    assert heir.ledger.drift() == {}
+
+
+@pytest.mark.parametrize(("quotas", "made"), CASES)
+def test_so_it_does_at_a_gate_that_lists_the_cluster_afterwards(quotas: list[Any], made: dict[str, Any]):
+    first = allowed(quotas, made)
+    heir = Gate()
+    heir.load_quotas(QuotaTree.build(quotas), 0.0)
+    adopt(heir, told(first.gate))
+    heir.load_state(snapshot(*SEEN), 0.0)
     assert list(heir.usage()) == list(first.gate.usage())
     assert heir.ledger.drift() == {}
 
