@@ -138,14 +138,16 @@ async def test_a_deployment_is_news_until_its_replica_sets_were_read_too(reading
     assert reading.pods() == 4, "what its ReplicaSet has, less the one of a surge"
 
 
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "team-a", "uid": "u"},
+    "spec": {"containers": []},
+}
+
+
 async def test_of_a_resize_the_pod_is_read(reading):
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "namespace": "team-a", "uid": "u"},
-        "spec": {"containers": []},
-    }
-    reading.put(pod, "pods")
+    reading.put(POD, "pods")
     assert await reading.reads.read(WorkloadRef("", "pods/resize", "team-a", "a"))
     assert reading.gate.ledger.observations.pod(WorkloadRef("", "pods", "team-a", "a")) is not None
     assert len(reading.targets("/pods?fieldSelector=metadata.name%3Da")) == 1
@@ -153,13 +155,7 @@ async def test_of_a_resize_the_pod_is_read(reading):
 
 async def test_what_is_listed_anew_has_the_pods(reading):
     """A resize that an earlier ledger has allowed is seen of the pod alone."""
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "namespace": "team-a", "uid": "u"},
-        "spec": {"containers": []},
-    }
-    reading.put(pod, "pods")
+    reading.put(POD, "pods")
     await reading.cluster.list_anew()
     assert reading.gate.ledger.observations.pod(WorkloadRef("", "pods", "team-a", "a")) is not None
     assert list(reading.cluster.seen())[-1] == "pods", "the other gates are told how far"

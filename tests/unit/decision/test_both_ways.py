@@ -10,15 +10,12 @@ import pytest
 from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission, read
-from extauthz.core.ledger.entry import Event
 from extauthz.core.model import COMMIT, Decision, NotACount, NotAWrite, Observed, Reading, Verdict, WorkloadRef, Write
 from extauthz.core.objects.fields import labels_text
 from extauthz.core.objects.workloads import intern, observe, prune
 from extauthz.testing import Asker, gate, patch, path, quota, scale, workload
 from tests.unit.asking import asker, books
 from tests.unit.intake.test_read import RECORDED, request_of
-
-NANO = 10**9
 
 
 def web(replicas: int = 1, version: str = "1", labels: dict | None = None, **cpus: str) -> dict:
@@ -138,25 +135,6 @@ def test_what_was_found_on_a_version_that_is_seen_to_be_past_is_weighed_and_not_
     assert (found.verdict, found.todo is COMMIT, found.pending_write) == (Verdict.ALLOW, False, None)
     assert found.sentence == "fits every quota; can land no more: a newer version is observed"
     assert admit(ask, web(4, version="8"), web(version="8")).verdict is Verdict.DENY
-    assert books(ask) == (1, 0)
-
-
-def test_a_retry_of_the_same_write_counts_once():
-    ask = asker(web(), hard="3")
-    for _ in range(3):
-        assert admit(ask, web(3), web()).verdict is Verdict.ALLOW
-    assert books(ask) == (1, 2)
-    ask.gate.observe(*observe(web(3, version="2")))
-    assert (books(ask), ask.gate.ledger.pending_writes) == ((3, 0), 0)
-
-
-def test_an_admitted_write_that_something_else_refuses_holds_its_room_until_the_window_ends():
-    ask = asker(web(), hard="3")
-    assert admit(ask, web(3), web()).verdict is Verdict.ALLOW
-    ask.gate.ledger.pending.settle("nobody", Event.REFUSED, 1.0)
-    assert ask.gate.ledger.pending.consistent_read(89.0) == 0
-    assert books(ask) == (1, 2)
-    assert ask.gate.ledger.pending.consistent_read(90.0) == 1
     assert books(ask) == (1, 0)
 
 

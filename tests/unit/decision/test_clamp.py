@@ -97,13 +97,6 @@ def test_where_nothing_fits_above_the_current_count_it_is_left_to_be_denied(ther
     assert asked.decide(read(scale("web", 12)), "d2", 0.0).verdict is Verdict.DENY
 
 
-def test_over_a_cut_limit_an_earlier_grant_is_no_licence():
-    asked = clamping(workload("web", 2), workload("api", 4), cpu="9")
-    assert asked.decide(read(scale("web", 5)), "d2", 0.0).verdict is Verdict.ALLOW
-    asked.load_quotas(clamping(cpu="5").ledger.coverage.tree, 1.0)
-    assert granted(asked, scale("web", 5)) is None
-
-
 def two(parent: str, child: str, parent_cpu: str = "6") -> Gate:
     quotas = [
         quota("corp", {"requests.cpu": parent_cpu}, namespaces={"none": "such"}, mode=parent),

@@ -84,14 +84,6 @@ class Fails(GrowthPolicy):
         raise RuntimeError("gone")
 
 
-def fails(ask: Asker) -> None:
-    ask.gate.enlist(Policies([Enlisted("p", Fails())]))
-
-
-def unsynced(ask: Asker) -> None:
-    ask.gate.state_synced(False)
-
-
 TROUBLES = {
     Unknown.STALE: ("stale", lambda ask: ask.gate.stale("silent"), scale("web", 4)),
     Unknown.UNSYNCED: ("hold", lambda ask: ask.gate.hold(90.0), scale("web", 4)),
@@ -286,12 +278,6 @@ def test_what_passes_is_charged_and_followed_and_acts_like_a_cut():
 def test_what_fits_is_granted_as_always():
     decision = asking()(scale("web", 4), by=ADMIN)
     assert (decision.reason, decision.sentence) == ("fits", "fits every quota")
-
-
-def test_a_question_of_an_unbound_one_charges_nothing():
-    ask = asking()
-    assert ask(scale("web", 9), by=ADMIN, charge=False).verdict is Verdict.ALLOW
-    assert used_and_reserved(ask) == (3, 0)
 
 
 @pytest.mark.parametrize(("charges_surge", "fits"), [(False, 6), (True, 5)], ids=["reckoned", "by-bisection"])

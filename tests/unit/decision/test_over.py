@@ -77,14 +77,6 @@ def test_within_the_limit_an_open_grant_is_grown_within():
     assert ask(scale("web", 8)).reason == "fits", "used and reserved are at the limit, and not over it"
 
 
-def test_growth_past_the_gate_is_over_too():
-    ask = asker(workload("web", 2), workload("api", 1))
-    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
-    ask.gate.observe(*observe(workload("api", 4, version="2")))
-    assert ask(scale("web", 3)).verdict is Verdict.DENY
-    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
-
-
 def test_templates_and_whole_objects_are_measured_from_what_is_observed():
     ask = asker(workload("web", 2))
     assert ask(put(4, "2")).verdict is Verdict.ALLOW

@@ -24,7 +24,6 @@ from extauthz.core.model import (
     Verdict,
     WorkloadRef,
 )
-from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
@@ -220,7 +219,6 @@ def test_whom_no_quota_binds_is_not_refused():
 # What was allowed where no quota covers it still counts where one comes to cover it before it has landed.
 
 
-NANO = 10**9
 CPU = "requests.cpu"
 NAMES = ("web", "api")
 
@@ -269,17 +267,6 @@ def test_a_count_for_an_object_that_is_not_there_yet_lands_on_the_one_that_is_ma
     assert books(ask) == (2, 6)
     ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     assert books(ask) == (2, 1)
-
-
-def test_it_counts_on_an_object_that_is_made_past_the_gate_too():
-    ask = asker(quota("acme", {CPU: "10"}))
-    ask(scale("new", 6))
-    ask.gate.observe(*observe(workload("new", 1, {"cpu": "1"})))
-    assert books(ask) == (0, 0)
-    ask.gate.observe_namespace("team-a", {"workspace": "acme"})
-    assert books(ask) == (3, 5)
-    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
-    assert books(ask) == (3, 0)
 
 
 def test_what_is_not_there_is_forgotten_with_the_last_count_for_it():

@@ -148,14 +148,6 @@ def test_in_a_line_a_pod_takes_no_place_and_no_count_of_it_fits():
     assert (decision.reason, decision.evidence.fits, decision.evidence.places) == ("exceeded-quota", None, ())
 
 
-def test_two_at_once_have_no_more_room_than_there_is():
-    ask = Resizer(gate(*PODS_OF_WEB))
-    assert ask(pod("3"), pod("1")).verdict is Verdict.ALLOW
-    assert ask(pod("3", name="b"), pod("1", name="b")).verdict is Verdict.DENY
-    assert ask(pod("2", name="b"), pod("1", name="b")).verdict is Verdict.ALLOW
-    assert charged(ask.gate) == 5
-
-
 def test_one_after_the_other_is_charged_with_all_that_the_gate_has_not_seen():
     """The first has landed, as version 6; the watch is behind."""
     ask = Resizer(gate(*PODS_OF_WEB))

@@ -6,7 +6,6 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Observed, Verdict, WorkloadRef
-from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.testing import Asker, gate, owned_by, patch, path, quota, scale, workload
 
@@ -33,16 +32,6 @@ def covered(asked: Gate) -> dict[str, int]:
 )  # fmt: skip
 def test_a_quota_covers_what_it_selects_and_what_its_children_cover(objects, expected):
     assert covered(gate([ACME, CORP, WEB], *objects)) == expected
-
-
-def test_what_is_gone_or_relabelled_is_covered_no_more():
-    asked = gate([ACME, CORP, WEB], workload("web"), workload("api"))
-    ref, _ = observe(workload("api"))
-    asked.observe(ref, None)
-    asked.observe(*observe(workload("web", labels={"app": "other"}, version="2")))
-    assert covered(asked) == {"acme": 1, "corp": 1, "web": 0}
-    asked.observe_namespace("team-a", {"workspace": "other"})
-    assert covered(asked) == {"acme": 0, "corp": 0, "web": 0}
 
 
 def test_workloads_of_unknown_cost_are_counted_apart():

@@ -76,12 +76,6 @@ def test_a_replica_set_whose_labels_a_deployment_does_not_select_is_charged_besi
     assert books(ask, "pods") == (4 * CPU, 0)
 
 
-def test_a_deployment_at_zero_that_grows_is_counted_once():
-    ask = asker(workload("web", 0))
-    allowed(ask, scale("web", 3))
-    assert (counted(ask), books(ask, "requests.cpu")) == ((1, 0), (0, 3 * CPU))
-
-
 # Counts.
 
 
@@ -159,9 +153,3 @@ def test_the_first_pod_of_unknown_cost_that_a_member_asks_for_is_growth_though_i
 
 def test_no_pod_of_unknown_cost_comes_of_a_label_where_the_count_is_zero():
     allowed(unknown(0), patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
-
-
-def test_a_template_that_comes_with_a_count_of_zero_costs_nothing():
-    ask = asker(workload("web", 2))
-    allowed(ask, patch(path("web"), {"spec": {"replicas": 0, "template": pod({"cpu": "60"})}}))
-    assert books(ask, "requests.cpu") == (2 * CPU, 0)

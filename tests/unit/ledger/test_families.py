@@ -120,18 +120,6 @@ def test_pods_that_are_going_hide_no_growth():
     assert ask(scale("web", 10)).verdict is Verdict.ALLOW
 
 
-def test_within_a_surge_pods_are_not_charged_twice():
-    ask = asker(workload("web", 4), revision("web-1", 4), revision("web-2", 1))
-    see(ask, *pods(4, WEB_SET), *pods(1, owner("web-2")))
-    assert books(ask) == (4, 0)
-
-
-def test_pods_that_are_seen_before_their_revision_has_grown_are_within_their_deployment():
-    ask = asker(workload("web", 4), revision("web-1", 1))
-    see(ask, *pods(4, WEB_SET))
-    assert books(ask) == (4, 0)
-
-
 def test_a_pod_that_changes_hands_is_counted_once():
     ask = asker(revision("web-1", 2), revision("web-2", 2))
     see(ask, *pods(2, WEB_SET))
@@ -144,15 +132,6 @@ def test_a_pod_that_changes_hands_is_counted_once():
     assert books(ask) == (4, 0), "adopted"
     see(ask, a_pod("web-1-0", WEB_SET, labels="app=other"))
     assert books(ask) == (5, 0), "not selected any more"
-
-
-def test_pods_of_an_owner_that_is_made_anew_are_not_the_new_one_s():
-    ask = asker(revision("web-1", 2))
-    see(ask, *pods(2, WEB_SET))
-    see(ask, (WorkloadRef("apps", "replicasets", "team-a", "web-1"), None))
-    assert books(ask) == (2, 0)
-    see(ask, revision("web-1", 2, uid="another"))
-    assert books(ask) == (4, 0)
 
 
 def test_a_state_of_a_pod_that_comes_late_is_ignored():
@@ -380,17 +359,6 @@ def test_claims_that_come_and_go_before_it_is_made_are_charged_too():
     assert ask.gate.ledger.pending_writes == 0
 
 
-def test_claims_that_a_create_under_way_finds_count_for_it_until_it_ends():
-    ask = two_by_team()
-    see(ask, *left_by_team_b(0), *left_by_team_b(7))
-    made = ask(create(db(2, labels={"team": "a"})))
-    see(ask, (WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0"), None))
-    assert storage_of(ask) == {"a": (0, 15), "b": (5, 0)}, "0 and 1 that it makes, and 7"
-    assert made.pending_write is not None
-    ask.gate.ledger.pending.settle(made.pending_write, Event.REFUSED, 1.0)
-    assert storage_of(ask) == {"a": (0, 0), "b": (5, 0)}
-
-
 def test_of_a_claim_and_what_its_ordinal_asks_for_the_larger_counts():
     ask = asker(db(2))
     see(ask, *claims(0, storage="8"), *claims(1, storage="2"))
@@ -509,14 +477,6 @@ def test_a_claim_of_an_ephemeral_volume_counts_with_its_pod_whatever_is_seen_fir
         ask = asker()
         see(ask, *order)
         assert (books(ask, key=STORAGE), books(ask, key="persistentvolumeclaims")) == ((15, 0), (3, 0))
-
-
-def test_a_claim_of_an_ephemeral_volume_that_is_larger_than_its_pod_asks_for_counts_as_it_is():
-    ask = asker(scratch_set(1))
-    see(ask, scratch_pod("web-1-0"), claim("web-1-0-tmp", "7"))
-    assert books(ask, key=STORAGE) == (7, 0)
-    see(ask, claim("web-1-0-tmp", "9"))
-    assert books(ask, key=STORAGE) == (9, 0)
 
 
 @pytest.mark.parametrize("of", [WEB_SET, None], ids=["of-a-set", "bare"])
@@ -643,16 +603,6 @@ def test_limits_of_a_namespace_price_claims_and_pods_of_a_family_anew():
     see(ask, *pods(1, WEB_SET))
     ask.gate.observe_limit_ranges("team-a", [LimitRangeDefaults(requests=(("cpu", 2 * NANO),))])
     assert books(ask) == (2, 0)
-
-
-def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged_no_less_than_it_takes():
-    ask = asker()
-    see(ask, *claims(0, 1))
-    assert ask(create(db(2))).verdict is Verdict.ALLOW
-    used, reserved = books(ask, key=STORAGE)
-    assert used + reserved >= 10
-    see(ask, db(2))
-    assert books(ask, key=STORAGE)[0] == 10
 
 
 # What a Deployment takes up.

@@ -116,13 +116,6 @@ def test_below_one_that_audits_a_guarantee_holds_against_those_above():
     assert more(ask, "a", 4).verdict is Verdict.ALLOW
 
 
-def test_a_parent_that_does_not_limit_it_keeps_it_of_those_above():
-    mid = quota("mid", {"pods": "8"}, parent="root", namespaces=NOBODY)
-    ask = asker([root(8), mid, child("a", 8, 4, "mid"), child("b", 8)], {"a": 0, "b": 4})
-    assert more(ask, "b", 1).verdict is Verdict.DENY
-    assert more(ask, "a", 4).verdict is Verdict.ALLOW
-
-
 def test_what_was_lent_is_not_lent_again():
     """Of a guarantee that comes when the room is in use: who has it may stay, and shrink; nobody else gets it."""
     ask = asker([FIRST[0], child("a", 8), child("b", 8)], {"a": 0, "b": 6})
@@ -197,14 +190,6 @@ def test_what_moves_below_one_quota_uses_what_that_is_guaranteed():
     ask = Asker(gate([root(8), mid, *tiers, free], *there))
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "a2"}}})).verdict is Verdict.ALLOW
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "free"}}})).verdict is Verdict.DENY
-
-
-def test_a_create_takes_nothing_that_is_kept():
-    ask = asker(FIRST, {"a": 0, "b": 4})
-    made = workload("more", 1, {"nvidia.com/gpu": "1"}, namespace="b")
-    said = ask(create(made))
-    assert (said.verdict, said.evidence.fits) == (Verdict.DENY, 0)
-    assert ask(create(made | {"spec": made["spec"] | {"replicas": 0}})).verdict is Verdict.ALLOW
 
 
 def test_objects_are_guaranteed_too():

@@ -49,14 +49,6 @@ def test_without_turns_who_asks_first_gets_it():
     assert house.line() == []
 
 
-def test_what_leaves_enough_for_the_first_passes():
-    house = full()
-    house.wants("b", 3)  # two more
-    house.has("c", 2)
-    assert house.wants("c", 3).verdict is Verdict.ALLOW
-    assert house.wants("c", 4).reason == "not-its-turn"
-
-
 def test_who_has_a_smaller_share_is_not_held():
     house = full()
     house.wants("c", 8)
@@ -449,17 +441,6 @@ def test_in_mode_clamp_one_replica_is_waited_for():
     assert house.wants("c", 5).reason == "not-its-turn"
     house.has("c", 3)
     assert house.wants("c", 4).verdict is Verdict.ALLOW
-
-
-def test_lowering_leaves_what_is_kept():
-    quotas = [root(10, mode="Clamp"), child("a"), child("b"), child("c")]
-    house = House(quotas, {"a": 4, "b": 1, "c": 5})
-    house.wants("b", 9)
-    house.has("c", 2)
-    found = house.gate.clamp(read(put_scale("c", 9, "2", namespace="c")), "x", 0.0)
-    assert found is not None
-    assert isinstance(found.todo, Lower)
-    assert found.todo.to == 4
 
 
 def lowered(house: House, name: str, replicas: int) -> tuple[int, str] | None:

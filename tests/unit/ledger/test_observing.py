@@ -7,9 +7,9 @@ import pytest
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger import observations
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
-from extauthz.core.objects.workloads import intern, observe
-from extauthz.testing import Asker, gate, pod, put_scale, quota, scale, snapshot, workload
+from extauthz.core.model import Observed, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.testing import Asker, gate, put_scale, quota, scale, workload
 from tests.unit.asking import books
 
 CPU = 10**9
@@ -282,18 +282,3 @@ def test_a_runtime_class_and_the_default_storage_class_count_all_anew():
     assert next(row for row in ask.gate.usage() if row.resource == fast).used == 10 * CPU
     ask.gate.observe_runtime_class("kata", None)
     assert books(ask) == (2, 1)
-
-
-LONELY = WorkloadRef("", "pods", "team-a", "lonely")
-SOMEBODY = OwnerRef("batch", "Job", "nightly", "uid-nightly")
-
-
-def test_pods_count_with_the_snapshot_that_has_them_and_no_longer_with_the_next():
-    made = gate([quota("acme", {"requests.cpu": "10"})])
-    with_pod = snapshot()
-    with_pod.workloads.append((LONELY, Observed(1, intern({"template": pod({"cpu": "2"})}), owner=SOMEBODY)))
-    seen = []
-    for state in (with_pod, snapshot()):
-        made.load_state(state, 0.0)
-        seen.append(next(row.used for row in made.usage()) // 10**9)
-    assert seen == [2, 0]

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.inputs.cluster import object_readers
 from extauthz.testing import (
@@ -31,8 +31,6 @@ from tests.unit.asking import asker, books
 from tests.worlds.pods import objects as of_worlds
 from tests.worlds.pods import rollouts
 
-NANO = 10**9
-WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CPU = "requests.cpu"
 
 
@@ -248,21 +246,6 @@ def test_a_bound_write_under_no_quota_is_followed_too():
     assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})).verdict is Verdict.DENY
 
 
-def test_two_bound_writes_to_revisions_of_one_deployment_add_up():
-    """Each alone stays within the Deployment's own count."""
-    ask = asker(web(4), revision("web-0", 0, version="7"), revision("web-1", 0, version="7"), hard="4")
-
-    def bound(name: str) -> Request:
-        operations = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
-            {"op": "replace", "path": "/spec/replicas", "value": 4},
-        ]
-        return patch(path(name, resource="replicasets", sub="scale"), operations, "json")
-
-    assert ask(bound("web-0")).verdict is Verdict.ALLOW
-    assert ask(bound("web-1")).verdict is Verdict.DENY
-
-
 # Pending writes that ended early.
 
 
@@ -304,15 +287,6 @@ def test_allowing_unknown_footprints_still_weighs_what_is_known():
     assert granted.reason == "unknown-usage"
     assert books(ask) == (1, 9)
     assert ask(scale("odd", 50)).reason == "unknown-footprint"
-
-
-def test_allowing_growth_on_hold_still_weighs_it():
-    ask = asker(web(1), policy=Policy(on_unsynced="allow"))
-    ask.gate.hold(90.0)
-    assert ask(scale("web", 11)).verdict is Verdict.DENY
-    granted = ask(scale("web", 10))
-    assert (granted.verdict, granted.reason, granted.pending_write) == (Verdict.ALLOW, "hold", granted.id)
-    assert books(ask) == (1, 9)
 
 
 # What a denial says.

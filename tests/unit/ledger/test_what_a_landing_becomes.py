@@ -133,13 +133,6 @@ def test_smaller_and_more_may_all_have_what_is_left(kind):
     assert enough.charged == 20
 
 
-def test_it_costs_no_more_where_the_old_replica_set_is_seen():
-    world = World(20, replicas=2, cpu="4")
-    world.show("replicasets", world.replica_set("web-old", 2, "4"))
-    assert world.write(5, "2").verdict is Verdict.ALLOW
-    assert world.charged == 20
-
-
 @pytest.mark.parametrize(("kind", "most"), [("Deployment", 10), ("StatefulSet", 20)])
 def test_from_none_a_count_needs_room_for_the_template_before_and_after(kind, most):
     """The plain bound, until it has landed. Below a partition a StatefulSet's pods are of the old revision."""

@@ -138,19 +138,11 @@ async def test_a_write_that_no_quota_covers_yet_counts_at_the_gate_where_it_is_l
         assert labelled.reason == "exceeded-quota", labelled.sentence
 
 
-async def test_one_in_a_namespace_that_no_quota_covers_is_told_to_the_others_without_waiting():
-    other = [quota("other", PODS)]
-    async with members(2, other, WEB, API) as (first, second):
-        free = await first.ask(scale("web", 9))
-        assert (free.verdict, free.evidence.afterwards) == (Verdict.ALLOW, True)
-        await until(lambda: free.id in second.agreed)
-        second.gate.load_quotas(tree(quota("acme", PODS)), 0.0)
-        assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
-
-
-async def test_where_quotas_only_audit_nothing_waits_for_the_ledger_and_the_others_are_told():
-    audits = [quota("acme", PODS, mode="Audit")]
-    async with members(2, audits, WEB, API) as (first, second):
+@pytest.mark.parametrize(
+    "there", [quota("other", PODS), quota("acme", PODS, mode="Audit")], ids=["no-quota-covers-it", "quotas-only-audit"]
+)
+async def test_where_nothing_can_be_refused_none_waits_for_the_ledger_and_the_others_are_told(there):
+    async with members(2, [there], WEB, API) as (first, second):
         free = await first.ask(scale("web", 9))
         assert (free.verdict, free.evidence.afterwards) == (Verdict.ALLOW, True)
         await until(lambda: free.id in second.agreed)
