@@ -173,13 +173,20 @@ def observed(
     """A stored object of that kind, by its metadata, with these replicas and this template. Raises ObjectError."""
     metadata = mapping(root.get("metadata"), "metadata")
     ref = WorkloadRef(group, resource, _shared(required(metadata, "namespace")), required(metadata, "name"))
-    return ref, Observed(
+    found = described(root, replicas, template)
+    found.uid = text(metadata.get("uid"), "metadata.uid")
+    found.resource_version = text(metadata.get("resourceVersion"), "metadata.resourceVersion")
+    return ref, found
+
+
+def described(root: Mapping[str, Tree], replicas: int, template: Template | None) -> Observed:
+    """The same of one that is not stored, as an admission webhook is shown it. Raises ObjectError."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    return Observed(
         replicas=replicas,
         template=template,
         labels=labels_text(mapping(metadata.get("labels"), "metadata.labels")),
         annotations=annotations_text(metadata.get("annotations")),
-        uid=text(metadata.get("uid"), "metadata.uid"),
-        resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
         owner=controller(metadata.get("ownerReferences")),
     )
 
