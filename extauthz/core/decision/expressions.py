@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from extauthz.core import texts
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import (
@@ -118,7 +118,7 @@ def _unspecified(ledger: Ledger, growth: Growth, node: QuotaNode) -> list[str] |
     costs, namespace = ledger.pod_costs, growth.ref.namespace
     try:
         silent = {key: None for template in templates for key in costs.unspecified(namespace, template)}
-    except FootprintError:
+    except ObjectError:
         return None
     return list(silent) if templates else None
 

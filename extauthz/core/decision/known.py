@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
+from extauthz.core.errors import ObjectError
+from extauthz.core.footprint import UNSEEN_CLASS
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry, PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Proposal
@@ -276,7 +277,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
     """What is known of a resize, as of a write that makes what it adds.
 
     Raises:
-        FootprintError: the pod is none that the API server would accept.
+        ObjectError: the pod is none that the API server would accept.
     """
     seen = state.ledger.observations.pod(resize.ref)
     write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, 1, precondition=Precondition(resize.version))
@@ -509,7 +510,7 @@ def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:
     """What is not known, the first few by name; nothing, if it is no template of the write."""
     found: dict[str, None] = {}
     for template in templates(asked, proposal):
-        with suppress(FootprintError):
+        with suppress(ObjectError):
             found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(asked.ref.namespace, template))
     if found:
         names = ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])

@@ -16,7 +16,7 @@ from extauthz.core import quantities, texts
 from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pod_costs import NamespaceCosts
@@ -140,7 +140,7 @@ def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]
     for template in templates(asked, proposal):
         try:
             silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
-        except FootprintError:
+        except ObjectError:
             continue
         for key, names in silent.items():
             found.setdefault(key, set()).update(names)

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import (
     NO_TERMS,
     UNSEEN_CLASS,
     UNSPECIFIED,
     DeviceTerms,
-    FootprintError,
     LimitRangeDefaults,
     of_devices,
     per_claim,
@@ -168,7 +168,7 @@ class PodCosts:
         """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         costs = self._own.get(namespace, self._plain)
         cost = costs.get(template.text)
@@ -205,7 +205,7 @@ class PodCosts:
         """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
@@ -213,7 +213,7 @@ class PodCosts:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
 
@@ -221,7 +221,7 @@ class PodCosts:
         """What each claim that is made for one pod costs (``per_claim``).
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         terms = self._terms_of(namespace)
         found = self._claims.get((template.text, terms))
@@ -281,7 +281,7 @@ class NamespaceCosts:
                 cost = self.pod_costs.per_pod(self._namespace, template)
                 self.unknown |= UNSEEN_CLASS in cost
                 return cost
-            except FootprintError:
+            except ObjectError:
                 pass
         self.unknown = True
         return {}
@@ -296,7 +296,7 @@ class NamespaceCosts:
         if template is not None:
             try:
                 return self.pod_costs.claims(self._namespace, template)
-            except FootprintError:
+            except ObjectError:
                 pass
         self.unknown = True
         return {}
