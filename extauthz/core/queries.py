@@ -141,7 +141,7 @@ class Queries:
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
         turns = self._ledger.turns
         for node in self._following(below, after):
-            _, workloads, unpriced = accounts.covered_by(node)
+            workloads, unpriced = accounts.covered_by(node)
             waiting = turns.number(node) if node.root in turns.lines else None
             yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node), waiting)
 

@@ -135,20 +135,17 @@ class Usage:
     def observe_device_class(self, name: str, extended: str | None) -> None:
         """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
         and count anew."""
-        if self._pod_costs.extended.get(name) != extended:
-            self._pod_costs.set_extended(name, extended)
+        if self._pod_costs.set_extended(name, extended):
             self.count_anew()
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
-        if self._pod_costs.overheads.get(name) != overhead:
-            self._pod_costs.set_overhead(name, overhead)
+        if self._pod_costs.set_overhead(name, overhead):
             self.count_anew()
 
     def observe_default_storage_class(self, name: str) -> None:
         """Take the class of claims that name none (empty: there is none), and count anew."""
-        if self._pod_costs.default_storage_class != name:
-            self._pod_costs.set_default_storage_class(name)
+        if self._pod_costs.set_default_storage_class(name):
             self.count_anew()
 
     def count_anew(self) -> None:
@@ -309,21 +306,20 @@ class Usage:
                 if entry is not None and entry.head is None:
                     yield ref, self.position(entry)
 
+    def drift(self) -> Mapping[tuple[str, str], int]:
+        """Count from scratch: quota and what of it, to the difference from what is kept. Empty if all is right."""
+        self._finish()
+        wrong = self.accounts.differences(self._recount())
+        return {(one.quota, one.what): one.kept - one.counted for one in wrong}
+
     def _recount(self) -> Accounts:
-        accounts = Accounts(self._coverage.tree)
+        fresh = Accounts(self._coverage.tree)
         for entry in self._workloads:
             entry.part = None
         for entry in self._workloads:
             if entry.head is None:
-                accounts.move(NOWHERE, self.add_up(entry))
-        return accounts
-
-    def drift(self) -> Mapping[tuple[str, str], int]:
-        """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        self._finish()
-        fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
-        both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
-        return {key: more for key, more in both if more}
+                fresh.move(NOWHERE, self.add_up(entry))
+        return fresh
 
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
@@ -350,15 +346,6 @@ class Usage:
         finally:
             if self._recounting is recount:
                 self._recounting = None
-
-
-def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for row in rows:
-        found[row.quota, row.resource] = row.used + row.reserved
-        if row.kept:
-            found[row.quota, f"kept {row.resource}"] = row.kept
-    return found
 
 
 class _Recount:
