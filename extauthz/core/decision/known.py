@@ -248,15 +248,9 @@ def is_harmless(observed: Observed, pending_write: PendingWrite) -> bool:
     Each by itself: a dearer template under fewer replicas would meet the count of another write that lands later.
     """
     version = pending_write.precondition.resource_version
-    if not version or version != observed.resource_version:
+    if not version or version != observed.resource_version or pending_write.changes(observed):
         return False
-    return (
-        (pending_write.replicas is None or pending_write.replicas <= observed.replicas)
-        and all(template == observed.template for template in pending_write.templates)
-        and all(labels == observed.labels for labels in pending_write.labels)
-        and not pending_write.frees
-        and pending_write.owner in (None, observed.owner)
-    )
+    return pending_write.replicas is None or pending_write.replicas <= observed.replicas
 
 
 def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:

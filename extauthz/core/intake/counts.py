@@ -277,18 +277,13 @@ def said(operation: Operation, content_type: str, body: bytes, scale: bool) -> S
     if found is Media.OTHER:
         raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
     work = gojson.of_count()
-    if found is Media.PROTOBUF:
-        document = goproto.loads(body, goproto.SCALE, work)
-        bound = bound_object(document)
-        return Said(of_put(document), bound)
-    tree = gojson.loads(body, work=work)
+    tree = goproto.loads(body, goproto.SCALE, work) if found is Media.PROTOBUF else gojson.loads(body, work=work)
     if found is Media.JSON_PATCH:
         steps = operations(tree)
         return Said(of_json_patch(steps, scale=scale), bound_json_patch(steps))
-    if found is Media.JSON:
+    if found in (Media.JSON, Media.PROTOBUF):
         document = members(tree, "an object of the API")
-        bound = bound_object(document)
-        return Said(of_put(document), bound)
+        return Said(of_put(document), bound_object(document))
     patch = members(tree, "a merge patch of an API object")
     of_patch = of_merge_patch if found is Media.MERGE_PATCH else of_strategic_merge_patch
     return Said(of_patch(patch, scale=scale), bound_merge_patch(patch))

@@ -217,6 +217,11 @@ class Step(NamedTuple):
         before, after, observed, this = (at.envelope.replicas for at in self[:4])
         return not self.before.unknown or after > before or this > observed or self.dearer_unknown
 
+    def never_fits(self, limits: Iterable[tuple[str, int]]) -> bool:
+        """Whether what the workload would come to by itself is more than one of these limits, whatever others use."""
+        alone = self.this_write_only.envelope.amounts
+        return any(alone.get(key, 0) > most for key, most in limits)
+
 
 NOTHING = charge((), {})
 

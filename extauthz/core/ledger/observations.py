@@ -188,8 +188,8 @@ class Observations:
 
     def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "", *, is_next: bool = True) -> None:
         if ref[:2] == PODS:
-            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name) if self._workloads.has(RESIZES) else None
-            if resize is not None and self._workloads.get(resize) is not None:
+            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name)
+            if self._workloads.get(resize) is not None:
                 self._resized[resize] = observed.resource_version if observed is not None else version
             if observed is not None and observed.owner is not None and self._workloads.get(ref) is not None:
                 self._came[ref] = observed

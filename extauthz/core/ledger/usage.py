@@ -173,8 +173,8 @@ class Usage:
 
     def _units_in(self, roots: Set[str]) -> Iterator[tuple[Kind, str]]:
         """Kinds and namespaces of workloads that may count in the trees of these roots."""
-        tree, selection = self._coverage.tree, self._coverage.selection
-        spaces = {name for node in tree.nodes if node.root in roots for name in selection.of(node)}
+        concerned = [node for node in self._coverage.tree.nodes if node.root in roots]
+        spaces = {name for node in concerned for name in self._coverage.selected(node)}
         return (unit for unit in self._workloads.units() if unit[1] in spaces)
 
     def count(self, most: int) -> bool:
