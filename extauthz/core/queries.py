@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.ledger.entry import Entry, PendingWrite, State
+from extauthz.core.ledger.entry import Entry, PendingWrite
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.line import Seen
 from extauthz.core.model import NO_PRECONDITION, Amounts, Decision, Observed, Shortage, WorkloadRef
@@ -102,20 +102,6 @@ class Ceiling(NamedTuple):
     """What the count takes, nano-units."""
     most: int
     """The most that it may ever have of it, nano-units."""
-
-
-class Pending(NamedTuple):
-    """An allowed write that may still land."""
-
-    id: str
-    ref: WorkloadRef
-    replicas: int | None
-    """``None``: it leaves the count as it is."""
-    touches: bool
-    """It changes more than the count."""
-    state: State
-    expires_s: float
-    """When its landing window ends, on the gate's clock."""
 
 
 class Queries:
@@ -341,15 +327,12 @@ class Queries:
 
     # What pends.
 
-    def pending(self, quota: str | None = None) -> Iterator[Pending]:
-        """Every write that pends, oldest first; or those that may count in one quota."""
+    def pending(self, quota: str | None = None) -> Iterator[tuple[WorkloadRef, PendingWrite]]:
+        """Every write that pends, oldest first, with its workload; or those that may count in one quota."""
         node = self._node(quota) if quota is not None else None
         for ref, pending_write in list(self._ledger.pending):
             if quota is None or (node in self._ledger.pending.nodes(pending_write.id)):
-                touches = pending_write.touches
-                yield Pending(
-                    pending_write.id, ref, pending_write.replicas, touches, pending_write.state, pending_write.expires_s
-                )
+                yield ref, pending_write
 
     # Who waits.
 

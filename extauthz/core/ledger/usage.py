@@ -53,7 +53,8 @@ class Usage:
         self._with_kept_position: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
-        self._loading = False
+        self.is_loading = False
+        """Whether nothing is counted."""
         self._anew: _Recount | None = None
         """A count of everything that is under way."""
         self.is_counting = False
@@ -70,19 +71,14 @@ class Usage:
 
     def load(self) -> None:
         """Count nothing until ``loaded``."""
-        self._loading = True
+        self.is_loading = True
 
     def loaded(self) -> None:
         """Count all that has come, pending writes among it."""
-        self._loading = False
+        self.is_loading = False
         for entry in [one for one in self._with_kept_position if one.head is not None or not one.pending_writes]:
             self.unbook(entry)
         self.count_anew()
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether nothing is counted."""
-        return self._loading
 
     # What bears on the positions of many.
 
@@ -96,7 +92,7 @@ class Usage:
         says_more = bool((tree.limited ^ old.limited) & UNSPECIFIED.keys())  # of what a pod costs
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if says_more or self._loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
+        if says_more or self.is_loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
             self.count_anew()
         else:
             self._count_trees(changed(old, tree))
@@ -207,7 +203,7 @@ class Usage:
         its end, for all.
         """
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
-        is_alone = self.is_counting or self._loading or any(map(self._finds_claims, heads))
+        is_alone = self.is_counting or self.is_loading or any(map(self._finds_claims, heads))
         if len(heads) > AT_ONCE and self.on_count is not None and not is_alone:
             roots = {node.root for node in self._coverage.candidates(name)}
             change()
@@ -223,7 +219,7 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        if self._loading:
+        if self.is_loading:
             return NOWHERE
         try:
             return position(head, self._coverage, self._pod_costs)
