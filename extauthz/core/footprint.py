@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Amounts, Tree
-from extauthz.core.objects.fields import items, mapping, text
+from extauthz.core.objects.fields import is_extended, items, mapping, read_amounts, read_quantity, text
 from extauthz.core.quantities import NANO
-from extauthz.core.resources import DEVICES, is_extended, read_amounts, read_quantity
+from extauthz.core.resources import DEVICES
 
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")

@@ -11,12 +11,6 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from extauthz.core import quantities
-from extauthz.core.errors import ObjectError
-from extauthz.core.model import Tree
-from extauthz.core.objects.fields import mapping
-from extauthz.core.quantities import NANO
-
 _DOMAIN: Final = r"[a-z0-9][-a-z0-9.]*/"
 _NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _COMPUTE: Final = "cpu|memory|ephemeral-storage"
@@ -193,37 +187,3 @@ def _family(key: str) -> tuple[Family, re.Match[str]]:
     near = get_close_matches(key, _SPELLINGS, 1) or get_close_matches(f"requests.{key}", _SPELLINGS, 1, 0.9)
     cure = f'did you mean "{near[0]}"?' if near else "see the table of quota keys in the documentation"
     raise ResourceKeyError(key, "ResourceQuota knows no such key", cure)
-
-
-# Reads resource lists of Kubernetes objects. Stable codes: ``bad-quantity``, ``negative-quantity``,
-# ``fractional-quantity``.
-
-_MILLI: Final = NANO // 1000
-
-
-def read_amounts(tree: Tree, path: str) -> dict[str, int]:
-    """A ResourceList of a template, refused as ``ValidateResourceQuantityValue`` refuses it. Raises ObjectError."""
-    return {name: _amount(name, value, f"{path}[{name}]") for name, value in mapping(tree, path).items()}
-
-
-def _amount(name: str, value: Tree, path: str) -> int:
-    nanos = read_quantity(value, path)
-    if nanos < 0:
-        raise ObjectError(path, "must not be below zero", "negative-quantity")
-    if nanos % NANO and is_extended(name):
-        raise ObjectError(path, "must be a whole number", "fractional-quantity")
-    return nanos
-
-
-def read_quantity(value: Tree, path: str) -> int:
-    """Rounded up to a thousandth, as ``SetDefaults_ResourceList`` does; null is zero (``UnmarshalJSON``)."""
-    try:
-        nanos = quantities.parse(0 if value is None else value)
-    except quantities.QuantityError as error:
-        raise ObjectError(path, str(error), "bad-quantity") from error
-    return -(-nanos // _MILLI) * _MILLI if nanos > 0 else nanos // _MILLI * _MILLI
-
-
-def is_extended(name: str) -> bool:
-    """``IsExtendedResourceName`` of ``pkg/apis/core/v1/helper``: qualified, and not Kubernetes' own."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -275,7 +275,8 @@ class Observations:
             entry.observed = observed
         else:
             self._move(entry, observed, between)
-        self._pending.end_passed(entry, lambda one: one.passed_by(before, observed))
+        if entry.pending_writes:
+            self._pending.end_passed(entry, lambda one: one.passed_by(before, observed))
 
     def _place(self, entry: Entry, observed: Observed | None, between: Iterable[PendingWrite]) -> None:
         """Put it where it belongs now, without a count."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
+from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
 
@@ -17,6 +18,7 @@ _INT32: Final = 2**31
 _INT64: Final = 2**63
 _SHOWN: Final = 40
 """Characters of a value in a sentence."""
+_MILLI: Final = quantities.NANO // 1000
 _NOTHING: Final[dict[str, Tree]] = {}
 
 
@@ -99,6 +101,35 @@ def _amount(value: Tree, path: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         wrong(value, path, "a quantity")
     return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
+
+
+def read_amounts(tree: Tree, path: str) -> dict[str, int]:
+    """The same in nano-units, refused as ``ValidateResourceQuantityValue`` refuses it. Raises ObjectError:
+    ``bad-quantity``, ``negative-quantity``, ``fractional-quantity``."""
+    return {name: _checked(name, value, f"{path}[{name}]") for name, value in mapping(tree, path).items()}
+
+
+def _checked(name: str, value: Tree, path: str) -> int:
+    nanos = read_quantity(value, path)
+    if nanos < 0:
+        raise ObjectError(path, "must not be below zero", "negative-quantity")
+    if nanos % quantities.NANO and is_extended(name):
+        raise ObjectError(path, "must be a whole number", "fractional-quantity")
+    return nanos
+
+
+def read_quantity(value: Tree, path: str) -> int:
+    """Rounded up to a thousandth, as ``SetDefaults_ResourceList`` does; null is zero (``UnmarshalJSON``)."""
+    try:
+        nanos = quantities.parse(0 if value is None else value)
+    except quantities.QuantityError as error:
+        raise ObjectError(path, str(error), "bad-quantity") from error
+    return -(-nanos // _MILLI) * _MILLI if nanos > 0 else nanos // _MILLI * _MILLI
+
+
+def is_extended(name: str) -> bool:
+    """``IsExtendedResourceName`` of ``pkg/apis/core/v1/helper``: qualified, and not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def converted_int32(value: Tree) -> Tree:
