@@ -10,10 +10,7 @@ from extauthz.core import texts
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import (
-    Growth,
-    PolicyAnswer,
-)
+from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.fields import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -160,11 +161,7 @@ class Observations:
     def _set_left(self, ref: WorkloadRef, left: LeftTemplates) -> None:
         entry = self._workloads.get(ref)
         assert entry is not None, "it is there: what has gone has left nothing"
-
-        def change() -> None:
-            entry.left = left
-
-        self._usage.change(entry.root, change)
+        self._usage.change(entry.root, partial(setattr, entry, "left", left))
         self._ownership.forget_gone(entry)
 
     def observe_kind(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> None:
@@ -248,13 +245,8 @@ class Observations:
 
     def _set_outside(self, entry: Entry | None) -> None:
         outside = self._pods.outside(entry.ref, entry.observed) if entry is not None else 0
-        if entry is None or outside == entry.outside:
-            return
-
-        def change() -> None:
-            entry.outside = outside
-
-        self._usage.change(entry.root, change)
+        if entry is not None and outside != entry.outside:
+            self._usage.change(entry.root, partial(setattr, entry, "outside", outside))
 
     def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
         """Each was for one version of the pod: at a newer one it has landed, or cannot."""
