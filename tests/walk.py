@@ -75,9 +75,9 @@ class Walk(NamedTuple):
 CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(39, 16, 23),
     "observers of that check": Walk(19, 6, 13),
-    "AdmissionReview of a scale": Walk(48, 18, 30),
-    "AdmissionReview of a Deployment": Walk(173, 23, 150),
-    "watch event of a Deployment": Walk(75, 18, 57),
+    "AdmissionReview of a scale": Walk(47, 18, 29),
+    "AdmissionReview of a Deployment": Walk(172, 22, 150),
+    "watch event of a Deployment": Walk(72, 18, 54),
     "entry of Envoy's access log": Walk(7, 7, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

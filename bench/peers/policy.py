@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from bench.inputs import Files
+from extauthz.core.objects.fields import read_amounts
 from extauthz.core.quota import spec
-from extauthz.core.resources import read_amounts
 
 Tree = Any
 NANO, MICRO = 10**9, 10**6

@@ -13,7 +13,6 @@ from extauthz.cli.report import wrapped
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.core.resources import FootprintError
 from extauthz.explain import by_quota, target
 from extauthz.explain.objects import ExplainError, Objects
 from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
@@ -108,6 +107,6 @@ def _state(arguments: argparse.Namespace, objects: Objects) -> Snapshot:
         for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):
                 builder.add(tree)
-    except (ObjectError, FootprintError) as error:
+    except ObjectError as error:
         raise SettingsError(f"--state: {error}") from None
     return builder.state()

@@ -6,6 +6,7 @@ room for (``queries``); turns, policies and a platform's own service may allow l
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -42,19 +43,12 @@ def headroom(queries: Queries, decide: Decide, ref: WorkloadRef) -> Headroom | N
 
 def most_granted(of: Callable[[int], Decision], there: int, high: int) -> tuple[int, Decision | None]:
     """The highest count up to ``high`` that would be granted, and what one more would get; ``None``: all are."""
-    if high <= there or is_granted(refused := of(high)):
+    if high <= there or is_granted(of(high)):
         return max(high, there), None
-    low = there
     if not is_granted(first := of(there + 1)):  # usually, where it is not for want of room
         return there, first
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = of(middle)
-        if is_granted(found):
-            low = middle
-        else:
-            high, refused = middle, found
-    return low, refused
+    most = there + bisect_left(range(there + 1, high), True, key=lambda count: not is_granted(of(count)))
+    return most, of(most + 1)
 
 
 def is_granted(decision: Decision) -> bool:

@@ -13,19 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from extauthz.core.errors import ObjectError
 from extauthz.core.model import Amounts, Tree
+from extauthz.core.objects.fields import is_extended, items, mapping, read_amounts, read_quantity, text
 from extauthz.core.quantities import NANO
-from extauthz.core.resources import (
-    DEVICES,
-    is_extended,
-    items,
-    mapping,
-    read_amounts,
-    read_quantity,
-    resource_list,
-    text,
-)
-from extauthz.core.resources import FootprintError as FootprintError
+from extauthz.core.resources import DEVICES
 
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")
@@ -106,10 +98,10 @@ def per_pod(
     ``{"claim": …}`` costs what such a volume claim does, ``{"devices": …}`` what such a claim of devices does,
     ``{"finished": …}`` what a pod leaves, ``{"resize": …}`` what it says. ``overheads`` maps a RuntimeClass to what
     ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
-    pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
+    pruned. Raises ObjectError. Limits below requests, unknown resource names and the like are not looked for: the
     API server refuses them, so that counting them takes nothing from anyone.
     """
-    tree = mapping(template, "")
+    tree = mapping(template, "(root)")
     if "resize" in tree:
         return dict(tree["resize"])
     if "finished" in tree:
@@ -122,7 +114,7 @@ def per_pod(
     if "devices" in tree:
         return _device_claim(tree, terms)
     if tree.get("template") is None:
-        raise FootprintError("no-template", "template", "there is no pod template")
+        raise ObjectError("template", "there is no pod template", "no-template")
     path = "template.spec"
     spec = mapping(mapping(tree["template"], "template").get("spec"), path)
     result = _compute(spec, path, limit_ranges, overheads)
@@ -140,9 +132,9 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
 
     A request of zero is one. What the pod itself asks for speaks for all of its containers; ResourceQuota lets such a
     pod pass whatever else it leaves out (``Constraints`` in pods.go), and would so make memory free for whoever asks
-    for CPU. Raises FootprintError.
+    for CPU. Raises ObjectError.
     """
-    tree = mapping(template, "")
+    tree = mapping(template, "(root)")
     if "groups" in tree:
         return _unspecified_in(tree["groups"], limit_ranges)
     if not tree.keys().isdisjoint({"claim", "devices", "finished", "resize"}):
@@ -173,9 +165,9 @@ def per_claim(
     """What each claim that is made for one pod costs.
 
     By name of the claim template; where there is none, of the ephemeral volume or, as ``of_devices`` has it, of the
-    claim of devices. Raises FootprintError.
+    claim of devices. Raises ObjectError.
     """
-    tree = mapping(template, "")
+    tree = mapping(template, "(root)")
     path = "template.spec"
     spec = tree.get("finished") or mapping(mapping(tree.get("template"), "template").get("spec"), path)
     spec = {} if tree.get("volumeClaimTemplates") else spec
@@ -193,12 +185,12 @@ def of_devices(name: str) -> str:
 def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
     """The container defaults of a LimitRange object, defaulted themselves (``SetDefaults_LimitRangeItem``).
 
-    Raises FootprintError for what the API server cannot have stored. It does store negative defaults, and then
+    Raises ObjectError for what the API server cannot have stored. It does store negative defaults, and then
     refuses the pods that get them: those are zero here, since ``_raise_to`` starts there.
     """
     requests: _Amounts = {}
     limits: _Amounts = {}
-    spec = mapping(mapping(tree, "").get("spec"), "spec")
+    spec = mapping(mapping(tree, "(root)").get("spec"), "spec")
     for item, path in items(spec.get("limits"), "spec.limits"):
         if item.get("type") == "Container":
             default = _defaults(item, path, "max") | _defaults(item, path, "default")
@@ -209,13 +201,13 @@ def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
 
 
 def _defaults(item: Mapping[str, Tree], path: str, field: str) -> _Amounts:
-    listed = resource_list(item.get(field), f"{path}.{field}")
-    return {name: read_quantity(value, at) for name, value, at in listed}
+    at = f"{path}.{field}"
+    return {name: read_quantity(value, f"{at}[{name}]") for name, value in mapping(item.get(field), at).items()}
 
 
 def parse_runtime_class(tree: Tree) -> dict[str, int]:
-    """The overhead in nano-units that a RuntimeClass adds to each of its pods. Raises FootprintError."""
-    overhead = mapping(mapping(tree, "").get("overhead"), "overhead")
+    """The overhead in nano-units that a RuntimeClass adds to each of its pods. Raises ObjectError."""
+    overhead = mapping(mapping(tree, "(root)").get("overhead"), "overhead")
     return read_amounts(overhead.get("podFixed"), "overhead.podFixed")
 
 
@@ -232,7 +224,7 @@ def _compute(
     _add(requests, overhead)
     _add(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
     result = {f"requests.{name}": amount for name, amount in requests.items() if _is_counted(name)}
-    name = text(spec, "runtimeClassName", path)
+    name = text(spec.get("runtimeClassName"), f"{path}.runtimeClassName")
     if name and name not in overheads and not overhead:
         result[UNSEEN_CLASS] = NANO
     return result | {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
@@ -250,8 +242,8 @@ def _pod(spec: Mapping[str, Tree], path: str, limit_ranges: Sequence[LimitRangeD
 
 def _container(item: Mapping[str, Tree], path: str) -> _Container:
     requests, limits = _requirements(item, path)
-    sidecar = text(item, "restartPolicy", path) == "Always"
-    return _Container(limits | requests, limits, sidecar, text(item, "name", path) or "")
+    sidecar = text(item.get("restartPolicy"), f"{path}.restartPolicy") == "Always"
+    return _Container(limits | requests, limits, sidecar, text(item.get("name"), f"{path}.name"))
 
 
 def _requirements(item: Mapping[str, Tree], path: str) -> tuple[_Amounts, _Amounts]:
@@ -315,7 +307,7 @@ def _with_limit_ranges(pod: _Pod, limit_ranges: Sequence[LimitRangeDefaults]) ->
 def _overhead(spec: Mapping[str, Tree], path: str, overheads: Mapping[str, Amounts]) -> Amounts:
     """The pod's own overhead, else its RuntimeClass's. Admission refuses a pod whose own overhead differs."""
     own = read_amounts(spec.get("overhead"), f"{path}.overhead")
-    return own or overheads.get(text(spec, "runtimeClassName", path) or "", {})
+    return own or overheads.get(text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"), {})
 
 
 def _is_counted(name: str) -> bool:
@@ -329,13 +321,14 @@ def _claims(
     """Claims made for each pod, with path and name: of a StatefulSet's ordinals, and of generic ephemeral volumes
     (KEP-1698)."""
     for claim, at in items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates"):
-        yield claim, at, text(mapping(claim.get("metadata"), f"{at}.metadata"), "name", f"{at}.metadata") or ""
+        name = mapping(claim.get("metadata"), f"{at}.metadata").get("name")
+        yield claim, at, text(name, f"{at}.metadata.name")
     for volume, outer in items(spec.get("volumes"), f"{path}.volumes"):
         at = f"{outer}.ephemeral"
         made = mapping(volume.get("ephemeral"), at).get("volumeClaimTemplate")
         if made is not None:
             at = f"{at}.volumeClaimTemplate"
-            yield mapping(made, at), at, text(volume, "name", outer) or ""
+            yield mapping(made, at), at, text(volume.get("name"), f"{outer}.name")
 
 
 def _claim(claim: Mapping[str, Tree], path: str, default_class: str) -> _Amounts:
@@ -363,16 +356,16 @@ def _device_claims(spec: Mapping[str, Tree], path: str, terms: DeviceTerms) -> d
 def _made_for_pods(spec: Mapping[str, Tree], path: str) -> Iterator[tuple[str, str]]:
     """The name of each claim that is made for a pod, and the ResourceClaimTemplate that it is made from."""
     for claim, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims"):
-        if template := text(claim, "resourceClaimTemplateName", at):
-            yield text(claim, "name", at) or "", template
+        if template := text(claim.get("resourceClaimTemplateName"), f"{at}.resourceClaimTemplateName"):
+            yield text(claim.get("name"), f"{at}.name"), template
 
 
 _UNSEEN: Final[Tree] = {"devices": {}, "unknown": True}
 
 
 def unknown_devices(template: Tree, terms: DeviceTerms) -> list[str]:
-    """The ResourceClaimTemplates of a pod of which it is not known what devices they take. Raises FootprintError."""
-    path, tree = "template.spec", mapping(template, "")
+    """The ResourceClaimTemplates of a pod of which it is not known what devices they take. Raises ObjectError."""
+    path, tree = "template.spec", mapping(template, "(root)")
     if "groups" in tree:
         return [name for one in tree["groups"] for name in unknown_devices(one, terms)]
     spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
@@ -425,10 +418,10 @@ def _storage_class(claim: Mapping[str, Tree], path: str, default_class: str) -> 
     """The annotation goes first (``GetPersistentVolumeClaimClass``); an empty name asks for no class."""
     at = f"{path}.metadata.annotations"
     annotations = mapping(mapping(claim.get("metadata"), f"{path}.metadata").get("annotations"), at)
-    name = text(annotations, _BETA_STORAGE_CLASS, at)
+    name = annotations.get(_BETA_STORAGE_CLASS)
     if name is None:
-        name = text(mapping(claim.get("spec"), f"{path}.spec"), "storageClassName", f"{path}.spec")
-    return default_class if name is None else name
+        name = mapping(claim.get("spec"), f"{path}.spec").get("storageClassName")
+    return default_class if name is None else text(name, f"{path}.spec.storageClassName")
 
 
 def _add(total: _Amounts, amounts: Amounts) -> None:

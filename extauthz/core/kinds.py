@@ -43,68 +43,22 @@ class WorkloadKind(NamedTuple):
     """It has replicas and a scale subresource: its writes are decided."""
     is_admitted: bool = False
     """It has no replicas at Envoy, and its objects are decided where the webhook is shown them."""
-    shares_template: bool = False
-    """Its children are revisions of itself. Each of its replicas may run any of them."""
-    lets_go: bool = False
-    """Its controller lets go of what it does not select (``PodControllerRefManager.ClaimPods``,
-    ``ReplicaSetControllerRefManager.ClaimReplicaSets``)."""
-    priced_each: bool = False
-    """Its ``count/…`` key is part of what one of them costs. What creates them is charged with it."""
 
 
 _SPEC: Final = ("spec", "template")
 
 KINDS: Final = (
+    WorkloadKind(DEPLOYMENTS, "Deployment", "v1", _SPEC, also_in=("extensions",), is_gated=True),
+    WorkloadKind(STATEFUL_SETS, "StatefulSet", "v1", _SPEC, is_gated=True),
     WorkloadKind(
-        DEPLOYMENTS,
-        "Deployment",
-        "v1",
-        _SPEC,
-        also_in=("extensions",),
-        is_gated=True,
-        shares_template=True,
-        lets_go=True,
+        REPLICA_SETS, "ReplicaSet", "v1", _SPEC, created_by=(DEPLOYMENTS,), also_in=("extensions",), is_gated=True
     ),
-    WorkloadKind(
-        STATEFUL_SETS,
-        "StatefulSet",
-        "v1",
-        _SPEC,
-        is_gated=True,
-        shares_template=True,
-        lets_go=True,
-    ),
-    WorkloadKind(
-        REPLICA_SETS,
-        "ReplicaSet",
-        "v1",
-        _SPEC,
-        created_by=(DEPLOYMENTS,),
-        also_in=("extensions",),
-        is_gated=True,
-        lets_go=True,
-    ),
-    WorkloadKind(
-        REPLICATION_CONTROLLERS,
-        "ReplicationController",
-        "v1",
-        _SPEC,
-        also_in=("extensions",),
-        is_gated=True,
-        lets_go=True,
-    ),
+    WorkloadKind(REPLICATION_CONTROLLERS, "ReplicationController", "v1", _SPEC, also_in=("extensions",), is_gated=True),
     WorkloadKind(REVISIONS, "ControllerRevision", "v1", ("data", *_SPEC), created_by=(STATEFUL_SETS,)),
-    WorkloadKind(JOBS, "Job", "v1", _SPEC, is_admitted=True, lets_go=True),
-    WorkloadKind(
-        PODS,
-        "Pod",
-        "v1",
-        (),
-        created_by=(REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
-        priced_each=True,
-    ),
-    WorkloadKind(CLAIMS, "PersistentVolumeClaim", "v1", (), priced_each=True),
-    WorkloadKind(DEVICE_CLAIMS, "ResourceClaim", "v1", (), priced_each=True),
+    WorkloadKind(JOBS, "Job", "v1", _SPEC, is_admitted=True),
+    WorkloadKind(PODS, "Pod", "v1", (), created_by=(REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)),
+    WorkloadKind(CLAIMS, "PersistentVolumeClaim", "v1", ()),
+    WorkloadKind(DEVICE_CLAIMS, "ResourceClaim", "v1", ()),
 )
 
 BY_KEY: Final[Mapping[Kind, WorkloadKind]] = {kind.key: kind for kind in KINDS}
@@ -122,9 +76,15 @@ BY_PATH: Final[Mapping[Kind, Kind]] = {
 }
 """(API group, plural) as a path of the API has them, to the kind that is meant (design.md L6)."""
 
-SHARE_TEMPLATES: Final = frozenset(kind.key for kind in KINDS if kind.shares_template)
-PRICED_EACH: Final = frozenset(kind.key for kind in KINDS if kind.priced_each)
-LET_GO: Final = frozenset(kind.key for kind in KINDS if kind.lets_go)
+SHARE_TEMPLATES: Final = frozenset({DEPLOYMENTS, STATEFUL_SETS})
+"""Their children are revisions of themselves. Each of their replicas may run any of them."""
+
+PRICED_EACH: Final = frozenset({PODS, CLAIMS, DEVICE_CLAIMS})
+"""Their ``count/…`` key is part of what one of them costs. What creates them is charged with it."""
+
+LET_GO: Final = frozenset({DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REPLICATION_CONTROLLERS, JOBS})
+"""Their controllers let go of what they do not select (``PodControllerRefManager.ClaimPods``,
+``ReplicaSetControllerRefManager.ClaimReplicaSets``)."""
 
 MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
     ("argoproj.io", "Rollout"): (REPLICA_SETS,),

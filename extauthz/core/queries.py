@@ -11,7 +11,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.ledger.entry import Entry, PendingWrite, State
+from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.entry import Entry, PendingWrite
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.line import Seen
 from extauthz.core.model import NO_PRECONDITION, Amounts, Decision, Observed, Shortage, WorkloadRef
@@ -103,20 +104,6 @@ class Ceiling(NamedTuple):
     """The most that it may ever have of it, nano-units."""
 
 
-class Pending(NamedTuple):
-    """An allowed write that may still land."""
-
-    id: str
-    ref: WorkloadRef
-    replicas: int | None
-    """``None``: it leaves the count as it is."""
-    touches: bool
-    """It changes more than the count."""
-    state: State
-    expires_s: float
-    """When its landing window ends, on the gate's clock."""
-
-
 class Queries:
     """Answers from one ledger."""
 
@@ -138,12 +125,11 @@ class Queries:
 
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
-        accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
-        turns = self._ledger.turns
+        accounts, turns, selected = self._ledger.usage.accounts, self._ledger.turns, self._ledger.coverage.selected
         for node in self._following(below, after):
-            _, workloads, unpriced = accounts.covered_by(node)
+            workloads, unpriced = accounts.covered_by(node)
             waiting = turns.number(node) if node.root in turns.lines else None
-            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node), waiting)
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selected(node), waiting)
 
     def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
         tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
@@ -161,8 +147,8 @@ class Queries:
 
     def namespaces(self, quota: str) -> list[str]:
         """Those that a quota or one below it selects."""
-        selection = self._ledger.coverage.selection
-        return list({name: None for node in self._subtree(quota) for name in selection.of(node)})
+        selected = self._ledger.coverage.selected
+        return list({name: None for node in self._subtree(quota) for name in selected(node)})
 
     def selected(self, use: QuotaUse) -> dict[str, Mapping[str, str]]:
         """The labels of the namespaces that a quota itself selects."""
@@ -172,7 +158,7 @@ class Queries:
     def own_namespaces(self, quota: str) -> tuple[str, ...]:
         """Those that a quota itself selects."""
         node = self._node(quota)
-        return self._ledger.coverage.selection.of(node) if node is not None else ()
+        return self._ledger.coverage.selected(node) if node is not None else ()
 
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""
@@ -206,23 +192,21 @@ class Queries:
 
     def workspaces(self, ref: WorkloadRef) -> list[QuotaNode]:
         """The lowest quotas that a workload counts in, or may come to: its own, without their ancestors."""
-        entry = self._ledger.get(ref)
-        nodes = self._ledger.usage.position(entry.root).envelope_in if entry is not None else ()
+        nodes = self._covering(ref)
         above = {node.parent for node in nodes}
         return [node for node in nodes if node not in above]
 
     def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
         """Whether a workload counts in a quota, or may come to."""
-        entry, node = self._ledger.get(ref), self._node(quota)
-        return entry is not None and node in self._ledger.usage.position(entry.root).envelope_in
+        return self._node(quota) in self._covering(ref)
 
     def quotas_of(self, ref: WorkloadRef) -> list[str]:
         """The quotas that a workload counts in, or may come to, each after its parent. Empty: it is not known."""
+        return [node.quota.name for node in sorted(self._covering(ref), key=lambda node: node.index)]
+
+    def _covering(self, ref: WorkloadRef) -> Nodes:
         entry = self._ledger.get(ref)
-        if entry is None:
-            return []
-        found = sorted(self._ledger.usage.position(entry.root).envelope_in, key=lambda node: node.index)
-        return [node.quota.name for node in found]
+        return self._ledger.usage.position(entry.root).envelope_in if entry is not None else ()
 
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
@@ -285,8 +269,7 @@ class Queries:
         fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
         observed = entry.observed.replicas if entry.observed is not None else 0
         is_certain = not (proposal.step.after.unknown or growth.is_uncertain)
-        alone = proposal.step.this_write_only.envelope.amounts
-        never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
+        never_fits = proposal.step.never_fits((row.resource, row.hard) for row in short)
         return WouldGrow(observed, short, fits, never_fits, is_certain)
 
     def ceiling(self, ref: WorkloadRef, replicas: int) -> Ceiling | None:
@@ -319,13 +302,11 @@ class Queries:
 
     def _audited(self, entry: Entry, found: Headroom) -> Headroom:
         """With what quotas in mode Audit would say: the highest count that none of them has too little room for."""
-        low = found.observed
         high = MAX_REPLICAS if found.replicas is None else found.replicas
         if not self._propose(entry, high).growth.audit:
             return found
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._propose(entry, middle).growth.audit else (middle, high)
+        more = range(found.observed + 1, high)
+        low = found.observed + bisect_left(more, True, key=lambda count: bool(self._propose(entry, count).growth.audit))
         short = self._propose(entry, low + 1).growth.audit
         return found._replace(audited=low, audits=short[0]) if short else found
 
@@ -346,15 +327,12 @@ class Queries:
 
     # What pends.
 
-    def pending(self, quota: str | None = None) -> Iterator[Pending]:
-        """Every write that pends, oldest first; or those that may count in one quota."""
+    def pending(self, quota: str | None = None) -> Iterator[tuple[WorkloadRef, PendingWrite]]:
+        """Every write that pends, oldest first, with its workload; or those that may count in one quota."""
         node = self._node(quota) if quota is not None else None
         for ref, pending_write in list(self._ledger.pending):
             if quota is None or (node in self._ledger.pending.nodes(pending_write.id)):
-                touches = pending_write.touches
-                yield Pending(
-                    pending_write.id, ref, pending_write.replicas, touches, pending_write.state, pending_write.expires_s
-                )
+                yield ref, pending_write
 
     # Who waits.
 

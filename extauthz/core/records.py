@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import DEPLOYMENTS, PODS, STATEFUL_SETS
 from extauthz.core.ledger.claims import ephemeral, stems
 from extauthz.core.ledger.entry import PendingWrite, State
@@ -116,7 +116,7 @@ def _template(text: Tree) -> Template:
     for each in tree.get("groups", (tree,)):
         _check_numbers(each)
     costs, observed = PodCosts(), Observed(1, found)
-    with suppress(FootprintError):
+    with suppress(ObjectError):
         costs.per_pod("", found)
         costs.claims("", found)
     if "template" in tree:

@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extauthz.core import footprint, quantities, resources, texts
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.quantities import CEILING, NANO, QuantityError
-from extauthz.core.resources import MAX_ITEMS, FootprintError
 from tests.waiting import not_hanging
 
 RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"
@@ -49,7 +49,7 @@ def test_a_pod_costs_what_resource_quota_charges_for_it(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if must_raise(c)], ids=lambda c: c["name"])
 def test_what_the_api_server_refuses_for_its_type_or_value_is_refused(case):
-    with pytest.raises(FootprintError):
+    with pytest.raises(ObjectError):
         cost(case)
 
 
@@ -78,63 +78,59 @@ BAD_SPECS = [
         id="pod-level",
     ),
     pytest.param(pod(overhead={"cpu": True}), "bad-quantity", "template.spec.overhead[cpu]", id="overhead"),
-    pytest.param(pod(initContainers="x"), "wrong-type", "template.spec.initContainers", id="no-list"),
-    pytest.param(pod([]), "wrong-type", "template.spec.containers[0]", id="no-object"),
+    pytest.param(pod(initContainers="x"), "malformed-object", "template.spec.initContainers", id="no-list"),
+    pytest.param(pod([]), "malformed-object", "template.spec.containers[0]", id="no-object"),
     pytest.param(
         pod(initContainers=[{"restartPolicy": 1}]),
-        "wrong-type",
+        "malformed-object",
         "template.spec.initContainers[0].restartPolicy",
         id="policy",
     ),
-    pytest.param(pod(runtimeClassName=[]), "wrong-type", "template.spec.runtimeClassName", id="runtime-class"),
+    pytest.param(pod(runtimeClassName=[]), "malformed-object", "template.spec.runtimeClassName", id="runtime-class"),
     pytest.param(
         pod(volumes=[{}, {"ephemeral": {"volumeClaimTemplate": {"spec": 5}}}]),
-        "wrong-type",
+        "malformed-object",
         "template.spec.volumes[1].ephemeral.volumeClaimTemplate.spec",
         id="ephemeral-volume",
     ),
     pytest.param(
         {**pod(), "volumeClaimTemplates": [{"spec": {"storageClassName": 1}}]},
-        "wrong-type",
+        "malformed-object",
         "volumeClaimTemplates[0].spec.storageClassName",
         id="class",
     ),
     pytest.param({}, "no-template", "template", id="no-template"),
     pytest.param({"template": None}, "no-template", "template", id="null-template"),
-    pytest.param([], "wrong-type", "(root)", id="no-tree"),
-    pytest.param(pod(*[{}] * (MAX_ITEMS + 1)), "too-many", "template.spec.containers", id="too-many-containers"),
-    pytest.param(
-        pod(wants(**{f"r{i}": 1 for i in range(MAX_ITEMS + 1)})),
-        "too-many",
-        "template.spec.containers[0].resources.requests",
-        id="too-many-resources",
-    ),
+    pytest.param([], "malformed-object", "(root)", id="no-tree"),
 ]
 
 
 @pytest.mark.parametrize(("tree", "code", "path"), BAD_SPECS)
 def test_an_error_has_a_code_and_names_the_field(tree, code, path):
-    with pytest.raises(FootprintError) as caught:
+    with pytest.raises(ObjectError) as caught:
         footprint.per_pod(tree)
     assert (caught.value.code, caught.value.path) == (code, path)
-    assert str(caught.value) == f"{path}: {caught.value.detail}"
+    assert caught.value.detail.startswith(f"{path}: ")
 
 
 def test_an_integer_of_thousands_of_digits_is_refused_without_being_printed():
-    with pytest.raises(FootprintError, match="must not be below zero"):
+    with pytest.raises(ObjectError, match="must not be below zero"):
         footprint.per_pod(pod(wants(cpu=-(10**5000))))
 
 
+MANY = 10_000
+
+
 def test_the_longest_lists_are_counted():
-    tree = pod(*[wants(cpu="1m", memory="1Ki")] * MAX_ITEMS, initContainers=[wants(cpu="1")] * MAX_ITEMS)
+    tree = pod(*[wants(cpu="1m", memory="1Ki")] * MANY, initContainers=[wants(cpu="1")] * MANY)
     with not_hanging():
         assert footprint.per_pod(tree)["requests.cpu"] == 10 * NANO
 
 
 def test_many_resources_beside_many_init_containers_do_not_multiply():
-    sidecar = {**wants(**{f"example.com/r{i}": 1 for i in range(MAX_ITEMS)}), "restartPolicy": "Always"}
+    sidecar = {**wants(**{f"example.com/r{i}": 1 for i in range(MANY)}), "restartPolicy": "Always"}
     with not_hanging():
-        footprint.per_pod(pod(initContainers=[sidecar, *[wants(cpu="1")] * (MAX_ITEMS - 1)]))
+        footprint.per_pod(pod(initContainers=[sidecar, *[wants(cpu="1")] * (MANY - 1)]))
 
 
 def test_a_pruned_tree_costs_what_the_full_one_costs():
@@ -210,7 +206,7 @@ def test_a_limit_range_that_the_api_server_stores_with_a_negative_default_is_rea
     ],
 )
 def test_a_limit_range_that_cannot_exist_is_refused(tree, path):
-    with pytest.raises(FootprintError) as caught:
+    with pytest.raises(ObjectError) as caught:
         footprint.parse_limit_range(tree)
     assert caught.value.path == path
 
@@ -271,7 +267,7 @@ TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
     max_leaves=30,
 )
-CODES = {"bad-quantity", "negative-quantity", "fractional-quantity", "wrong-type", "no-template"}
+CODES = {"bad-quantity", "negative-quantity", "fractional-quantity", "malformed-object", "no-template"}
 
 
 @given(TREES)
@@ -283,7 +279,7 @@ def test_no_tree_raises_anything_but_a_footprint_error(tree):
 def code_of(read, tree) -> str | None:
     try:
         read(tree)
-    except FootprintError as error:
+    except ObjectError as error:
         return error.code
     return None
 

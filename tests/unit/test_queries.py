@@ -311,15 +311,15 @@ def test_writes_that_pend_are_shown_in_all_or_of_one_quota():
     ask, queries = asker(workload("web", 2), workload("api", 1, namespace="other"))
     grown, other = ask(scale("web", 5)), ask(put_scale("api", 2, namespace="other"))
     changed = ask(patch(path("web"), {"metadata": {"labels": {"a": "b"}}}))
-    shown = {one.id: (one.ref.name, one.replicas, one.touches, one.state, one.expires_s) for one in queries.pending()}
+    shown = {one.id: (ref.name, one.replicas, one.touches, one.state, one.expires_s) for ref, one in queries.pending()}
 
     assert shown == {
         grown.id: ("web", 5, False, State.OPEN, 90.0),
         other.id: ("api", 2, False, State.OPEN, 90.0),
         changed.id: ("web", 2, True, State.OPEN, 90.0),
     }
-    assert [one.id for one in queries.pending("corp")] == [grown.id, changed.id]
-    assert [one.id for one in queries.pending("other")] == [other.id]
+    assert [one.id for _, one in queries.pending("corp")] == [grown.id, changed.id]
+    assert [one.id for _, one in queries.pending("other")] == [other.id]
     assert list(queries.pending("nobody")) == []
     assert (queries.pending_count, queries.quota_count) == (3, 5)
 

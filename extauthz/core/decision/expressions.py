@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from extauthz.core import texts
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import (
-    Growth,
-    PolicyAnswer,
-)
+from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.fields import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
@@ -118,7 +115,7 @@ def _unspecified(ledger: Ledger, growth: Growth, node: QuotaNode) -> list[str] |
     costs, namespace = ledger.pod_costs, growth.ref.namespace
     try:
         silent = {key: None for template in templates for key in costs.unspecified(namespace, template)}
-    except FootprintError:
+    except ObjectError:
         return None
     return list(silent) if templates else None
 

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 from extauthz.core.decision import known, policing, sentences, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import FITS, Asking, Case, Grounds
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import PendingWrite, State, is_newer
 from extauthz.core.ledger.ledger import Proposal
@@ -134,7 +134,7 @@ class Gate(ClusterState):
     def _resized(self, resize: Resize, question: Asking) -> Decision:
         try:
             return decided(known.of_resize(self, resize, question))
-        except FootprintError as error:
+        except ObjectError as error:
             found = Unreadable(error.code, error.detail, resize.ref)
             return known.unreadable(self, found, question.id, question.requester)
 

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.footprint import UNSEEN_CLASS, FootprintError
+from extauthz.core.errors import ObjectError
+from extauthz.core.footprint import UNSEEN_CLASS
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry, PendingWrite, is_newer
 from extauthz.core.ledger.ledger import Proposal
@@ -247,15 +248,9 @@ def is_harmless(observed: Observed, pending_write: PendingWrite) -> bool:
     Each by itself: a dearer template under fewer replicas would meet the count of another write that lands later.
     """
     version = pending_write.precondition.resource_version
-    if not version or version != observed.resource_version:
+    if not version or version != observed.resource_version or pending_write.changes(observed):
         return False
-    return (
-        (pending_write.replicas is None or pending_write.replicas <= observed.replicas)
-        and all(template == observed.template for template in pending_write.templates)
-        and all(labels == observed.labels for labels in pending_write.labels)
-        and not pending_write.frees
-        and pending_write.owner in (None, observed.owner)
-    )
+    return pending_write.replicas is None or pending_write.replicas <= observed.replicas
 
 
 def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
@@ -276,7 +271,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
     """What is known of a resize, as of a write that makes what it adds.
 
     Raises:
-        FootprintError: the pod is none that the API server would accept.
+        ObjectError: the pod is none that the API server would accept.
     """
     seen = state.ledger.observations.pod(resize.ref)
     write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, 1, precondition=Precondition(resize.version))
@@ -509,7 +504,7 @@ def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:
     """What is not known, the first few by name; nothing, if it is no template of the write."""
     found: dict[str, None] = {}
     for template in templates(asked, proposal):
-        with suppress(FootprintError):
+        with suppress(ObjectError):
             found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(asked.ref.namespace, template))
     if found:
         names = ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])

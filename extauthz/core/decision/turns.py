@@ -117,9 +117,8 @@ def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterab
 
 def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:
     """It is a workload that is there, and what it needs may come to fit."""
-    alone = proposal.step.this_write_only.envelope.amounts
-    hards = [node.hard for node in proposal.step.after.envelope_in if node.quota.name in place.needs]
-    never = any(alone.get(key, 0) > most for hard in hards for key, most in hard.items())
+    waits_for = [node for node in proposal.step.after.envelope_in if node.quota.name in place.needs]
+    never = proposal.step.never_fits(limit for node in waits_for for limit in node.hard.items())
     return bool(place.needs) and asked.observed is not None and not asked.resizes and not never
 
 

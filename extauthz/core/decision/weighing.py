@@ -9,19 +9,18 @@ stay, and may shrink.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extauthz.core import quantities, texts
 from extauthz.core.decision import sentences, turns
 from extauthz.core.decision.bounds import Bound, Freshness
 from extauthz.core.decision.known import Case, Grounds, templates
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pod_costs import NamespaceCosts
 from extauthz.core.model import (
-    Amounts,
     Decision,
     Evidence,
     Fetch,
@@ -62,15 +61,10 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
     by_room, fits = fits, turns.within(asked, proposal, fits, rank) if has_turns else fits
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge, is_kept=fits != by_room)
     replicas = pending_write.replicas if asked.has_count else None
-    never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
+    never = proposal.step.never_fits((row.resource, row.hard) for row in short)
     places = turns.places(asked, proposal, short, rank) if has_turns else ()
     evidence = Evidence(short, proposal.growth.audit, fits, never and not places, places=places)
     return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
-
-
-def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
-    """Whether what a workload would come to by itself is more than a limit, whatever others use."""
-    return any(alone.get(row.resource, 0) > row.hard for row in short)
 
 
 def largest(asked: Case, proposal: Proposal) -> int | None:
@@ -140,7 +134,7 @@ def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]
     for template in templates(asked, proposal):
         try:
             silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
-        except FootprintError:
+        except ObjectError:
             continue
         for key, names in silent.items():
             found.setdefault(key, set()).update(names)

@@ -6,9 +6,9 @@ stores it on exactly the version that ``oldObject`` has: each retry of its updat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from extauthz.core import texts
 from extauthz.core.errors import BodyError, ObjectError
@@ -86,11 +86,9 @@ class Review(NamedTuple):
     """Where the object has its replica count, as a JSON Pointer."""
 
 
-class _Budget(Protocol):
-    def __call__(self, size: int) -> Work: ...
-
-
-def read(body: bytes, limits: _Budget = gojson.of_review, shapes: Shapes = NO_SHAPES) -> Review | Unreadable:
+def read(
+    body: bytes, limits: Callable[[int], Work] = gojson.of_review, shapes: Shapes = NO_SHAPES
+) -> Review | Unreadable:
     """Says what an AdmissionReview asks. Never raises. ``Unreadable``: it is none, so it cannot even be answered.
 
     Args:

@@ -12,7 +12,8 @@ webhook is shown the object that comes of it. Sources: ``gopkg.in/evanphx/json-p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import IntEnum, auto
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
@@ -78,28 +79,20 @@ def dry_run(query: str) -> bool:
         return False
     if query.count("&") >= MAX_PARAMETERS:
         return False
-    values = [value for key, value in parse("&".join(filter(_may_be, query.split("&")))) if key == "dryRun"]
+    values = [*_values(query)]
     return bool(values) and all(value == "All" for value in values)
 
 
-def _may_be(part: str) -> bool:
-    """Whether a parameter may be ``dryRun``. Each of its six characters may be written as an escape of three."""
-    key, _, _ = part.partition("=")
-    return len(key) == 6 + 2 * key.count("%")
-
-
-def parse(query: str) -> list[tuple[str, str]]:
-    """``url.ParseQuery`` as ``URL.Query`` uses it: malformed pairs are dropped, and so is a pair with ``;``."""
-    pairs: list[tuple[str, str]] = []
+def _values(query: str) -> Iterator[str]:
+    """Those of ``dryRun``, as ``url.ParseQuery`` has them for ``URL.Query``: malformed pairs are dropped, and so is a
+    pair with ``;``."""
     for part in query.split("&"):
-        if not part or ";" in part:
-            continue
         key, _, value = part.partition("=")
-        try:
-            pairs.append((unquote(key.replace("+", " ")), unquote(value.replace("+", " "))))
-        except PercentError:
-            continue
-    return pairs
+        # Each of its six characters may be written as an escape of three.
+        if len(key) == 6 + 2 * key.count("%") and ";" not in part:
+            with suppress(PercentError):
+                if unquote(key) == "dryRun":
+                    yield unquote(value.replace("+", " "))
 
 
 class Route(NamedTuple):
@@ -277,18 +270,13 @@ def said(operation: Operation, content_type: str, body: bytes, scale: bool) -> S
     if found is Media.OTHER:
         raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
     work = gojson.of_count()
-    if found is Media.PROTOBUF:
-        document = goproto.loads(body, goproto.SCALE, work)
-        bound = bound_object(document)
-        return Said(of_put(document), bound)
-    tree = gojson.loads(body, work=work)
+    tree = goproto.loads(body, goproto.SCALE, work) if found is Media.PROTOBUF else gojson.loads(body, work=work)
     if found is Media.JSON_PATCH:
         steps = operations(tree)
         return Said(of_json_patch(steps, scale=scale), bound_json_patch(steps))
-    if found is Media.JSON:
+    if found in (Media.JSON, Media.PROTOBUF):
         document = members(tree, "an object of the API")
-        bound = bound_object(document)
-        return Said(of_put(document), bound)
+        return Said(of_put(document), bound_object(document))
     patch = members(tree, "a merge patch of an API object")
     of_patch = of_merge_patch if found is Media.MERGE_PATCH else of_strategic_merge_patch
     return Said(of_patch(patch, scale=scale), bound_merge_patch(patch))

@@ -15,7 +15,7 @@ from extauthz.core.intake import counts
 from extauthz.core.intake.counts import Media, read
 from extauthz.core.model import Request, Tree, Write
 from extauthz.core.wire import gojson
-from extauthz.core.wire.goproto import MAGIC, SCALE, UNKNOWN, Field, Message, fields
+from extauthz.core.wire.goproto import ENVELOPE, MAGIC, SCALE, Field, Message, fields
 
 # Sets single fields of a Kubernetes protobuf body, and keeps every other byte as it came.
 #
@@ -33,13 +33,13 @@ def edited(data: bytes, message: Message, path: Sequence[str], value: int | str)
     """
     if not data.startswith(MAGIC):
         raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
-    wrapped = {2: UNKNOWN[2]._replace(message=message)}
+    wrapped = {2: ENVELOPE[2]._replace(message=message)}
     return MAGIC + _set(data[len(MAGIC) :], wrapped, ("raw", *path), value)
 
 
 def _set(data: bytes, message: Message, path: Sequence[str], value: int | str) -> bytes:
     number, field = _field(message, path[0])
-    places = [(start, end, was) for start, end, found, was in fields(data) if found == number]
+    places = [(start, end, was) for start, end, found, _, was in fields(data) if found == number]
     if len(places) > 1 or (not places and len(path) > 1):
         raise BodyError("protobuf-parts", f"{path[0]} is there {len(places)} times")
     start, end, was = places[0] if places else (len(data), len(data), b"")

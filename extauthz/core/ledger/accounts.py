@@ -6,6 +6,7 @@ A cost is a product, so a thousand replicas cost no more work than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy as shallow
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -92,20 +93,13 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     return Charge(top, amounts, per_object)
 
 
-def charge_one(replicas: int, pod: Amounts, per_object: Amounts) -> Charge:
-    """The cost of ``replicas`` equal pods."""
-    if isinstance(pod, Shared) and isinstance(per_object, Shared):
-        return charge_of(replicas, pod, per_object)
-    return charge((Product(replicas, pod),), per_object)
-
-
 _KEPT_CHARGES: Final = 8_192
 """Each takes less than a KiB. Sizes of pods are few, and counts are small."""
 
 
 @lru_cache(_KEPT_CHARGES)
 def charge_of(replicas: int, pod: Shared, per_object: Shared) -> Charge:
-    """The same, remembered: nearly every workload."""
+    """The cost of ``replicas`` equal pods, remembered: nearly every workload."""
     cost = charge((Product(replicas, pod),), per_object)
     return cost._replace(pod=pod)
 
@@ -223,6 +217,11 @@ class Step(NamedTuple):
         before, after, observed, this = (at.envelope.replicas for at in self[:4])
         return not self.before.unknown or after > before or this > observed or self.dearer_unknown
 
+    def never_fits(self, limits: Iterable[tuple[str, int]]) -> bool:
+        """Whether what the workload would come to by itself is more than one of these limits, whatever others use."""
+        alone = self.this_write_only.envelope.amounts
+        return any(alone.get(key, 0) > most for key, most in limits)
+
 
 NOTHING = charge((), {})
 
@@ -245,16 +244,6 @@ class UsageRow(NamedTuple):
     """What is kept of it for the guarantees of quotas below."""
     guaranteed: int = 0
     """What is kept for it of the quotas above; 0: no guarantee is in force."""
-
-
-class Covered(NamedTuple):
-    """How many workloads one quota covers, descendants included."""
-
-    quota: str
-    workloads: int
-    """Workloads that are charged by themselves. A ReplicaSet of a Deployment is not."""
-    unpriced: int
-    """Those of them whose cost is not known."""
 
 
 class Difference(NamedTuple):
@@ -519,10 +508,8 @@ class Accounts:
 
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
-        copy = Accounts.__new__(Accounts)
-        copy._nodes, copy._accounts, copy._unknown = self._nodes, dict(self._accounts), set(self._unknown)
-        copy._keeps, copy._is_followed, copy.turned = self._keeps, self._is_followed, set()
-        copy._anew, copy._new = self._anew, {}
+        copy = shallow(self)
+        copy._accounts, copy._unknown, copy.turned, copy._new = dict(self._accounts), set(self._unknown), set(), {}
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
@@ -536,7 +523,7 @@ class Accounts:
             is_counted: the workload is part of the new sums already.
         """
         nodes = _either(before.envelope_in, after.envelope_in)
-        if not (self._anew or self._is_followed or _is_rare(before, after)):
+        if not (self._anew or self._is_followed or before.is_rare or after.is_rare):
             self._move(self._accounts, before, after, nodes)
             return
         tables, unknown = (self._accounts, self._new), set(self._unknown)
@@ -568,7 +555,7 @@ class Accounts:
             return
         moves = [(table.get(node) or Account(node), node) for node in nodes]
         sums = [_sums(account, node, before, after) for account, node in moves]
-        is_rare = _is_rare(before, after)
+        is_rare = before.is_rare or after.is_rare
         for (account, node), (used, reserved, workloads) in zip(moves, sums, strict=True):
             table[node] = account
             account.used |= used
@@ -718,10 +705,11 @@ class Accounts:
     def _of(self, node: QuotaNode) -> Account:
         return self._accounts.get(node) or (Account(node) if node.holds else _UNTOUCHED)
 
-    def covered_by(self, node: QuotaNode) -> Covered:
-        """How many workloads one quota covers."""
+    def covered_by(self, node: QuotaNode) -> tuple[int, int]:
+        """How many workloads that are charged by themselves one quota covers, descendants included; and of how many of
+        them the cost is not known."""
         account = self._accounts.get(node, _UNTOUCHED)
-        return Covered(node.quota.name, account.workloads, account.unpriced)
+        return account.workloads, account.unpriced
 
     def differences(self, counted: Accounts) -> Iterator[Difference]:
         """Where these numbers differ from what was ``counted``, for the same tree."""
@@ -787,11 +775,6 @@ def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> 
     if not any(one.parent is node and one.bounds for one in at.envelope_in):
         account.unbounded += times
         account.unbounded_of_devices += times * of_devices
-
-
-def _is_rare(before: Position, after: Position) -> bool:
-    """One of them has what few positions have."""
-    return before.is_rare or after.is_rare
 
 
 class _Rises(NamedTuple):

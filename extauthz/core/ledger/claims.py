@@ -11,9 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from extauthz.core.footprint import (
-    of_devices,
-)
+from extauthz.core.footprint import of_devices
 from extauthz.core.kinds import CLAIMS, PODS, STATEFUL_SETS
 from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.pod_costs import NamespaceCosts, spans

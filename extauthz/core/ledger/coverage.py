@@ -29,42 +29,14 @@ class Namespace:
     """The quotas of all its workloads, if no candidate looks at workload labels."""
 
 
-class Selection:
-    """Which namespaces each quota of one tree selects by itself, without those that its children select."""
-
-    def __init__(self, tree: QuotaTree) -> None:
-        self._selected: list[dict[str, None] | str | None] = [None] * len(tree.nodes)
-        """By the place of a quota in its tree. Nearly all select one namespace, which is kept as it is."""
-
-    def of(self, node: QuotaNode) -> tuple[str, ...]:
-        """The names of those of one quota."""
-        held = self._selected[node.index]
-        return (held,) if isinstance(held, str) else tuple(held or ())
-
-    def add(self, node: QuotaNode, name: str) -> None:
-        """A quota selects a namespace."""
-        held = self._selected[node.index]
-        if isinstance(held, dict):
-            held[name] = None
-        else:
-            self._selected[node.index] = {held: None, name: None} if held is not None else name
-
-    def remove(self, node: QuotaNode, name: str) -> None:
-        """A quota does not select a namespace any more."""
-        held = self._selected[node.index]
-        if isinstance(held, dict) and len(held) > 1:
-            del held[name]
-        else:
-            self._selected[node.index] = None
-
-
 class Coverage:
     """The quota tree over the known namespaces. Answers are cached; a new tree or namespace empties the cache."""
 
     def __init__(self, tree: QuotaTree | None = None) -> None:
         self.tree = tree if tree is not None else QuotaTree.build(())
         self.namespaces: dict[str, Namespace] = {}
-        self.selection = Selection(self.tree)
+        self._selected: dict[QuotaNode, dict[str, None]] = {}
+        """Names of namespaces by the quota that selects them itself."""
         self._matches: LRUCache[tuple[str, Labels], Nodes] = LRUCache(_CACHED_MATCHES)
         self._next: Coverage | None = None
         """The same namespaces under the tree that comes next."""
@@ -84,7 +56,7 @@ class Coverage:
             finished(self.placing(tree))
         following, self._next = self._next, None
         assert following is not None, "it is placed"
-        self.tree, self.namespaces, self.selection = tree, following.namespaces, following.selection
+        self.tree, self.namespaces, self._selected = tree, following.namespaces, following._selected
         self._matches = LRUCache(_CACHED_MATCHES)
 
     def labels(self, name: str) -> Mapping[str, str] | None:
@@ -96,7 +68,7 @@ class Coverage:
         """Make a namespace known, or forget it (``None``)."""
         before = self.namespaces.pop(name, None)
         for node in self.tree.namespace_candidates(before.labels) if before is not None else ():
-            self.selection.remove(node, name)
+            del self._selected[node][name]
         if labels is not None:
             self.namespaces[name] = namespace = Namespace(labels)
             self._place(name, namespace)
@@ -107,10 +79,14 @@ class Coverage:
     def _place(self, name: str, namespace: Namespace) -> None:
         candidates = self.tree.namespace_candidates(namespace.labels)
         for node in candidates:
-            self.selection.add(node, name)
+            self._selected.setdefault(node, {})[name] = None
         namespace.covered = bool(candidates)
         by_namespace_alone = all(node.quota.workload_selector is None for node in candidates)
         namespace.everything = self.tree.matching(namespace.labels, {}) if by_namespace_alone else None
+
+    def selected(self, node: QuotaNode) -> tuple[str, ...]:
+        """Names of namespaces that a quota selects itself, without those that its children select."""
+        return tuple(self._selected.get(node, ()))
 
     def nodes(self, namespace: str, labels: Labels) -> Nodes:
         """Every quota that covers a workload with ``labels``, and every ancestor; none in an unknown namespace."""

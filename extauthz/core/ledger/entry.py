@@ -473,10 +473,6 @@ class Workloads:
                 if entry is not None and entry.observed is not None:
                     yield ref
 
-    def has(self, kind: Kind) -> bool:
-        """Whether there are any of a kind."""
-        return kind in self._kinds
-
     def kinds(self) -> set[Kind]:
         """The kinds of all workloads."""
         return set(self._kinds)

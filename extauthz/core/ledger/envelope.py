@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from extauthz.core.kinds import DEPLOYMENTS, JOBS, REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_of
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry, Part
@@ -101,7 +101,7 @@ def _of_equal_pods(entry: Entry, observed: Observed, coverage: Coverage, pod_cos
     top, nodes = entry.top_replicas(), coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     each, is_known = costs.one(observed.template), not costs.unknown
-    used = charge_one(observed.replicas, each, count_each(entry.ref, *(entry.children or ())))
+    used = charge_of(observed.replicas, each, count_each(entry.ref, *(entry.children or ())))
     envelope = used.with_count(top, each) if top > observed.replicas else used
     is_unknown = top > 0 and not is_known  # zero times an unknown cost is nothing
     return Position(used, nodes, envelope, nodes, is_unknown, each if is_known else None)

@@ -189,10 +189,7 @@ class Lines:
 
     # Who comes first.
 
-    def _order_of(self, line: Line, one: Waiter) -> Order:
-        return self._ordered_by(line, one.place, one.laps, one.since_ms, one.ref)
-
-    def _ordered_by(self, line: Line, place: Place, laps: int, since_ms: int, ref: WorkloadRef) -> Order:
+    def _order(self, line: Line, place: Place, laps: int, since_ms: int, ref: WorkloadRef) -> Order:
         return laps, place.rank, not place.at_zero, self._share(line, place), since_ms, ref
 
     def _share(self, line: Line, place: Place) -> float:
@@ -213,7 +210,8 @@ class Lines:
         turned = self._usage.accounts.turned
         if line.order is None or line.root in turned:
             turned.discard(line.root)
-            line.order = sorted(((self._order_of(line, one), one) for one in line.waiters.values()), key=itemgetter(0))
+            by = ((self._order(line, one.place, one.laps, one.since_ms, one.ref), one) for one in line.waiters.values())
+            line.order = sorted(by, key=itemgetter(0))
         return line.order
 
     def tight(self, step: Step) -> list[tuple[QuotaNode, str, int]]:
@@ -255,7 +253,7 @@ class Lines:
         """The order of somebody who asks, as it would be in the line."""
         there = line.waiters.get(ref)
         laps, since_ms = (there.laps, there.since_ms) if there is not None else (_laps(line), self.clock(now_s))
-        return self._ordered_by(line, place, laps, since_ms, ref)
+        return self._order(line, place, laps, since_ms, ref)
 
     def before(self, quota: QuotaNode, place: Place, ref: WorkloadRef, now_s: float) -> int:
         """How many wait for a quota before somebody who asks."""

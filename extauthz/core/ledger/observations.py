@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -13,7 +14,7 @@ from cachetools import FIFOCache
 from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOWHERE
 from extauthz.core.ledger.claims import claimed_by, ephemeral
-from extauthz.core.ledger.entry import Entry, Event, LeftTemplates, PendingWrite, Workloads, is_newer
+from extauthz.core.ledger.entry import Entry, LeftTemplates, PendingWrite, Workloads, is_newer
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pods import Pods, is_group
@@ -160,11 +161,7 @@ class Observations:
     def _set_left(self, ref: WorkloadRef, left: LeftTemplates) -> None:
         entry = self._workloads.get(ref)
         assert entry is not None, "it is there: what has gone has left nothing"
-
-        def change() -> None:
-            entry.left = left
-
-        self._usage.change(entry.root, change)
+        self._usage.change(entry.root, partial(setattr, entry, "left", left))
         self._ownership.forget_gone(entry)
 
     def observe_kind(self, group: str, kind: str, resource: str, *, through_pods: bool = False) -> None:
@@ -188,8 +185,8 @@ class Observations:
 
     def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "", *, is_next: bool = True) -> None:
         if ref[:2] == PODS:
-            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name) if self._workloads.has(RESIZES) else None
-            if resize is not None and self._workloads.get(resize) is not None:
+            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name)
+            if self._workloads.get(resize) is not None:
                 self._resized[resize] = observed.resource_version if observed is not None else version
             if observed is not None and observed.owner is not None and self._workloads.get(ref) is not None:
                 self._came[ref] = observed
@@ -248,37 +245,17 @@ class Observations:
 
     def _set_outside(self, entry: Entry | None) -> None:
         outside = self._pods.outside(entry.ref, entry.observed) if entry is not None else 0
-        if entry is None or outside == entry.outside:
-            return
-
-        def change() -> None:
-            entry.outside = outside
-
-        if self._usage.is_loading:
-            change()
-        else:
-            self._usage.change(entry.root, change)
+        if entry is not None and outside != entry.outside:
+            self._usage.change(entry.root, partial(setattr, entry, "outside", outside))
 
     def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
         """Each was for one version of the pod: at a newer one it has landed, or cannot."""
         entry = self._workloads.get(ref)
-        assert entry is not None, "nothing has ended it since"
-        passed = [
-            one for one in entry.live_pending_writes() if is_newer(version, one.precondition.resource_version or "")
-        ]
-        for one in passed:
-            one.on(Event.PRECONDITION_PASSED)
-        if passed:
-            self._pending.end(entry, passed)
+        self._pending.end_passed(entry, lambda one: is_newer(version, one.precondition.resource_version or ""))
 
     def _settle_creates(self, ref: WorkloadRef, pod: Observed) -> None:
         """It counts in its group now."""
-        entry = self._workloads.get(ref)
-        landed = [one for one in entry.live_pending_writes() if one.passed_by(None, pod)] if entry is not None else []
-        for one in landed:
-            one.on(Event.PRECONDITION_PASSED)
-        if entry is not None and landed:
-            self._pending.end(entry, landed)
+        self._pending.end_passed(self._workloads.get(ref), lambda one: one.passed_by(None, pod))
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None, *, is_next: bool = True) -> None:
         entry = self._workloads.get(ref) or Entry(ref)
@@ -291,7 +268,7 @@ class Observations:
         else:
             self._move(entry, observed, between)
         if entry.pending_writes:
-            self._settle_observed(entry, before)
+            self._pending.end_passed(entry, lambda one: one.passed_by(before, observed))
 
     def _place(self, entry: Entry, observed: Observed | None, between: Iterable[PendingWrite]) -> None:
         """Put it where it belongs now, without a count."""
@@ -327,17 +304,6 @@ class Observations:
                 self._usage.unbook(one)
         for one in touched:
             self._ownership.forget_gone(one)
-
-    def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
-        passed = [
-            pending_write
-            for pending_write in entry.live_pending_writes()
-            if pending_write.passed_by(before, entry.observed)
-        ]
-        for pending_write in passed:
-            pending_write.on(Event.PRECONDITION_PASSED)
-        if passed:
-            self._pending.end(entry, passed)
 
 
 def _in_steps(items: Iterable[T]) -> Iterator[list[T]]:

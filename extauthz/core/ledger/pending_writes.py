@@ -224,6 +224,13 @@ class PendingWrites:
         if found is not None:
             self.end(found[0], [found[1]], Fate.WITHDRAWN)
 
+    def end_passed(self, entry: Entry | None, is_passed: Callable[[PendingWrite], bool]) -> None:
+        """End those of an entry whose precondition can no longer be met (L3d)."""
+        live = entry.live_pending_writes() if entry is not None else ()
+        passed = [one for one in live if is_passed(one) and one.on(Event.PRECONDITION_PASSED)]
+        if entry is not None and passed:
+            self.end(entry, passed)
+
     def end(self, entry: Entry, pending_writes: Iterable[PendingWrite], fate: Fate = Fate.ENDED) -> None:
         """Remove ended pending writes from their entry, and free their room.
 

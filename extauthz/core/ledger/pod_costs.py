@@ -10,16 +10,16 @@ from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import (
     NO_TERMS,
     UNSEEN_CLASS,
     UNSPECIFIED,
     DeviceTerms,
-    FootprintError,
     LimitRangeDefaults,
     of_devices,
     per_claim,
@@ -33,9 +33,11 @@ from extauthz.core.model import Amounts, Kind, Observed, Template, Tree, Workloa
 from extauthz.core.objects.workloads import DEFAULT_SURGE, intern
 from extauthz.core.quantities import NANO
 
+T = TypeVar("T")
+
 _CACHED_CLAIMS = 4_096
 
-_Costs = dict[bytes, Amounts]
+_Costs = dict[bytes, Shared]
 """What one pod of a template costs in some namespaces, by the template's text."""
 
 
@@ -137,25 +139,30 @@ class PodCosts:
         claims = {name: json.loads(template.text) for name, template in terms.claims}
         return DeviceTerms(claims, self.extended, terms.for_admins)
 
-    def set_overhead(self, runtime_class: str, overhead: Amounts | None) -> None:
-        """Replace what a RuntimeClass adds to each of its pods, or forget it (``None``)."""
-        self.overheads.pop(runtime_class, None)
-        if overhead is not None:
-            self.overheads[runtime_class] = overhead
-        self._forget()
+    def set_overhead(self, runtime_class: str, overhead: Amounts | None) -> bool:
+        """Replace what a RuntimeClass adds to each of its pods, or forget it (``None``). False: it is as it was."""
+        return self._put(self.overheads, runtime_class, overhead)
 
-    def set_extended(self, device_class: str, name: str | None) -> None:
+    def set_extended(self, device_class: str, name: str | None) -> bool:
         """Replace the extended resource that the devices of a DeviceClass are too (empty: none), or forget the class
-        (``None``)."""
-        self.extended.pop(device_class, None)
-        if name is not None:
-            self.extended[device_class] = name
-        self._forget()
+        (``None``). False: it is as it was."""
+        return self._put(self.extended, device_class, name)
 
-    def set_default_storage_class(self, name: str) -> None:
-        """Replace the class of claims that name none."""
-        self.default_storage_class = name
+    def _put(self, known: dict[str, T], name: str, value: T | None) -> bool:
+        if known.get(name) == value:
+            return False
+        known.pop(name, None)
+        if value is not None:
+            known[name] = value
         self._forget()
+        return True
+
+    def set_default_storage_class(self, name: str) -> bool:
+        """Replace the class of claims that name none. False: it is as it was."""
+        is_new, self.default_storage_class = name != self.default_storage_class, name
+        if is_new:
+            self._forget()
+        return is_new
 
     def _forget(self) -> None:
         self.epoch += 1
@@ -164,11 +171,11 @@ class PodCosts:
         self._claims.clear()
         self._sizes.clear()
 
-    def per_pod(self, namespace: str, template: Template) -> Amounts:
+    def per_pod(self, namespace: str, template: Template) -> Shared:
         """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         costs = self._own.get(namespace, self._plain)
         cost = costs.get(template.text)
@@ -176,8 +183,8 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = self._per_pod(json.loads(template.text), self._terms_of(namespace))
-            cost = costs[template.text] = self._share(cost)
+            worked_out = self._per_pod(json.loads(template.text), self._terms_of(namespace))
+            cost = costs[template.text] = self._share(worked_out)
         return cost
 
     def _of_groups(self, groups: Iterable[Tree], terms: _Terms) -> dict[str, int]:
@@ -205,7 +212,7 @@ class PodCosts:
         """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
@@ -213,7 +220,7 @@ class PodCosts:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
 
@@ -221,7 +228,7 @@ class PodCosts:
         """What each claim that is made for one pod costs (``per_claim``).
 
         Raises:
-            FootprintError: the template is none that the API server would accept.
+            ObjectError: the template is none that the API server would accept.
         """
         terms = self._terms_of(namespace)
         found = self._claims.get((template.text, terms))
@@ -259,6 +266,9 @@ class PodCosts:
         return count + max(allowed, default=0)
 
 
+_UNKNOWN: Final = Shared()
+
+
 class NamespaceCosts:
     """What templates cost in one namespace, as far as it is known."""
 
@@ -274,17 +284,17 @@ class NamespaceCosts:
         """The highest cost for each key, of templates with known cost."""
         return highest([self.one(template) for template in templates])
 
-    def one(self, template: Template | None) -> Amounts:
+    def one(self, template: Template | None) -> Shared:
         """The cost of one pod; empty, or what is known of it, if it is not known."""
         if template is not None:
             try:
                 cost = self.pod_costs.per_pod(self._namespace, template)
                 self.unknown |= UNSEEN_CLASS in cost
                 return cost
-            except FootprintError:
+            except ObjectError:
                 pass
         self.unknown = True
-        return {}
+        return _UNKNOWN
 
     def is_dearer(self, templates: Iterable[Template], than: Template | None) -> bool:
         """Whether more is known of the cost of one of ``templates`` than of that of another one."""
@@ -296,7 +306,7 @@ class NamespaceCosts:
         if template is not None:
             try:
                 return self.pod_costs.claims(self._namespace, template)
-            except FootprintError:
+            except ObjectError:
                 pass
         self.unknown = True
         return {}

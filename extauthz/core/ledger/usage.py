@@ -53,7 +53,8 @@ class Usage:
         self._with_kept_position: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
-        self._loading = False
+        self.is_loading = False
+        """Whether nothing is counted."""
         self._anew: _Recount | None = None
         """A count of everything that is under way."""
         self.is_counting = False
@@ -70,19 +71,14 @@ class Usage:
 
     def load(self) -> None:
         """Count nothing until ``loaded``."""
-        self._loading = True
+        self.is_loading = True
 
     def loaded(self) -> None:
         """Count all that has come, pending writes among it."""
-        self._loading = False
+        self.is_loading = False
         for entry in [one for one in self._with_kept_position if one.head is not None or not one.pending_writes]:
             self.unbook(entry)
         self.count_anew()
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether nothing is counted."""
-        return self._loading
 
     # What bears on the positions of many.
 
@@ -96,7 +92,7 @@ class Usage:
         says_more = bool((tree.limited ^ old.limited) & UNSPECIFIED.keys())  # of what a pod costs
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if says_more or self._loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
+        if says_more or self.is_loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
             self.count_anew()
         else:
             self._count_trees(changed(old, tree))
@@ -135,20 +131,17 @@ class Usage:
     def observe_device_class(self, name: str, extended: str | None) -> None:
         """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
         and count anew."""
-        if self._pod_costs.extended.get(name) != extended:
-            self._pod_costs.set_extended(name, extended)
+        if self._pod_costs.set_extended(name, extended):
             self.count_anew()
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
-        if self._pod_costs.overheads.get(name) != overhead:
-            self._pod_costs.set_overhead(name, overhead)
+        if self._pod_costs.set_overhead(name, overhead):
             self.count_anew()
 
     def observe_default_storage_class(self, name: str) -> None:
         """Take the class of claims that name none (empty: there is none), and count anew."""
-        if self._pod_costs.default_storage_class != name:
-            self._pod_costs.set_default_storage_class(name)
+        if self._pod_costs.set_default_storage_class(name):
             self.count_anew()
 
     def count_anew(self) -> None:
@@ -176,8 +169,8 @@ class Usage:
 
     def _units_in(self, roots: Set[str]) -> Iterator[tuple[Kind, str]]:
         """Kinds and namespaces of workloads that may count in the trees of these roots."""
-        tree, selection = self._coverage.tree, self._coverage.selection
-        spaces = {name for node in tree.nodes if node.root in roots for name in selection.of(node)}
+        concerned = [node for node in self._coverage.tree.nodes if node.root in roots]
+        spaces = {name for node in concerned for name in self._coverage.selected(node)}
         return (unit for unit in self._workloads.units() if unit[1] in spaces)
 
     def count(self, most: int) -> bool:
@@ -210,7 +203,7 @@ class Usage:
         its end, for all.
         """
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
-        is_alone = self.is_counting or self._loading or any(map(self._finds_claims, heads))
+        is_alone = self.is_counting or self.is_loading or any(map(self._finds_claims, heads))
         if len(heads) > AT_ONCE and self.on_count is not None and not is_alone:
             roots = {node.root for node in self._coverage.candidates(name)}
             change()
@@ -226,7 +219,7 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        if self._loading:
+        if self.is_loading:
             return NOWHERE
         try:
             return position(head, self._coverage, self._pod_costs)
@@ -309,21 +302,20 @@ class Usage:
                 if entry is not None and entry.head is None:
                     yield ref, self.position(entry)
 
+    def drift(self) -> Mapping[tuple[str, str], int]:
+        """Count from scratch: quota and what of it, to the difference from what is kept. Empty if all is right."""
+        self._finish()
+        wrong = self.accounts.differences(self._recount())
+        return {(one.quota, one.what): one.kept - one.counted for one in wrong}
+
     def _recount(self) -> Accounts:
-        accounts = Accounts(self._coverage.tree)
+        fresh = Accounts(self._coverage.tree)
         for entry in self._workloads:
             entry.part = None
         for entry in self._workloads:
             if entry.head is None:
-                accounts.move(NOWHERE, self.add_up(entry))
-        return accounts
-
-    def drift(self) -> Mapping[tuple[str, str], int]:
-        """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        self._finish()
-        fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
-        both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
-        return {key: more for key, more in both if more}
+                fresh.move(NOWHERE, self.add_up(entry))
+        return fresh
 
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
@@ -350,15 +342,6 @@ class Usage:
         finally:
             if self._recounting is recount:
                 self._recounting = None
-
-
-def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for row in rows:
-        found[row.quota, row.resource] = row.used + row.reserved
-        if row.kept:
-            found[row.quota, f"kept {row.resource}"] = row.kept
-    return found
 
 
 class _Recount:

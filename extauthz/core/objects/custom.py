@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Kind, Observed, Template, Tree
 from extauthz.core.objects import fields, groups
-from extauthz.core.objects.fields import at, mapping, replicas
+from extauthz.core.objects.fields import at, replicas
 from extauthz.core.objects.groups import Groups
 from extauthz.core.objects.workloads import intern, prune
 
@@ -59,14 +59,7 @@ NO_CUSTOMS: Final = Customs()
 
 def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
     """A whole object, as an admission webhook is shown it. Raises ObjectError."""
-    given = mapping(root.get("metadata"), "metadata")
-    return Observed(
-        replicas=count(shape, root),
-        template=template(shape, root),
-        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=fields.controller(given.get("ownerReferences")),
-        annotations=fields.annotations_text(given.get("annotations")),
-    )
+    return fields.described(root, count(shape, root), template(shape, root))
 
 
 def count(shape: Shape, root: Tree) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
+from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
 
@@ -17,6 +18,7 @@ _INT32: Final = 2**31
 _INT64: Final = 2**63
 _SHOWN: Final = 40
 """Characters of a value in a sentence."""
+_MILLI: Final = quantities.NANO // 1000
 _NOTHING: Final[dict[str, Tree]] = {}
 
 
@@ -101,6 +103,35 @@ def _amount(value: Tree, path: str) -> str:
     return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
 
 
+def read_amounts(tree: Tree, path: str) -> dict[str, int]:
+    """The same in nano-units, refused as ``ValidateResourceQuantityValue`` refuses it. Raises ObjectError:
+    ``bad-quantity``, ``negative-quantity``, ``fractional-quantity``."""
+    return {name: _checked(name, value, f"{path}[{name}]") for name, value in mapping(tree, path).items()}
+
+
+def _checked(name: str, value: Tree, path: str) -> int:
+    nanos = read_quantity(value, path)
+    if nanos < 0:
+        raise ObjectError(path, "must not be below zero", "negative-quantity")
+    if nanos % quantities.NANO and is_extended(name):
+        raise ObjectError(path, "must be a whole number", "fractional-quantity")
+    return nanos
+
+
+def read_quantity(value: Tree, path: str) -> int:
+    """Rounded up to a thousandth, as ``SetDefaults_ResourceList`` does; null is zero (``UnmarshalJSON``)."""
+    try:
+        nanos = quantities.parse(0 if value is None else value)
+    except quantities.QuantityError as error:
+        raise ObjectError(path, str(error), "bad-quantity") from error
+    return -(-nanos // _MILLI) * _MILLI if nanos > 0 else nanos // _MILLI * _MILLI
+
+
+def is_extended(name: str) -> bool:
+    """``IsExtendedResourceName`` of ``pkg/apis/core/v1/helper``: qualified, and not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
 def converted_int32(value: Tree) -> Tree:
     """A number as the unstructured converter puts it into an int32, without a JSON decoder.
 
@@ -173,13 +204,20 @@ def observed(
     """A stored object of that kind, by its metadata, with these replicas and this template. Raises ObjectError."""
     metadata = mapping(root.get("metadata"), "metadata")
     ref = WorkloadRef(group, resource, _shared(required(metadata, "namespace")), required(metadata, "name"))
-    return ref, Observed(
+    found = described(root, replicas, template)
+    found.uid = text(metadata.get("uid"), "metadata.uid")
+    found.resource_version = text(metadata.get("resourceVersion"), "metadata.resourceVersion")
+    return ref, found
+
+
+def described(root: Mapping[str, Tree], replicas: int, template: Template | None) -> Observed:
+    """The same of one that is not stored, as an admission webhook is shown it. Raises ObjectError."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    return Observed(
         replicas=replicas,
         template=template,
         labels=labels_text(mapping(metadata.get("labels"), "metadata.labels")),
         annotations=annotations_text(metadata.get("annotations")),
-        uid=text(metadata.get("uid"), "metadata.uid"),
-        resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
         owner=controller(metadata.get("ownerReferences")),
     )
 

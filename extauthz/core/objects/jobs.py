@@ -76,14 +76,7 @@ def template(root: Mapping[str, Tree]) -> Template:
 
 def described(root: Mapping[str, Tree]) -> Observed:
     """A whole Job, as an admission webhook is shown it. Raises ObjectError."""
-    given = mapping(root.get("metadata"), "metadata")
-    return Observed(
-        replicas=pods(root),
-        template=template(root),
-        labels=fields.labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=fields.controller(given.get("ownerReferences")),
-        annotations=fields.annotations_text(given.get("annotations")),
-    )
+    return fields.described(root, pods(root), template(root))
 
 
 def _has(root: Mapping[str, Tree], types: frozenset[str]) -> bool:

@@ -15,7 +15,6 @@ from extauthz.core.objects import fields
 from extauthz.core.objects.fields import (
     amounts,
     boolean,
-    controller,
     items,
     labels_text,
     mapping,
@@ -169,16 +168,12 @@ def _acted_on(root: Mapping[str, Tree]) -> bool | None:
 
 def described(resource: str, root: Mapping[str, Tree]) -> Observed:
     """A whole object of one of the four kinds, as an admission webhook is shown it. Raises ObjectError."""
-    given = mapping(root.get("metadata"), "metadata")
     spec = mapping(root.get("spec"), "spec")
-    return Observed(
-        replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
-        template=_template(resource, spec),
-        labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
-        owner=controller(given.get("ownerReferences")),
-        selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
-        annotations=fields.annotations_text(given.get("annotations")),
-    )
+    count = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
+    found = fields.described(root, count, _template(resource, spec))
+    found.labels = found.labels or _default_labels(resource, spec)
+    found.selector = plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None
+    return found
 
 
 def described_pod(root: Mapping[str, Tree]) -> Observed:
@@ -187,15 +182,9 @@ def described_pod(root: Mapping[str, Tree]) -> Observed:
     What a workload's own controller makes is not looked at (``POD_MAKERS``). So who else names a workload as the owner
     is not believed.
     """
-    given = mapping(root.get("metadata"), "metadata")
-    owner = controller(given.get("ownerReferences"))
-    return Observed(
-        replicas=1,
-        template=intern({"template": {"spec": _pod(root.get("spec"), "spec")}}),
-        labels=labels_text(mapping(given.get("labels"), "metadata.labels")),
-        owner=None if owner is not None and owner[:2] in BY_NAME else owner,
-        annotations=fields.annotations_text(given.get("annotations")),
-    )
+    found = fields.described(root, 1, intern({"template": {"spec": _pod(root.get("spec"), "spec")}}))
+    found.owner = None if found.owner is not None and found.owner[:2] in BY_NAME else found.owner
+    return found
 
 
 def prune(spec: Tree) -> Tree:

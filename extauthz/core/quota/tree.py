@@ -199,21 +199,6 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = (
-        "_by_labels",
-        "_by_namespace",
-        "audits",
-        "clamps",
-        "has_audits",
-        "has_policies",
-        "has_turns",
-        "keeps",
-        "lasts",
-        "limited",
-        "nodes",
-        "warnings",
-    )
-
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
     warnings: tuple[TreeProblem, ...]

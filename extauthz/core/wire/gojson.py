@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from math import isinf
 from typing import Final, NoReturn
 
@@ -130,12 +129,7 @@ def _constant(name: str) -> NoReturn:
     raise BodyError("not-a-number", f"{name} is not JSON")
 
 
-def decoder(fraction: Callable[[str], Tree]) -> json.JSONDecoder:
-    """A decoder that passes each number that is not spelled as an integer to ``fraction``."""
-    return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant)
-
-
-DECODER = decoder(Number)
+DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_constant=_constant)
 
 
 def text(data: bytes) -> str:
@@ -147,8 +141,8 @@ def text(data: bytes) -> str:
         raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
 
 
-def loads(data: bytes, decoder: json.JSONDecoder = DECODER, work: Work | None = None) -> Tree:
-    """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decoder`` was made with).
+def loads(data: bytes, work: Work | None = None) -> Tree:
+    """Decodes one JSON text. Integers are ``int``, other numbers ``Number``.
 
     Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
     ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``, ``too-complex``.
@@ -161,7 +155,7 @@ def loads(data: bytes, decoder: json.JSONDecoder = DECODER, work: Work | None = 
         raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
     source = text(data)
     try:
-        tree = _decode(source, decoder)
+        tree = _decode(source)
     except json.JSONDecodeError as error:
         raise BodyError("json-syntax", f"{error.msg} at character {error.pos}") from None
     except RecursionError:
@@ -193,14 +187,14 @@ def _separators(data: bytes) -> int:
     return 1 + data.count(b",") + data.count(b"{") + data.count(b"[")
 
 
-def _decode(source: str, decoder: json.JSONDecoder) -> Tree:
-    """``decoder.decode``, without its regular expressions for what nearly all send: no white space before an object,
+def _decode(source: str) -> Tree:
+    """``DECODER.decode``, without its regular expressions for what nearly all send: no white space before an object,
     and at most a line break after it."""
     if source.startswith(("{", "[")):
-        tree, end = decoder.raw_decode(source)
+        tree, end = DECODER.raw_decode(source)
         if end == len(source) or not source[end:].strip(_SPACE):
             return tree
-    return decoder.decode(source)
+    return DECODER.decode(source)
 
 
 def check(tree: Tree) -> None:

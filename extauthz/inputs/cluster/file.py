@@ -10,7 +10,6 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import at
-from extauthz.core.resources import FootprintError
 from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
@@ -91,7 +90,7 @@ def _is_no_definition(placed: Placed) -> bool:
 def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], problems: list[FileProblem]) -> None:
     try:
         namespace = builder.add(placed.tree)
-    except (ObjectError, FootprintError) as error:
+    except ObjectError as error:
         problems.append(_problem(placed, error))
         return
     except Exception as error:  # noqa: BLE001 (whatever it is, it is this object's)
@@ -101,7 +100,7 @@ def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], pro
         seen[namespace] = placed._replace(tree=None)
 
 
-def _problem(placed: Placed, error: ObjectError | FootprintError) -> FileProblem:
+def _problem(placed: Placed, error: ObjectError) -> FileProblem:
     path = error.path.removeprefix("(root)")
     detail = error.detail.removeprefix(f"{error.path}: ")
     return placed.problem(steps(path), path, detail, _CURES.get(error.code, _ANOTHER_CURE))

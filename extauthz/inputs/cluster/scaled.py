@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
@@ -17,7 +18,6 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import labels_dict, place_of
 from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.resources import FootprintError
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
 from extauthz.inputs.cluster.object_readers import read, selector_of, selector_text
@@ -125,7 +125,7 @@ def dearest(templates: Iterable[Template]) -> Template | None:
         tree = json.loads(template.text)
         try:
             cost = per_pod(tree)
-        except FootprintError:
+        except ObjectError:
             return None
         highest |= {key: max(amount, highest.get(key, 0)) for key, amount in cost.items()}
         for key, listed in claims.items():

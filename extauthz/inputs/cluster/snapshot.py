@@ -73,7 +73,7 @@ class SnapshotBuilder:
 
         Raises:
             ObjectError: it is not as an API server prints it, or was taken before (code ``listed-twice``).
-            FootprintError: an amount of a LimitRange or RuntimeClass cannot be read.
+            ObjectError: an amount of a LimitRange or RuntimeClass cannot be read.
         """
         root = mapping(obj, "(root)")
         group, kind = kind_of(root)

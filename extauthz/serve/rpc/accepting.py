@@ -79,7 +79,7 @@ class Listener:
         self.bounds = bounds.within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self.context = context
         is_unix = any(one.family == socket.AF_UNIX for one in sockets)  # where all have the same address
-        self._places = Places(self.bounds.connections, None if is_unix else self.bounds.each)
+        self.places = Places(self.bounds.connections, None if is_unix else self.bounds.each)
         self._connections: set[Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -102,15 +102,7 @@ class Listener:
     def left(self, connection: Accepted) -> None:
         """It holds nothing any more. Told twice, it is the same."""
         self._connections.discard(connection)
-        self._places.leave(connection)
-
-    def waits(self, connection: Accepted) -> bool:
-        """It is the last that began to wait. False: it has left."""
-        return self._places.waits(connection)
-
-    def works(self, connection: Accepted) -> None:
-        """It does not wait."""
-        self._places.works(connection)
+        self.places.leave(connection)
 
     def _listen(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
@@ -131,7 +123,7 @@ class Listener:
 
     def _take(self, accepted: socket.socket, address: str) -> None:
         connection = Accepted(self, address, accepted)
-        if not self._places.enter(connection):
+        if not self.places.enter(connection):
             accepted.close()
             return
         accepted.setblocking(False)
@@ -191,12 +183,12 @@ class Accepted(asyncio.Protocol, Place):
 
     def waits(self, within_s: float | None = None) -> None:
         """For its client, so long at most. Without a time, who calls ends it, or it leaves where there is no room."""
-        if self._listener.waits(self) and within_s is not None:
+        if self._listener.places.waits(self) and within_s is not None:
             self._end_in(within_s)
 
     def works(self) -> None:
         """Until it is told otherwise."""
-        self._listener.works(self)
+        self._listener.places.works(self)
         self._is_idle = False
         if self._ends is not None:
             self._ends.cancel()

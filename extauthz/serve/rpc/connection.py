@@ -53,7 +53,7 @@ from extauthz.serve.rpc.heads import (
     block,
     trailers,
     trailers_only,
-    well_formed_trailers,
+    well_formed,
 )
 from extauthz.serve.rpc.streams import (
     CODES,
@@ -380,7 +380,7 @@ class Connection:
         if not stream & 1:
             raise BadConnectionError(Error.PROTOCOL_ERROR, f"HEADERS on stream {stream}, which no client may begin")
         if flags & PADDED:
-            payload = frames.unpadded(flags, payload)
+            payload = frames.unpadded(payload)
         if flags & PRIORITY:
             _priority(stream, payload[:5])
             payload = payload[5:]
@@ -411,7 +411,7 @@ class Connection:
             return
         fields = self._decoder.fields(encoded)  # whatever becomes of them: the table must stay the same at both ends
         if self._is_taken(FrameType.HEADERS, flags, stream):
-            if not flags & END_STREAM or not well_formed_trailers(fields):
+            if not flags & END_STREAM or not well_formed(fields):
                 raise BadStreamError(stream, Error.PROTOCOL_ERROR)
             self._end(self._streams[stream])
 
@@ -458,7 +458,7 @@ class Connection:
         if (one is None or one.has_ended) and not self._is_taken(FrameType.DATA, flags, stream):
             return
         assert one is not None, "a stream that DATA is taken of is there"
-        data = frames.unpadded(flags, payload) if flags & PADDED else payload
+        data = frames.unpadded(payload) if flags & PADDED else payload
         one.room -= length
         if one.room < 0:
             raise BadStreamError(stream, Error.FLOW_CONTROL_ERROR)
@@ -550,8 +550,6 @@ class Connection:
     def _priority_frame(self, flags: int, stream: int, payload: bytes) -> None:
         if not stream:
             raise BadConnectionError(Error.PROTOCOL_ERROR, "PRIORITY of no stream")
-        if len(payload) != 5:
-            raise BadConnectionError(Error.FRAME_SIZE_ERROR, f"PRIORITY of {len(payload)} bytes")
         _priority(stream, payload)
         self._idle()
 

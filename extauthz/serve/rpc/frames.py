@@ -124,14 +124,12 @@ def goaway(last: int, code: Error, why: str = "") -> bytes:
     return frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", last, code) + why.encode()[:128])
 
 
-def unpadded(flags: int, payload: bytes) -> bytes:
-    """What DATA and HEADERS carry without their padding (RFC 9113 §6.1, §6.2).
+def unpadded(payload: bytes) -> bytes:
+    """What DATA and HEADERS that are ``PADDED`` carry without their padding (RFC 9113 §6.1, §6.2).
 
     Raises:
         BadConnectionError: the padding is as long as what there is.
     """
-    if not flags & PADDED:
-        return payload
     if not payload or payload[0] >= len(payload):
         raise BadConnectionError(Error.PROTOCOL_ERROR, "the padding is longer than the frame")
     return payload[1 : len(payload) - payload[0]]

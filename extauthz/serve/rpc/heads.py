@@ -75,7 +75,6 @@ class Code(IntEnum):
     OK = 0
     CANCELLED = 1
     UNKNOWN = 2
-    INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
     RESOURCE_EXHAUSTED = 8
@@ -253,7 +252,7 @@ def read(fields: Fields) -> Head:
                 return MALFORMED
             pseudo[name] = value
     plain = fields[len(pseudo) :]
-    if not _well_formed(plain) or not _complete(pseudo):
+    if not well_formed(plain) or not _complete(pseudo):
         return MALFORMED
     given = dict(plain)
     length = given.get(b"content-length")
@@ -266,13 +265,8 @@ def read(fields: Fields) -> Head:
     return Head(path, fields, timeout_s, content_length, refusal, size=size)
 
 
-def well_formed_trailers(fields: Fields) -> bool:
-    """Whether they break no rule of HTTP (RFC 9113 §8.1)."""
-    return _well_formed(fields)
-
-
-def _well_formed(plain: Fields) -> bool:
-    """Whether there are fields that may stand behind HTTP's own."""
+def well_formed(plain: Fields) -> bool:
+    """Whether these may stand behind HTTP's own fields, or in trailers (RFC 9113 §8.1)."""
     return not any(
         not _NAME(name) or _SPOILT(value) or name in _OF_CONNECTIONS or (name == b"te" and value != b"trailers")
         for name, value in plain

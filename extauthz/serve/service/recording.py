@@ -13,7 +13,7 @@ from typing import Any
 
 from extauthz import version
 from extauthz.core.decision.gate import Gate
-from extauthz.core.footprint import FootprintError
+from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.accounts import highest
 from extauthz.core.ledger.coverage import Namespace
 from extauthz.core.ledger.entry import Entry
@@ -68,7 +68,7 @@ def recorder(gate: Gate, sink: Files, name: str, wall: Callable[[], float]) -> R
         return found if found != pod else None
 
     def price(namespace: str, template: Template) -> Amounts | None:
-        with suppress(FootprintError):
+        with suppress(ObjectError):
             return ledger.pod_costs.per_pod(namespace, template)
         return None
 

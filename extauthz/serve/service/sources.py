@@ -61,7 +61,7 @@ def unmatched(coverage: Coverage, quotas: Path) -> list[FileProblem]:
     nodes = coverage.tree.nodes
     parents = {node.parent for node in nodes}
     meant = {node for node in parents if node is not None and node.quota.by_its_name}
-    names = sorted(node.quota.name for node in nodes if node not in meant and not coverage.selection.of(node))
+    names = sorted(node.quota.name for node in nodes if node not in meant and not coverage.selected(node))
     told = [_warning(quotas, f"WorkspaceQuota {name}", "it covers") for name in names[:MOST_TOLD]]
     if len(names) > MOST_TOLD:
         told.append(_warning(quotas, f"{len(names) - MOST_TOLD} WorkspaceQuotas more", "they cover"))

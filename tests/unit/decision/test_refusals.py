@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.decision import sentences, weighing
+from extauthz.core.decision import sentences
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
+from extauthz.core.ledger.accounts import NOWHERE, Step, charge
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import (
     COMMIT,
@@ -20,7 +21,6 @@ from extauthz.core.model import (
     Refusal,
     Request,
     Requester,
-    Shortage,
     Verdict,
     WorkloadRef,
 )
@@ -73,9 +73,9 @@ def test_a_refusal_that_only_would_be_has_its_word_too() -> None:
 
 def test_what_takes_nothing_of_a_limit_of_zero_is_not_kept_out_by_it() -> None:
     """It waits for others of its family."""
-    short = Shortage("acme", ("acme",), "requests.cpu", 1, 0, 0, 0)
-    assert weighing.never_fits({"requests.cpu": 1}, (short,))
-    assert not weighing.never_fits({}, (short,))
+    alone = [NOWHERE._replace(envelope=charge((), cost)) for cost in ({"requests.cpu": 1}, {})]
+    steps = [Step(NOWHERE, at, NOWHERE, at) for at in alone]
+    assert [step.never_fits([("requests.cpu", 0)]) for step in steps] == [True, False]
 
 
 def test_more_than_the_platform_allows_never_fits() -> None:

@@ -39,11 +39,9 @@ def loads(data: bytes) -> dict[str, object]:
     return goproto.loads(data, SCALE, Work(4_000))
 
 
-def test_a_scale_is_read_with_its_type_and_its_version():
+def test_a_scale_is_read_with_its_version_whatever_kind_its_envelope_names():
     metadata = field(1, "web") + field(3, "ns") + field(5, "u") + field(6, "7") + field(7, 3)
     assert loads(body(field(1, metadata) + field(2, field(1, 4)), "autoscaling/v1", "Scale")) == {
-        "apiVersion": "autoscaling/v1",
-        "kind": "Scale",
         "metadata": {"name": "web", "namespace": "ns", "uid": "u", "resourceVersion": "7"},
         "spec": {"replicas": 4},
     }

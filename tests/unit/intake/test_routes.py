@@ -213,10 +213,6 @@ def test_a_dry_run_is_what_the_server_takes_for_one(text, expected):
     assert route("PUT", f"{OBJECT}?{text}").dry_run is expected
 
 
-def test_a_plus_in_a_query_is_a_blank_and_a_pair_without_a_value_has_an_empty_one():
-    assert counts.parse("a+b=c+d&e") == [("a b", "c d"), ("e", "")]
-
-
 @pytest.mark.parametrize(("text", "expected"), [("a%2Fb", "a/b"), ("a+b", "a+b"), ("%C3%A9", "é"), ("%ff", "\udcff")])
 def test_escapes_are_decoded_once_and_strictly(text, expected):
     assert unquote(text) == expected

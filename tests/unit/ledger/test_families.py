@@ -547,7 +547,7 @@ def test_a_custom_resource_without_a_template_at_zero_costs_nothing_and_more_is_
     shop = WorkloadRef(*ROLLOUTS[::2], "team-a", "shop")
     ask.gate.observe(shop, Observed(0, None, "app=web", uid="uid-shop", selector="app=web"))
     up = patch("/apis/example.com/v1/namespaces/team-a/rollouts/shop/scale", {"spec": {"replicas": 1}})
-    assert ask.gate.ledger.usage.accounts.covered_by(ask.gate.ledger.coverage.tree.nodes[0]).unpriced == 0
+    assert ask.gate.ledger.usage.accounts.covered_by(ask.gate.ledger.coverage.tree.nodes[0])[1] == 0
     assert ask(up).reason == "unknown-footprint"
     assert books(ask) == (0, 0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
-from extauthz.core.ledger.accounts import charge_one, highest, rise
+from extauthz.core.ledger.accounts import Product, charge, highest, rise
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.entry import Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
@@ -302,7 +302,7 @@ def test_what_another_gate_tells_anew_keeps_its_place_among_those_whose_time_run
 
 
 def test_a_cost_that_a_count_does_not_raise_stays_as_it_is():
-    cost = charge_one(2, {"requests.cpu": 3}, {})
+    cost = charge((Product(2, {"requests.cpu": 3}),), {})
     assert cost.with_count(1, {"requests.cpu": 6}) is cost
 
 
@@ -350,5 +350,5 @@ def test_a_template_that_comes_to_an_owner_with_a_replica_set_of_no_pods_is_grow
 
 
 def test_the_least_that_is_more_is_a_rise():
-    once, twice = (charge_one(count, {"requests.cpu": 1}, {}) for count in (1, 2))
+    once, twice = (charge((Product(count, {"requests.cpu": 1}),), {}) for count in (1, 2))
     assert (rise(once, twice), rise(twice, once)) == ({"requests.cpu": 1}, {})

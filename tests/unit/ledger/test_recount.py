@@ -189,7 +189,7 @@ def test_what_is_wrong_is_told_and_put_right_and_pending_writes_are_left_alone(
     ask = web()
     granted = ask(scale("web", 5))
     spoil(ask, "acme", table, "requests.cpu", by * CPU)
-    assert ask.gate.ledger.drift() == {("acme", "requests.cpu"): by * CPU}
+    assert ask.gate.ledger.drift() == {("acme", difference.what): by * CPU}
     assert finished(ask.gate.ledger.usage.repair(100)) == (difference,)
     assert ask.gate.ledger.drift() == {}
     assert ask.gate.ledger.pending.follows(granted.id)

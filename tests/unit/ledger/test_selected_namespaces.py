@@ -27,7 +27,7 @@ def test_a_quota_selects_what_is_labelled_into_it_and_no_more():
     ]
     for name, labels, selected in steps:
         made.observe_namespace(name, labels)
-        assert set(coverage.selection.of(node)) == selected, name
+        assert set(coverage.selected(node)) == selected, name
 
 
 def test_what_is_learnt_of_namespaces_while_a_tree_is_prepared_is_in_it():
@@ -55,7 +55,7 @@ def test_what_is_learnt_of_namespaces_while_a_tree_is_prepared_is_in_it():
         pass
     made.load_quotas(tree, 0.0)
     named = {node.quota.name: node for node in made.ledger.coverage.tree.nodes}
-    assert set(made.ledger.coverage.selection.of(named["acme"])) == {
+    assert set(made.ledger.coverage.selected(named["acme"])) == {
         "new",
         *(f"n{number:03}" for number in range(130) if number not in (1, 2, 129)),
     }

@@ -233,15 +233,15 @@ class Answers:
 
     def namespaces_of_pending(self, quota: str | None = None) -> Iterator[str]:
         """Those that ``pending`` tells of."""
-        return (one.ref.namespace for one in self._queries.pending(quota))
+        return (ref.namespace for ref, _ in self._queries.pending(quota))
 
     def pending(self, quota: str | None = None, limit: int = MOST, visible: Container[str] = ALL) -> Json:
         """Writes of namespaces that are ``visible``, which were allowed and may still land, oldest first."""
         if quota is not None:
             self.quota(quota)
         now_s = self._clock()
-        found = (one for one in self._queries.pending(quota) if one.ref.namespace in visible)
-        items = [shown.pending(one, now_s) for one in islice(found, limit)]
+        found = (one for one in self._queries.pending(quota) if one[0].namespace in visible)
+        items = [shown.pending(*one, now_s) for one in islice(found, limit)]
         is_all = quota is None and visible is ALL
         total = self._queries.pending_count if is_all else len(items) + sum(1 for _ in found)
         return shown.page("PendingWriteList", items, None) | {"total": total}

@@ -12,8 +12,9 @@ from extauthz.core import quantities
 from extauthz.core.model import Amounts, Decision, Shortage, WorkloadRef
 
 if TYPE_CHECKING:
+    from extauthz.core.ledger.entry import PendingWrite
     from extauthz.core.ledger.line import Seen
-    from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
+    from extauthz.core.queries import Headroom, QuotaUse, WorkloadUse
 
 Json: TypeAlias = dict[str, Any]
 
@@ -153,9 +154,9 @@ def one_more(found: Json) -> str:
     return f"{most + 1:,} {noun}s do not fit" if most > found["observedReplicas"] else f"One more {noun} does not fit"
 
 
-def pending(write: Pending, now_s: float) -> Json:
+def pending(ref: WorkloadRef, write: PendingWrite, now_s: float) -> Json:
     """A write that was allowed and may still land."""
-    return named(write.ref) | {
+    return named(ref) | {
         "id": write.id,
         "replicas": write.replicas,
         "changesTemplate": write.touches,
