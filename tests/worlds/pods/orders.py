@@ -31,11 +31,11 @@ from tests.worlds.connection import Stream
 from tests.worlds.judge import Key, Promise
 from tests.worlds.loop import seeded
 from tests.worlds.member import Member
-from tests.worlds.objects import MERGE_PATCH
+from tests.worlds.objects import MERGE_PATCH, REPLICA_SET, Kind
 from tests.worlds.pods import objects
 from tests.worlds.pods.controllers import Controllers
 from tests.worlds.pods.judge import Amounts
-from tests.worlds.pods.objects import DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, kind_of
+from tests.worlds.pods.objects import DEPLOYMENT, POD, REVISION, STATEFUL_SET, kind_of
 from tests.worlds.pods.plan import Plan
 from tests.worlds.pods.world import Change, World, furnish, miscounts, review
 from tests.worlds.restarts import LEDGERS

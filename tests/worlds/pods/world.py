@@ -23,7 +23,17 @@ from tests.worlds.connection import Link, Odds
 from tests.worlds.judge import Key, Promise
 from tests.worlds.loop import VirtualLoop, seeded
 from tests.worlds.member import Member, Wiring, settings
-from tests.worlds.objects import MERGE_PATCH, container, definition, milli, namespace, quota
+from tests.worlds.objects import (
+    MERGE_PATCH,
+    REPLICA_SET,
+    Kind,
+    container,
+    definition,
+    milli,
+    namespace,
+    quota,
+    reference,
+)
 from tests.worlds.plan import Step
 from tests.worlds.pods import objects
 from tests.worlds.pods.controllers import Controllers
@@ -36,11 +46,9 @@ from tests.worlds.pods.objects import (
     JOB,
     LIMIT_RANGE,
     POD,
-    REPLICA_SET,
     REVISION,
     STATEFUL_SET,
     TEAM,
-    Kind,
     cpu_of,
     kind_of,
 )
@@ -603,7 +611,7 @@ def _forged(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
     def change(held: Tree) -> Tree | None:
         if held is None or not teams or objects.owner_uid(held) is not None:
             return held and objects.without_owner(held)
-        return {**held, "metadata": {**held["metadata"], "ownerReferences": [objects.reference(random.choice(teams))]}}
+        return {**held, "metadata": {**held["metadata"], "ownerReferences": [reference(random.choice(teams))]}}
 
     world.spawn(world.write(DEPLOYMENT, key, change, how, random))
 
