@@ -123,10 +123,11 @@ class _Chosen(Controllers):
             self.next[kind, key] = None
 
     def _put(self, kind: Kind, tree: Tree) -> None:
-        """The status of a ReplicaSet tells nobody anything."""
+        """Of the status of a ReplicaSet nothing tells anybody anything, but how many pods run."""
         metadata = tree["metadata"]
         held = self._server.objects(kind.collection)[metadata["namespace"], metadata["name"]]
-        if not (self.chosen and kind is REPLICA_SET and {**tree, "status": held["status"]} == held):
+        status = {**held["status"], "readyReplicas": tree["status"].get("readyReplicas")}
+        if not (self.chosen and kind is REPLICA_SET and {**tree, "status": status} == held):
             super()._put(kind, tree)
 
     def go_on(self) -> None:
