@@ -359,9 +359,7 @@ def tried(space: Space) -> Tried:
 async def _live(world: _World, seen: _Seen, writer: int) -> None:
     furnish(world)
     await world.until(lambda: world.is_quiet, READY_S)
-    for number in range(world.plan.gates):
-        world.start(number)
-    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_S)
+    await world.start_all()
     await asyncio.sleep(READY_S)
     world.controllers.chosen = True
     for link in world.links:
