@@ -129,9 +129,7 @@ def there(house: House) -> Tree:
 
 def below(owner: Tree, tree: Tree) -> Tree:
     """An object that names the custom resource as its controller, and is what that selects."""
-    named = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
-    named |= {key: owner["metadata"][key] for key in ("name", "uid")}
-    own = tree["metadata"] | {"ownerReferences": [named], "labels": {"app": TIN[1], "tier": "web"}}
+    own = tree["metadata"] | {"ownerReferences": [objects.reference(owner)], "labels": {"app": TIN[1], "tier": "web"}}
     return {**tree, "metadata": own}
 
 

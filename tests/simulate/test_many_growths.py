@@ -79,8 +79,8 @@ async def growths(world: World, found: Counter[str]) -> None:
 def answers(live: Callable[[World, Counter[str]], Coroutine[Any, Any, None]]) -> Counter[str]:
     """The reasons of all answers in a world without drawn workloads, whose gate has the bounds of everyday."""
     world = World(replace(draw(1, 0, frozenset(), "store", 1), quotas=(), workloads=()))
-    numbers = replace(world._wiring.settings.numbers, pending_writes_per_tree=Policy().max_intents_per_tree)
-    world._wiring = replace(world._wiring, settings=replace(world._wiring.settings, numbers=numbers))
+    numbers = replace(world.wiring.settings.numbers, pending_writes_per_tree=Policy().max_intents_per_tree)
+    world.wiring = replace(world.wiring, settings=replace(world.wiring.settings, numbers=numbers))
     found = Counter[str]()
     world.loop.run(live(world, found))
     return found

@@ -112,10 +112,8 @@ def test_a_stateful_set_whose_range_moves_needs_room_for_both():
 
 def owned(owner: Tree, name: str, cpu: str) -> Tree:
     """A pod as the controller of its owner makes it."""
-    named = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
-    named |= {key: owner["metadata"][key] for key in ("name", "uid")}
     made = pod(name, cpu)
-    own = {"uid": f"uid-{name}", "ownerReferences": [named], "labels": owner["metadata"]["labels"]}
+    own = {"uid": f"uid-{name}", "ownerReferences": [objects.reference(owner)], "labels": owner["metadata"]["labels"]}
     return {**made, "metadata": made["metadata"] | own}
 
 

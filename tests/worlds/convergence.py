@@ -51,11 +51,7 @@ class Convergence:
         """Heal, wait, judge."""
         world = self._world
         world.tell("faults stop")
-        for link in world.links:
-            link.heal()
-        for member in world.members:
-            if member is not None:
-                member.process.ends_at = None
+        world.heal()
         world.peace.set()
         await asyncio.sleep(STEPS_LAST_S)
         self._drop_policies()  # only now: a quota that was gone has come back with its own
@@ -70,7 +66,7 @@ class Convergence:
         if world.over():
             return
         await self._must_be_idle()
-        for member in world.live():
+        for member in world.serving():
             for key in world.reference.workloads():
                 if not is_left(key):
                     await self._must_grow(member, key)
@@ -88,7 +84,7 @@ class Convergence:
 
         def idle() -> bool:
             nonlocal writes
-            before, writes = writes, {one.name: one.metrics.writes for one in self._world.live()}
+            before, writes = writes, {one.name: one.metrics.writes for one in self._world.serving()}
             return before == writes
 
         for _ in range(IDLE_TRIES):
@@ -100,7 +96,7 @@ class Convergence:
     def _restless(self) -> list[str]:
         """What is not yet as it must be in the end."""
         world = self._world
-        live = world.live()
+        live = world.serving()
         if world.controllers.busy or world.client.under_way:
             return ["writes are under way"]
         if len(live) < world.plan.gates or any(one.assembly.holds for one in live):

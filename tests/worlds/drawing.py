@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key, Promise
@@ -19,7 +19,9 @@ from tests.worlds.objects import (
     container,
     kind_of,
     milli,
+    reference,
     sending,
+    word_of,
     workload,
 )
 from tests.worlds.policies import WRITTEN
@@ -58,9 +60,7 @@ def copying(key: Key, spelling: str, replicas: int, cpu: str) -> Sent:
 
 def adopting(key: Key, owner: Tree, spelling: str) -> Sent:
     """A ReplicaSet is given to an owner, whose selector it meets from now on; one of the ``drawing.PATCHES``."""
-    metadata = owner["metadata"]
-    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"]}
-    references = [reference | {"uid": metadata["uid"], "controller": True}]
+    metadata, references = owner["metadata"], [reference(owner)]
     promise = Promise(key, None, None, joins=(metadata["namespace"], metadata["name"]))
     if spelling == "json":
         operations = [
@@ -149,66 +149,55 @@ ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not
 """What may happen to an allowed write."""
 
 
-def _scale(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+class Draw(NamedTuple):
+    """What a step is drawn from."""
+
+    random: Random
+    faults: frozenset[str]
+    workloads: Sequence[str]
+    gates: int
+
+
+How: TypeAlias = dict[str, Any]
+
+
+def _scale(draw: Draw) -> How:
+    random = draw.random
     return {
-        "workload": random.choice(workloads),
+        "workload": random.choice(draw.workloads),
         "to": random.choice((0, 1, 1, 2, 3, 4, 5, 6, 8)),
         "as": random.choice(SPELLINGS),
         "tries": random.choice((1, 1, 1, 2, 3)),
-        **_fate(random, faults),
+        **_fate(draw),
     }
 
 
-def _flood(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    tenant = random.choice(workloads).split("/")[0]
-    own = [one for one in workloads if one.startswith(f"{tenant}/")]
+def _flood(draw: Draw) -> How:
+    random = draw.random
+    tenant = random.choice(draw.workloads).split("/")[0]
+    own = draw._replace(workloads=[one for one in draw.workloads if one.startswith(f"{tenant}/")])
     within_s = random.choice((0.05, 0.5, 3.0))
     number = random.randint(8, 40)
     few = {"to": random.choice((0, 1, 1, 2)), "tries": 1}
-    writes = [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]
+    writes = [(random.random() * within_s, _scale(own)) for _ in range(number)]
     return {"writes": [(at_s, {**how, **few} if random.random() < 0.7 else how) for at_s, how in writes]}
 
 
-def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    to = random.choice((1, 2, 3, 5))
-    return {**_of_a_kind(random, workloads, WHOLE), "to": to, "cpu": random.choice(CPUS), **_fate(random, faults)}
+def _rollout(draw: Draw) -> How:
+    to = draw.random.choice((1, 2, 3, 5))
+    return {**_of_a_kind(draw, WHOLE), "to": to, "cpu": draw.random.choice(CPUS), **_fate(draw)}
 
 
-def _patch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    how = {"cpu": random.choice(CPUS), "as": random.choice(PATCHES)}
-    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
+def _adopt(draw: Draw) -> How:
+    of = {word: [one for one in draw.workloads if word_of(one) == word] for word in ("rs", "roll")}
+    pairs = [(one, other) for one in of["rs"] for other in of["roll"] if one.split("/")[0] == other.split("/")[0]]
+    workload, owner = draw.random.choice(pairs) if pairs else (None, None)
+    how = {"as": draw.random.choice(PATCHES), "leaves": draw.random.random() < 0.3}
+    return {"workload": workload, "owner": owner, **how, **_fate(draw)}
 
 
-def _copy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    how = {"as": random.choice(COPIES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
-    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
-
-
-def _directive(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    how = {"as": random.choice(DIRECTIVES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
-    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
-
-
-def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
-
-
-def _adopt(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    pairs = [(one, other) for one in _of(workloads, "rs") for other in _of(workloads, "roll") if _near(one, other)]
-    workload, owner = random.choice(pairs) if pairs else (None, None)
-    how = {"as": random.choice(PATCHES), "leaves": random.random() < 0.3}
-    return {"workload": workload, "owner": owner, **how, **_fate(random, faults)}
-
-
-def _of(workloads: Sequence[str], word: str) -> list[str]:
-    return [one for one in workloads if one.split("-")[1] == word]
-
-
-def _near(one: str, other: str) -> bool:
-    return one.split("/")[0] == other.split("/")[0]
-
-
-def _apply(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+def _apply(draw: Draw) -> How:
+    random = draw.random
     how = {
         "to": random.choice((0, 0, 1, 2, 3, 5)),
         "cpu": random.choice(CPUS),
@@ -216,190 +205,177 @@ def _apply(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
         "side": random.choice(("", "", "500m", "2")),
         "without": tuple(one for one in ("count", "tier") if random.random() < 0.5),
     }
-    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
+    return _written(draw, ("deploy", "rs", "sts"), how)
 
 
-def _remake_claimed(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    how = {"to": random.choice((0, 1, 1, 2, 4)), "tier": random.choice(("web", "job")), "for_s": _soon_s(random)}
-    return {**_of_a_kind(random, workloads, ("sts",)), **how, **_fate(random, faults)}
+def _written(draw: Draw, words: Sequence[str], how: How) -> How:
+    return {**_of_a_kind(draw, words), **how, **_fate(draw)}
 
 
-def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return _of_a_kind(random, workloads, ("sts",))
-
-
-def _sidecar(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), "cpu": random.choice(CPUS)}
-
-
-def _of_a_kind(random: Random, workloads: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
+def _of_a_kind(draw: Draw, words: Sequence[str]) -> How:
     """A workload of one of some kinds; ``None``: there is none, and nothing happens."""
-    able = [one for one in workloads if one.split("-")[1] in words]
-    return {"workload": random.choice(able) if able else None}
+    able = [one for one in draw.workloads if word_of(one) in words]
+    return {"workload": draw.random.choice(able) if able else None}
 
 
-def _fate(random: Random, faults: frozenset[str]) -> dict[str, Any]:
-    fate: dict[str, Any] = {"end": "answered"}
-    if "late" in faults and random.random() < 0.5:
+def _fate(draw: Draw) -> How:
+    random = draw.random
+    fate: How = {"end": "answered"}
+    if "late" in draw.faults and random.random() < 0.5:
         fate["end"] = random.choice(ENDS)
-    if "unheard" in faults and random.random() < 0.4:
+    if "unheard" in draw.faults and random.random() < 0.4:
         fate["log"] = random.choice(("lost", "late"))
-    if "leaves" in faults and random.random() < 0.1:
+    if "leaves" in draw.faults and random.random() < 0.1:
         fate["leaves_s"] = round(random.choice((0.002, 0.02, 0.2)) * random.random(), 4)
     return fate
 
 
-def _gate(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"gate": random.randrange(gates), "for_s": round(random.uniform(0.1, 4.0), 2)}
+def _gate(draw: Draw) -> How:
+    return {"gate": draw.random.randrange(draw.gates), "for_s": round(draw.random.uniform(0.1, 4.0), 2)}
 
 
-def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"gate": random.randrange(gates), "after": random.randint(1, 120), "for_s": round(random.uniform(0.1, 3), 2)}
+def _crash(draw: Draw) -> How:
+    random = draw.random
+    return {
+        "gate": random.randrange(draw.gates),
+        "after": random.randint(1, 120),
+        "for_s": round(random.uniform(0.1, 3), 2),
+    }
 
 
-def _restart(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+def _restart(draw: Draw) -> How:
+    random = draw.random
     ends = [
         ("kill", 0.0),
         *((random.choice(("kill", "stop", "stop")), _soon_s(random)) for _ in range(random.randint(1, 3))),
     ]
-    return {"gate": random.randrange(gates), "ends": tuple(ends), "loses": random.random() < 0.3}
+    return {"gate": random.randrange(draw.gates), "ends": tuple(ends), "loses": random.random() < 0.3}
 
 
 def _soon_s(random: Random) -> float:
     return round(random.choice((0.1, 1.0, 6.0)) * random.random(), 2)
 
 
-def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    own = KINDS[random.choice(workloads).split("-")[1]].plural
+def _watch(draw: Draw) -> How:
+    random = draw.random
+    own = KINDS[word_of(random.choice(draw.workloads))].plural
     kinds = (own, own, own, "workspacequotas", "workspaceledgers", "namespaces", "", *MADE)
-    return {"gate": random.randrange(gates), "kind": random.choice(kinds), "for_s": round(random.uniform(0.1, 5.0), 2)}
+    return {
+        "gate": random.randrange(draw.gates),
+        "kind": random.choice(kinds),
+        "for_s": round(random.uniform(0.1, 5.0), 2),
+    }
 
 
-def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
-
-
-def _guarantee(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"quota": random.randrange(6), "of_hard": random.choice((0.0, 0.4, 0.7, 1.0))}
-
-
-def _override(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+def _override(draw: Draw) -> How:
+    random = draw.random
     how = {"by": random.choice((-2, -1, 2, 3)), "of_hard": random.choice((0.0, 0.5))}
     begin_s, for_s = random.choice((1.0, 6.0, 9.0)), random.choice((1.0, 8.0, 20.0))
     return {"quota": random.randrange(6), "in_s": round(begin_s + random.random(), 3), "for_s": for_s, **how}
 
 
-def _turns(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"quota": random.randrange(6), "for_s": random.choice((0, 0, 2, 10, 300)), "weight": random.choice((1, 5))}
-
-
-def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
-
-
-def _move(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"quota": random.randrange(4), "to": random.randrange(6)}
-
-
-def _relabel(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    workload = random.choice(workloads)
+def _relabel(draw: Draw) -> How:
+    random = draw.random
+    workload = random.choice(draw.workloads)
     if random.random() < 0.5:
         return {"workload": workload, "tier": random.choice(("web", "job"))}
     return {"workload": workload, "workspace": random.choice(("acme", "zoo", "none"))}
 
 
-def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
-
-
-def _policy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+def _policy(draw: Draw) -> How:
+    random = draw.random
     some = random.choice((1, 1, 2)) if random.random() < 0.7 else 0
     return {"quota": random.randrange(4), "names": tuple(random.sample(sorted(WRITTEN), some))}
 
 
-def _nothing(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {}
+COUNTS = (0, 1, 2, 3, 5)
 
-
-DRAWN: Final = {
-    "scale": _scale,
-    "rollout": _rollout,
-    "patch": _patch,
-    "remake": _remake,
-    "adopt": _adopt,
-    "apply": _apply,
-    "remake-claimed": _remake_claimed,
-    "copy": _copy,
-    "directive": _directive,
-    "flood": _flood,
-    "tidy": _tidy,
-    "sidecar": _sidecar,
-    "hold-watch": _watch,
-    "drop-watch": _watch,
-    "relist": _watch,
-    "crash": _crash,
-    "pause": _gate,
-    "halt": _gate,
-    "restart": _restart,
-    "partition": _gate,
-    "quota-goes": _quota_goes,
-    "cut": _cut,
-    "move": _move,
-    "relabel": _relabel,
-    "past": _past,
-    "delete-ledger": _nothing,
-    "edit-ledger": _nothing,
-    "policy": _policy,
-    "guarantee": _guarantee,
-    "override": _override,
-    "turns": _turns,
+DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Draw], How]]]] = {
+    "scale": (12.0, "", _scale),
+    "rollout": (2.0, "", _rollout),
+    "patch": (
+        2.0,
+        "",
+        lambda d: _written(d, WHOLE, {"cpu": d.random.choice(CPUS), "as": d.random.choice(PATCHES)}),
+    ),
+    "remake": (1.0, "", lambda d: {**_of_a_kind(d, ALONE), "to": d.random.choice((1, 2, 4)), **_fate(d)}),
+    "adopt": (1.0, "adopted", _adopt),
+    "apply": (1.0, "applied", _apply),
+    "remake-claimed": (
+        1.0,
+        "remade",
+        lambda d: _written(
+            d,
+            ("sts",),
+            {
+                "to": d.random.choice((0, 1, 1, 2, 4)),
+                "tier": d.random.choice(("web", "job")),
+                "for_s": _soon_s(d.random),
+            },
+        ),
+    ),
+    "copy": (
+        1.0,
+        "spelled",
+        lambda d: _written(
+            d,
+            ("deploy", "rs", "sts"),
+            {"as": d.random.choice(COPIES), "cpu": d.random.choice(CPUS), "to": d.random.choice(COUNTS)},
+        ),
+    ),
+    "directive": (
+        1.0,
+        "spelled",
+        lambda d: _written(
+            d,
+            WHOLE,
+            {"as": d.random.choice(DIRECTIVES), "cpu": d.random.choice(CPUS), "to": d.random.choice(COUNTS)},
+        ),
+    ),
+    "flood": (0.3, "flood", _flood),
+    "tidy": (1.0, "ungated", lambda d: _of_a_kind(d, ("sts",))),
+    "sidecar": (1.0, "ungated", lambda d: _of_a_kind(d, ("deploy", "rs", "sts")) | {"cpu": d.random.choice(CPUS)}),
+    "hold-watch": (1.0, "lag", _watch),
+    "drop-watch": (1.0, "drop", _watch),
+    "relist": (0.7, "relist", _watch),
+    "crash": (1.0, "crash", _crash),
+    "pause": (1.0, "pause", _gate),
+    "halt": (1.0, "halt", _gate),
+    "restart": (1.0, "again", _restart),
+    "partition": (0.7, "partition", _gate),
+    "quota-goes": (
+        0.7,
+        "comes",
+        lambda d: {
+            "quota": d.random.randrange(4),
+            "for_s": round(d.random.choice((0.1, 1.0, 4.0)) * d.random.random(), 2),
+        },
+    ),
+    "cut": (1.0, "cut", lambda d: {"quota": d.random.randrange(4), "by": d.random.choice((-3, -2, -1, 1, 2))}),
+    "move": (1.0, "move", lambda d: {"quota": d.random.randrange(4), "to": d.random.randrange(6)}),
+    "relabel": (1.0, "relabel", _relabel),
+    "past": (
+        1.0,
+        "ungated",
+        lambda d: {"workload": d.random.choice(d.workloads), "to": d.random.choice((0, 1, 2, 3, 4, 6))},
+    ),
+    "delete-ledger": (0.4, "deleted", lambda d: {}),
+    "edit-ledger": (0.4, "edited", lambda d: {}),
+    "policy": (1.0, "policies", _policy),
+    "guarantee": (
+        1.0,
+        "guarantees",
+        lambda d: {"quota": d.random.randrange(6), "of_hard": d.random.choice((0.0, 0.4, 0.7, 1.0))},
+    ),
+    "override": (1.0, "overrides", _override),
+    "turns": (
+        1.0,
+        "turns",
+        lambda d: {
+            "quota": d.random.randrange(6),
+            "for_s": d.random.choice((0, 0, 2, 10, 300)),
+            "weight": d.random.choice((1, 5)),
+        },
+    ),
 }
-"""Every kind of step."""
-
-HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
-"""Steps that happen without faults too."""
-
-FAULT_OF: Final = {
-    "flood": "flood",
-    "adopt": "adopted",
-    "apply": "applied",
-    "remake-claimed": "remade",
-    "copy": "spelled",
-    "directive": "spelled",
-    "tidy": "ungated",
-    "quota-goes": "comes",
-    "hold-watch": "lag",
-    "drop-watch": "drop",
-    "relist": "relist",
-    "crash": "crash",
-    "pause": "pause",
-    "halt": "halt",
-    "restart": "again",
-    "partition": "partition",
-    "cut": "cut",
-    "move": "move",
-    "relabel": "relabel",
-    "past": "ungated",
-    "sidecar": "ungated",
-    "delete-ledger": "deleted",
-    "edit-ledger": "edited",
-    "policy": "policies",
-    "guarantee": "guarantees",
-    "override": "overrides",
-    "turns": "turns",
-}
-"""The fault without which a kind does not happen."""
-
-WEIGHTS: Final = {
-    "scale": 12.0,
-    "rollout": 2.0,
-    "patch": 2.0,
-    "remake": 1.0,
-    "flood": 0.3,
-    "quota-goes": 0.7,
-    "delete-ledger": 0.4,
-    "edit-ledger": 0.4,
-    "relist": 0.7,
-    "partition": 0.7,
-}
-"""How often a kind is drawn; 1 unless it is named."""
+"""Every kind of step: how often, the fault without which it does not happen, and how it is drawn."""

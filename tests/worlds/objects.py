@@ -91,12 +91,18 @@ def workload(key: Key, replicas: int, cpu: str, label: str = "") -> Tree:
 
 def replica_set(deployment: Tree, replicas: int, cpu: str) -> Tree:
     """One that a Deployment's controller makes for a template."""
-    metadata, kind = deployment["metadata"], deployment["kind"]
-    owner = {"apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
+    metadata = deployment["metadata"]
     tree = workload((metadata["namespace"], metadata["name"]), replicas, cpu)
     del tree["spec"]["strategy"]
-    own = {"name": f"{metadata['name']}-{cpu}", "ownerReferences": [owner | {"controller": True}]}
+    own = {"name": f"{metadata['name']}-{cpu}", "ownerReferences": [reference(deployment)]}
     return {**tree, "kind": REPLICA_SET.kind, "metadata": {**tree["metadata"], **own}}
+
+
+def reference(owner: Tree) -> Tree:
+    """An entry of ``ownerReferences``: of the controller."""
+    metadata = owner["metadata"]
+    own = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    return own | {"controller": True}
 
 
 def claim(key: Key, ordinal: int) -> Tree:
@@ -184,7 +190,7 @@ def _counting(method: str, path: str, content_type: str, body: Tree, promise: Pr
 
 
 class Kind(NamedTuple):
-    """A kind of workload, as the API server knows it."""
+    """A kind of object, as the API server knows it."""
 
     api: str
     kind: str
@@ -195,11 +201,12 @@ class Kind(NamedTuple):
     @property
     def collection(self) -> str:
         """The path of all of them."""
-        return f"/apis/{self.api}/{self.plural}"
+        return f"/{'api' if '/' not in self.api else 'apis'}/{self.api}/{self.plural}"
 
     def path(self, namespace: str, name: str = "") -> str:
         """Of one object; without a name, of where it is made."""
-        return f"/apis/{self.api}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+        root = self.collection.rpartition("/")[0]
+        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 
 
 _DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.worlds.drawing import DRAWN, FAULT_OF, HEALTHY, WEIGHTS
+from tests.worlds.drawing import DRAWN, Draw
 from tests.worlds.objects import CLAIM_GI
 
 FAULTS: Mapping[str, str] = {
@@ -137,7 +137,7 @@ def draw(
         ledger,
         workloads,
         quotas,
-        _steps(random, steps, faults, workloads, gates, {**WEIGHTS, **(often or {})}, pace),
+        _steps(Draw(random, faults, workloads, gates), steps, often or {}, pace),
         faults,
         entrances,
         clamps,
@@ -207,20 +207,12 @@ def _guaranteed(seed: int, quotas: Sequence[Mapping[str, Any]]) -> tuple[Mapping
     return (site, {**acme, "parent": "site"}, {**zoo, "parent": "site"}, share(tiers[0]), share(tiers[1]))
 
 
-def _steps(
-    random: Random,
-    number: int,
-    faults: frozenset[str],
-    workloads: Sequence[str],
-    gates: int,
-    often: Mapping[str, float],
-    pace: Sequence[float],
-) -> tuple[Step, ...]:
-    kinds = [kind for kind in DRAWN if kind in HEALTHY or FAULT_OF[kind] in faults]
-    weights = [often.get(kind, 1.0) for kind in kinds]
+def _steps(draw: Draw, number: int, often: Mapping[str, float], pace: Sequence[float]) -> tuple[Step, ...]:
+    random, able = draw.random, [kind for kind, (_, fault, _) in DRAWN.items() if not fault or fault in draw.faults]
+    weights = [often.get(kind, DRAWN[kind][0]) for kind in able]
     at_s, steps = 1.0, []
     for one in range(number):
         at_s += random.expovariate(1 / random.choice(pace))
-        kind = random.choices(kinds, weights)[0]
-        steps.append(Step(one, round(at_s, 4), kind, DRAWN[kind](random, faults, workloads, gates)))
+        kind = random.choices(able, weights)[0]
+        steps.append(Step(one, round(at_s, 4), kind, DRAWN[kind][2](draw)))
     return tuple(steps)

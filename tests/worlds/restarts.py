@@ -22,22 +22,7 @@ DOWN_AT_MOST_S = 0.5
 
 def crash(world: World, step: Step, random: Random) -> None:
     """Kill a gate."""
-    member = world.members[step.how["gate"]]
-    if member is not None:
-        _kill(world, step.how["gate"], member, step.how["after"], step.how["for_s"])
-
-
-def _kill(world: World, number: int, member: Member, after: int, for_s: float) -> None:
-    """After so many callbacks. It is started again after so long."""
-    if member.process.ended or member.process.ends_at is not None:
-        return
-
-    def died() -> None:
-        world.tell(f"{member.name} was killed")
-        world.loop.call_later(for_s, world.start, number)
-
-    member.process.ends_at = member.process.steps + after
-    member.process.on_end.append(died)
+    world.kill(step.how["gate"], world.members[step.how["gate"]], step.how["after"], step.how["for_s"])
 
 
 def pause(world: World, step: Step, random: Random) -> None:
@@ -83,7 +68,7 @@ def restart(world: World, step: Step, random: Random) -> None:
             if world.peace.is_set():
                 return
             if how == "kill":
-                _kill(world, number, member, random.randint(1, 20), DOWN_AT_MOST_S * random.random())
+                world.kill(number, member, random.randint(1, 20), DOWN_AT_MOST_S * random.random())
             elif _may_leave(member):
                 await _leave(world, number, member)
 

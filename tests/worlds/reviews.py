@@ -11,7 +11,7 @@ import orjson
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key, Promise, State
-from tests.worlds.objects import kind_of
+from tests.worlds.objects import Kind, kind_of
 from tests.worlds.reference import owner
 from tests.worlds.server import Prepared
 
@@ -74,15 +74,15 @@ def _joined(prepared: Prepared) -> Key | None:
     return (prepared.key[0], name) if name is not None and had != has else None
 
 
-def review(prepared: Prepared, uid: str, *, dry: bool) -> bytes:
-    """The bytes. ``uid`` is new for each call."""
-    kind = kind_of(prepared.key)
-    group, version = kind.api.split("/")
+def review(prepared: Prepared, uid: str, *, dry: bool, kind: Kind | None = None, user: str = WRITER) -> bytes:
+    """The bytes. ``uid`` is new for each call. ``kind``: its name does not say it."""
+    kind = kind or kind_of(prepared.key)
+    group, _, version = kind.api.rpartition("/")
     before, after = prepared.before, prepared.after
     if before is not None:
         kept = {name: before["metadata"][name] for name in ("uid", "resourceVersion")}
         after = {**after, "metadata": {**after["metadata"], **kept}}
-    if prepared.sub:
+    if prepared.sub == "scale":
         before, after = _scale(before), _scale(after)
     namespace, name = prepared.key
     request = {
@@ -92,13 +92,15 @@ def review(prepared: Prepared, uid: str, *, dry: bool) -> bytes:
         "namespace": namespace,
         "name": name,
         "operation": "CREATE" if before is None else "UPDATE",
-        "userInfo": {"username": WRITER},
+        "userInfo": {"username": user},
         "object": after,
         "oldObject": before,
         "dryRun": dry,
     }
     if prepared.sub:
-        request |= {"kind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "subResource": "scale"}
+        request["subResource"] = prepared.sub
+    if prepared.sub == "scale":
+        request["kind"] = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,11 @@ from tests.worlds.checks import Violation
 from tests.worlds.convergence import Convergence
 from tests.worlds.loop import seeded
 from tests.worlds.objects import KINDS, kind_of
-from tests.worlds.plan import Plan
+from tests.worlds.plan import Plan, Step
 from tests.worlds.reference import DEFINITIONS, NAMESPACES, QUOTAS
 from tests.worlds.restarts import LEDGER, LEDGERS
 from tests.worlds.steps import TAKEN, key_of
 from tests.worlds.world import World
-
-READY_WITHIN_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -50,18 +47,13 @@ def run(plan: Plan, record: Path | None = None) -> Result:
 async def _live(world: World) -> None:
     """All of it."""
     await _furnish(world)
-    for number in range(world.plan.gates):
-        world.start(number)
-    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_WITHIN_S)
-    begin_s = world.loop.time()
-    for step in world.plan.steps:
-        await asyncio.sleep(max(begin_s + step.at_s - world.loop.time(), 0.0))
-        if world.over():
-            return
-        world.tell(str(step))
-        if "workload" in step.how and step.how["workload"] is None:
-            continue  # there is none of the kind that this may happen to
-        TAKEN[step.what](world, step, world.random(f"step {step.number}"))
+
+    def take(step: Step) -> None:
+        if step.how.get("workload", "") is not None:  # else there is none of the kind that this may happen to
+            TAKEN[step.what](world, step, world.random(f"step {step.number}"))
+
+    if not await world.live(take):
+        return
     await Convergence(world).reach()
 
 
@@ -76,7 +68,7 @@ async def _furnish(world: World) -> None:
         _post(world, QUOTAS, objects.quota(one["name"], one["hard"], one))
     for workload in world.plan.workloads:
         key = key_of(workload)
-        _post(world, kind_of(key).collection, objects.workload(key, 1, "1"))
+        _post(world, kind_of(key).path(key[0]), objects.workload(key, 1, "1"))
     if world.plan.ledger != "memory" and world.plan.seed % 8:
         await _furnish_ledger(world, encode(Payload(holds=False)))
     world.checks.begins()
@@ -89,12 +81,5 @@ async def _furnish_ledger(world: World, payload: str) -> None:
         _post(world, LEDGERS, {"metadata": {"name": LEDGER}, "spec": {"payload": payload, "intents": 0}})
 
 
-def _post(world: World, collection: str, tree: Any) -> None:
-    namespace = tree["metadata"].get("namespace")
-    path = collection if namespace is None else _within(collection, namespace)
+def _post(world: World, path: str, tree: Any) -> None:
     world.server.request("POST", path, {}, tree)
-
-
-def _within(collection: str, namespace: str) -> str:
-    root, plural = collection.rsplit("/", 1)
-    return f"{root}/namespaces/{namespace}/{plural}"

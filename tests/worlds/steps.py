@@ -12,7 +12,7 @@ from extauthz.core.model import Tree
 from extauthz.inputs.kube.connection import ApiError
 from tests.worlds import drawing, objects, restarts
 from tests.worlds.judge import Key
-from tests.worlds.objects import KINDS, kind_of
+from tests.worlds.objects import KINDS, Sent, kind_of
 from tests.worlds.plan import Step
 from tests.worlds.policies import written
 from tests.worlds.reference import CLAIMS, NAMESPACES, QUOTAS
@@ -64,24 +64,18 @@ def _autoscale(world: World, how: Mapping[str, Any], random: Random) -> None:
     world.spawn(autoscaler())
 
 
-def _rollout(world: World, step: Step, random: Random) -> None:
-    key = key_of(step.how["workload"])
-    sent = objects.replace(key, step.how["to"], step.how["cpu"])
-    world.spawn(world.client.send(sent, step.how, random))
+SENT: Mapping[str, Callable[[Key, Mapping[str, Any]], Sent]] = {
+    "rollout": lambda key, how: objects.replace(key, how["to"], how["cpu"]),
+    "patch": lambda key, how: objects.patch(key, how["cpu"], how["as"]),
+    "copy": lambda key, how: drawing.copying(key, how["as"], how["to"], how["cpu"]),
+    "directive": lambda key, how: drawing.directing(key, how["as"], how["to"], how["cpu"]),
+    "apply": drawing.applying,
+}
+"""Steps that are a write of one workload, once."""
 
 
-def _patch(world: World, step: Step, random: Random) -> None:
-    sent = objects.patch(key_of(step.how["workload"]), step.how["cpu"], step.how["as"])
-    world.spawn(world.client.send(sent, step.how, random))
-
-
-def _copy(world: World, step: Step, random: Random) -> None:
-    sent = drawing.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
-    world.spawn(world.client.send(sent, step.how, random))
-
-
-def _directive(world: World, step: Step, random: Random) -> None:
-    sent = drawing.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+def _send(world: World, step: Step, random: Random) -> None:
+    sent = SENT[step.what](key_of(step.how["workload"]), step.how)
     world.spawn(world.client.send(sent, step.how, random))
 
 
@@ -97,30 +91,15 @@ def _adopt(world: World, step: Step, random: Random) -> None:
     world.spawn(world.client.send(sent, step.how, random))
 
 
-def _apply(world: World, step: Step, random: Random) -> None:
-    sent = drawing.applying(key_of(step.how["workload"]), step.how)
-    world.spawn(world.client.send(sent, step.how, random))
-
-
 def _remake(world: World, step: Step, random: Random) -> None:
-    key = key_of(step.how["workload"])
+    """It is deleted past the gates, and made again. The claims of a StatefulSet stay: the next one of its name finds
+    them, under whichever labels."""
+    key, how = key_of(step.how["workload"]), step.how
 
     async def remake() -> None:
         _ungated(world, "DELETE", kind_of(key).path(*key), None)
-        await asyncio.sleep(random.random() * 0.1)
-        await world.client.send(objects.create(key, step.how["to"], "1"), step.how, random)
-
-    world.spawn(remake())
-
-
-def _remake_claimed(world: World, step: Step, random: Random) -> None:
-    """The claims of a StatefulSet stay. The next one of its name finds them, under whichever labels."""
-    key = key_of(step.how["workload"])
-
-    async def remake() -> None:
-        _ungated(world, "DELETE", kind_of(key).path(*key), None)
-        await asyncio.sleep(step.how["for_s"])
-        await world.client.send(objects.create(key, step.how["to"], "1", step.how["tier"]), step.how, random)
+        await asyncio.sleep(how["for_s"] if "for_s" in how else random.random() * 0.1)
+        await world.client.send(objects.create(key, how["to"], "1", how.get("tier", "")), how, random)
 
     world.spawn(remake())
 
@@ -323,14 +302,10 @@ def _partition(world: World, step: Step, random: Random) -> None:
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "scale": _scale,
     "flood": _flood,
-    "rollout": _rollout,
-    "patch": _patch,
+    **dict.fromkeys(SENT, _send),
     "remake": _remake,
+    "remake-claimed": _remake,
     "adopt": _adopt,
-    "apply": _apply,
-    "remake-claimed": _remake_claimed,
-    "copy": _copy,
-    "directive": _directive,
     "past": _past,
     "tidy": _tidy,
     "sidecar": _sidecar,

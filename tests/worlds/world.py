@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from extauthz.core.model import Tree
 from tests.support.memory_store import MemoryStore
@@ -16,7 +13,7 @@ from tests.worlds.admission import Admission, Around
 from tests.worlds.asking import Asking
 from tests.worlds.checks import FAILURE, Checks
 from tests.worlds.clients import W_S, Client
-from tests.worlds.connection import Link, Odds
+from tests.worlds.ground import Ground
 from tests.worlds.judge import Key
 from tests.worlds.loop import VirtualLoop
 from tests.worlds.member import WRITES_AT_MOST, Member, Wiring, settings
@@ -60,7 +57,7 @@ SEEN_S = 3.0
 """How soon. A write of a ledger may have to wait for others."""
 
 
-class World:
+class World(Ground):
     """Everything there is, for one run.
 
     Args:
@@ -69,9 +66,8 @@ class World:
     """
 
     def __init__(self, plan: Plan, record: Path | None = None) -> None:
+        super().__init__(plan, streams_lists=plan.seed % 7 != 0)
         self.plan = plan
-        self.loop = VirtualLoop(self.random("order"))
-        self.server = ApiServer()
         self.reference = ReferenceModel(self.server, self.loop.time)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
         heard_s = W_S if plan.faults & UNSETTLING else HEARD_S
@@ -79,7 +75,6 @@ class World:
         self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s, told, alone=plan.gates == 1)
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
-        self.trace: list[str] = []
         self.peace = asyncio.Event()
         """Set once no faults happen any more."""
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
@@ -87,32 +82,20 @@ class World:
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
         admission = Admission(around, plan.faults, asks=plan.entrances != "envoy", clamps=plan.clamps)
         self.client = Client(self.loop, self.reference, self, asking, admission, plan.entrances)
-        self.members: list[Member | None] = [None] * plan.gates
-        self.mistake: Exception | None = None
-        self._lives = count(1)
         self.dice = self.random("rest")
-        ids = count(1)
         self.store = MemoryStore() if plan.ledger == "store" else None
         """The store of the shared ledger, if it is no object of the API server."""
-        self._wiring = Wiring(
+        self.wiring = Wiring(
             self.loop,
             self.server,
             settings(W_S, plan.ledger, "refuse" if plan.entrances == "envoy" else "webhook"),
             self.store,
-            lambda: f"d{next(ids):015d}",
+            self.next_id,
             self.tell,
             self._odd,
             self._ahead_s,
             record,
         )
-        self.links = [
-            Link(self.random(f"link {one}"), self._odds(), streams_lists=plan.seed % 7 != 0)
-            for one in range(plan.gates)
-        ]
-
-    def random(self, of: str) -> Random:
-        """A random generator for one purpose."""
-        return Random(f"{self.plan.seed} {of}")
 
     def _odd(self, name: str) -> Odd | None:
         return Odd(self.random(f"policy {name}"), self.peace) if "policies" in self.plan.faults else None
@@ -125,15 +108,6 @@ class World:
         """Another amount holds from now on, and nobody has written anything."""
         self.server.pass_version()
         self.checks.wrote(self.loop.time(), self.server.version, QUOTAS, ("", quota))
-
-    def _odds(self) -> Odds:
-        lost = 0.05 if "lost" in self.plan.faults else 0.0
-        lags = 0.2 if "lag" in self.plan.faults else 0.0
-        return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
-
-    def tell(self, line: str) -> None:
-        """Add to the trace."""
-        self.trace.append(f"{self.loop.time():9.4f} {line}")
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
@@ -150,38 +124,15 @@ class World:
             self.loop.call_later(SEEN_S, self._must_have_ended, decision)
 
     def _must_have_ended(self, decision: str) -> None:
-        for member in self.live():
+        for member in self.serving():
             if member.gate.ledger.pending.follows(decision):
                 self.checks.broken("ended when seen", f"{member.name} still follows {decision}")
 
     # Gates.
 
-    def any_gate(self, random: Random) -> Member | None:
-        """Choose a gate like a load balancer that has not noticed yet which gates are gone."""
-        return random.choice(self.members)
-
-    def start(self, number: int) -> Member:
-        """Start a gate."""
-        name = f"gate{number}.{next(self._lives)}"
-        is_first = self.members[number] is None
-        member = self.members[number] = Member(name, self._wiring, self.links[number], is_first=is_first)
-        return member
-
-    def live(self) -> list[Member]:
+    def serving(self) -> list[Member]:
         """Gates that serve."""
         return [one for one in self.members if one is not None and one.serves and not one.process.stopped]
-
-    def spawn(self, coroutine: Coroutine[Any, Any, object]) -> None:
-        """Run something beside the rest."""
-
-        async def guarded() -> None:
-            try:
-                await coroutine
-            except Exception as error:  # noqa: BLE001 (the simulation's own mistake)
-                self.checks.broken("simulation", f"{error!r}")
-                self.mistake = error
-
-        self.loop.world.start(guarded())
 
     def failed(self) -> str | None:
         """What failed inside a gate."""
@@ -200,20 +151,14 @@ class World:
 
     # What goes on.
 
+    def broken(self, rule: str, what: str) -> None:
+        self.checks.broken(rule, what)
+
     def over(self) -> bool:
-        """A rule is broken: what comes after that says nothing new."""
         failure = self.failed()
         if failure is not None:
             self.checks.broken(FAILURE, failure)
         return self.checks.found is not None
-
-    async def until(self, what: Callable[[], bool], within_s: float) -> bool:
-        until_s = self.loop.time() + within_s
-        while not what():
-            if self.loop.time() > until_s or self.over():
-                return False
-            await asyncio.sleep(0.1)
-        return True
 
 
 # The cluster's own controllers: they make ReplicaSets and volume claims, past the gates and in their own time.

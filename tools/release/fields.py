@@ -1,7 +1,4 @@
-"""The fields of WorkspaceQuota as a list, made from the definition that the API server holds: docs/quota.md.
-
-``python -m tools.release.fields`` prints it.
-"""
+"""The fields of WorkspaceQuota as a list, made from the definition that the API server holds: docs/quota.md."""
 
 from __future__ import annotations
 
@@ -51,7 +48,3 @@ def _type(field: Tree) -> str:
     if field["type"] == "array":
         return f"list of {_type(field['items'])}"
     return "label selector" if "matchLabels" in field.get("properties", {}) else str(field["type"])
-
-
-if __name__ == "__main__":
-    print(markdown())

@@ -125,33 +125,6 @@ def test_another_set_of_nodes_is_taken_note_of() -> None:
     assert house.passes("job", "web") == [False, True]
 
 
-def test_the_oldest_go_first_a_step_at_a_time_and_then_it_is_open() -> None:
-    house = House()
-    house.use(93)
-    for name in ("api", "web", "any"):
-        house(scale(name, 4))
-    house(scale("api", 4))  # keeps its place
-    assert "1 before it in line" in house(scale("web", 4)).sentence
-    house.use(85, seconds=10)
-    assert house.passes("api", "web") == [False, False]
-    house.use(80, seconds=10)
-    assert house.passes("api", "web", "any") == [True, False, False]
-    granted = house.ask(scale("api", 4))
-    assert house.passes("web", "any") == [False, False]
-    house.use(80, seconds=10)
-    assert house.passes("web") == [False]
-    house.use(80, seconds=10)
-    assert house.passes("web", "any") == [True, False]
-    house(scale("web", 4))
-    house.use(80, seconds=20)
-    house.use(80, seconds=20)
-    house(scale("any", 4))
-    house.use(80, seconds=20)
-    assert house.waiting() == [0, 0]
-    assert not any(one.is_held for one in house.policy.pools(0))
-    assert granted.pending_write is not None
-
-
 def test_to_be_asked_takes_no_place_in_line() -> None:
     house = House()
     house.use(93)
@@ -268,8 +241,9 @@ def test_who_stands_further_back_is_told_a_later_time_before_its_place_is_lost()
     names = [f"w{number}" for number in range(4)]
     house = House(*(placed(name, 2, "a") for name in names))
     house.use(93)
-    waits = [house(scale(name, 4)).evidence.policies[0].again_s for name in names]
-    assert waits == [20, 40, 60, 60]
+    held = [house(scale(name, 4)) for name in names]
+    assert [one.evidence.policies[0].again_s for one in held] == [20, 40, 60, 60]
+    assert "until it is 80 %, 1 before it in line; ask again" in held[1].sentence
 
 
 def test_what_was_granted_and_has_ended_is_held_again() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from dataclasses import replace
 from statistics import fmean
 
@@ -20,7 +19,7 @@ from memory_pressure.simulation.container import Container, Phase
 from memory_pressure.simulation.remedies import Holding, Pausing
 from memory_pressure.simulation.running import Cell, Result, Wanted, named, result, run, run_all
 from memory_pressure.simulation.setup import CAPACITY, DEGREES, GIB, REMEDIES, WORKLOADS, Free
-from memory_pressure.simulation.table import changes, sweep_rows
+from memory_pressure.simulation.table import changes
 
 from extauthz.cli import exits
 
@@ -222,15 +221,6 @@ def test_a_node_out_of_memory_kills_whoever_uses_most():
     assert [one.number for one in there if one.kills] == [max(there[1:3], key=lambda one: one.holds or 10**9).number]
 
 
-@pytest.mark.parametrize(("kill", "victims"), [("largest", {2}), ("youngest", {1}), ("random", {0, 1, 2, 3})])
-def test_whom_the_kernel_kills_is_a_parameter(kill, victims):
-    cluster, there = one_node(8, kill=kill)
-    there[2].holds += 1
-    there[1].began_s = 1.0
-    drawn = {there.index(cluster._victim(there[:4])) for _ in range(100)}
-    assert drawn == victims
-
-
 def fill(cluster: Cluster, percent: int) -> None:
     """Have the first node use as much, by its own system."""
     node = cluster.nodes[0]
@@ -301,19 +291,9 @@ def test_held_growth_starts_nobody():
     assert len(cluster.queue) == before - 1
 
 
-def test_back_off_counts_as_running_or_as_waiting_as_one_says(first):
-    cell = Cell("4GB", 150, "none")
-    one, other = (run(cell, first, Free(back_off_is=word)) for word in ("running", "waiting"))
-    assert (one.total_s, one.restarts) == (other.total_s, other.restarts)
-    assert one.running_s > other.running_s
-    assert one.waiting_s != other.waiting_s
-
-
 @pytest.mark.parametrize(
     ("free", "field", "more"),
     [
-        (Free(distribution="low"), "restarts", False),
-        (Free(distribution="high"), "restarts", True),
         (Free(system_gb=3), "restarts", True),
         (Free(cycles=28), "total_s", True),
         (Free(hold_s=12), "restarts", True),
@@ -346,51 +326,6 @@ def test_the_table_says_what_changed_beside_what_the_paper_reports(results, caps
     assert changes(Cell("4GB", 140, "none"), results) == (None, None)
 
 
-def test_a_sweep_has_a_row_for_each_value(capsys):
-    flags = ["--workloads", "8GB", "--degrees", "150", "--remedies", "none,hold", "--seeds", "2", "--jobs", "2"]
-    assert main([*flags, "--vary", "hold-marks=85/80/1/3,40/30/9/1"]) == 0
-    out = capsys.readouterr().out
-    assert [line.split()[:3] for line in out.splitlines()[2:10:4]] == [
-        ["85/80/1/3", "8GB", "none"],
-        ["40/30/9/1", "8GB", "none"],
-    ]
-
-
-def test_the_sweep_compares_with_no_remedy_at_the_same_value(results):
-    rows = sweep_rows("x", {"1": results})
-    row = next(row for row in rows if row[:4] == ("1", "4GB", "pause", "restarts"))
-    assert row[-2].endswith(f"({changes(Cell('4GB', 140, 'pause'), results)[1].value:+.0f} %)")
-
-
-def test_a_chart_is_drawn(tmp_path, capsys):
-    flags = ["--workloads", "8GB", "--degrees", "100,150", "--seeds", "2", "--jobs", "1", "--chart"]
-    assert main([*flags, str(tmp_path / "chart.svg")]) == 0
-    text = (tmp_path / "chart.svg").read_text()
-    assert text.count('id="axes_') == 4
-    assert main([*flags, str(tmp_path / "chart.nothing")]) == exits.USAGE
-    assert "--chart" in capsys.readouterr().err
-
-
-def test_without_matplotlib_a_chart_says_what_is_missing_after_the_table(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    flags = [
-        "--workloads",
-        "8GB",
-        "--degrees",
-        "100",
-        "--seeds",
-        "1",
-        "--jobs",
-        "1",
-        "--chart",
-        str(tmp_path / "x.png"),
-    ]
-    assert main([*flags]) == exits.USAGE
-    out, err = capsys.readouterr()
-    assert "8GB" in out
-    assert "pip install matplotlib" in err
-
-
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
@@ -403,10 +338,8 @@ def test_without_matplotlib_a_chart_says_what_is_missing_after_the_table(tmp_pat
         ("--jitter", "1"),
         ("--step-s", "nan"),
         ("--cycles", "1.5"),
-        ("--kill", "politely"),
         ("--hold-marks", "80/90/1/1"),
         ("--hold-marks", "80"),
-        ("--vary", "luck=1,2"),
     ],
 )
 def test_wrong_usage_is_told_with_the_flag(flag, value, capsys):

@@ -8,7 +8,7 @@ from extauthz.explain.knative import scene
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.objects import Objects
-from tests.unit.explain.building import NOW, text
+from tests.unit.explain.building import NOW, deployment, text
 
 Tree = Any
 
@@ -43,10 +43,6 @@ def config(**data: str) -> Tree:
         "metadata": {"name": "config-autoscaler", "namespace": "knative-serving"},
         "data": given,
     }
-
-
-def deployment(replicas: int) -> Tree:
-    return {"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": replicas}}
 
 
 def refusal(replicas: int, name: str = "web", ago: float = 5) -> Tree:

@@ -13,6 +13,7 @@ from random import Random
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key
 from tests.worlds.loop import VirtualLoop
+from tests.worlds.objects import REPLICA_SET, Kind, reference
 from tests.worlds.pods import objects, rollouts
 from tests.worlds.pods.objects import (
     CLAIM,
@@ -23,14 +24,12 @@ from tests.worlds.pods.objects import (
     LEADER,
     LIMIT_RANGE,
     POD,
-    REPLICA_SET,
     REVISION,
     RUNTIME_CLASS,
     RUNTIME_CLASSES,
     STATEFUL_SET,
     TEAM,
     VOLUME_CLAIM,
-    Kind,
     cpu_of,
     is_active,
     names_class,
@@ -237,7 +236,7 @@ class Controllers:
         for one in self._server.objects(REPLICA_SET.collection).values():
             metadata = one["metadata"]
             if metadata["namespace"] == key[0] and metadata["labels"]["app"] == key[1] and owner_uid(one) is None:
-                self._put(REPLICA_SET, {**one, "metadata": {**metadata, "ownerReferences": [objects.reference(tree)]}})
+                self._put(REPLICA_SET, {**one, "metadata": {**metadata, "ownerReferences": [reference(tree)]}})
                 return
         sets = self._owned(REPLICA_SET, tree)
         step = rollouts.step(tree, sets)

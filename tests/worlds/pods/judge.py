@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key
-from tests.worlds.objects import milli
+from tests.worlds.objects import REPLICA_SET, milli
 from tests.worlds.pods import objects
 from tests.worlds.pods.objects import (
     CLAIM,
@@ -22,7 +22,6 @@ from tests.worlds.pods.objects import (
     JOB,
     LIMIT_RANGE,
     POD,
-    REPLICA_SET,
     REVISION,
     SIDECAR,
     STATEFUL_SET,

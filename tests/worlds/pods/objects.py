@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from extauthz.core.model import Tree
 from tests.worlds.judge import Key
-from tests.worlds.objects import container, milli
-
-
-class Kind(NamedTuple):
-    """A kind of object that is, or makes, pods."""
-
-    api: str
-    kind: str
-    plural: str
-
-    @property
-    def collection(self) -> str:
-        """The path of all of them."""
-        return f"/{'api' if '/' not in self.api else 'apis'}/{self.api}/{self.plural}"
-
-    def path(self, namespace: str, name: str = "") -> str:
-        """Of one object; without a name, of where it is made."""
-        root = self.collection.rpartition("/")[0]
-        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
-
+from tests.worlds.objects import REPLICA_SET, Kind, container, milli, reference
 
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
-REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 CREW = Kind("ops.example.com/v1", "Crew", "crews")
@@ -433,13 +413,6 @@ def devices_of(tree: Tree) -> int:
 def names_own(pod: Tree) -> bool:
     """Whether a claim is made for a pod."""
     return any("resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ()))
-
-
-def reference(owner: Tree) -> Tree:
-    """An entry of ``ownerReferences``."""
-    metadata = owner["metadata"]
-    own = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
-    return own | {"controller": True}
 
 
 def owner_uid(tree: Tree) -> str | None:

@@ -31,11 +31,11 @@ from tests.worlds.connection import Stream
 from tests.worlds.judge import Key, Promise
 from tests.worlds.loop import seeded
 from tests.worlds.member import Member
-from tests.worlds.objects import MERGE_PATCH
+from tests.worlds.objects import MERGE_PATCH, REPLICA_SET, Kind
 from tests.worlds.pods import objects
 from tests.worlds.pods.controllers import Controllers
 from tests.worlds.pods.judge import Amounts
-from tests.worlds.pods.objects import DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, kind_of
+from tests.worlds.pods.objects import DEPLOYMENT, POD, REVISION, STATEFUL_SET, kind_of
 from tests.worlds.pods.plan import Plan
 from tests.worlds.pods.world import Change, World, furnish, miscounts, review
 from tests.worlds.restarts import LEDGERS
@@ -123,10 +123,11 @@ class _Chosen(Controllers):
             self.next[kind, key] = None
 
     def _put(self, kind: Kind, tree: Tree) -> None:
-        """The status of a ReplicaSet tells nobody anything."""
+        """Of the status of a ReplicaSet nothing tells anybody anything, but how many pods run."""
         metadata = tree["metadata"]
         held = self._server.objects(kind.collection)[metadata["namespace"], metadata["name"]]
-        if not (self.chosen and kind is REPLICA_SET and {**tree, "status": held["status"]} == held):
+        status = {**held["status"], "readyReplicas": tree["status"].get("readyReplicas")}
+        if not (self.chosen and kind is REPLICA_SET and {**tree, "status": status} == held):
             super()._put(kind, tree)
 
     def go_on(self) -> None:
@@ -358,9 +359,7 @@ def tried(space: Space) -> Tried:
 async def _live(world: _World, seen: _Seen, writer: int) -> None:
     furnish(world)
     await world.until(lambda: world.is_quiet, READY_S)
-    for number in range(world.plan.gates):
-        world.start(number)
-    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_S)
+    await world.start_all()
     await asyncio.sleep(READY_S)
     world.controllers.chosen = True
     for link in world.links:

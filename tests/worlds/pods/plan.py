@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from tests.worlds.objects import milli
+from tests.worlds.objects import Kind, milli
 from tests.worlds.plan import Step
 from tests.worlds.pods.judge import Amounts
 from tests.worlds.pods.objects import (
@@ -21,7 +21,6 @@ from tests.worlds.pods.objects import (
     SCRATCH_SIZE,
     SHARED_DEVICES,
     WORKLOADS,
-    Kind,
     word_of,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -16,14 +17,25 @@ from extauthz.inputs.kube.connection import ApiError
 from extauthz.inputs.settlement.answers import Fate
 from extauthz.serve.ledger_store.payload import Payload, decode, encode
 from extauthz.serve.service.deciding import INTERNAL_ERROR
-from tests.worlds import wire
+from tests.worlds import reviews, wire
 from tests.worlds.checks import FAILURE, Violation
 from tests.worlds.clients import NO_FLAGS, W_S
-from tests.worlds.connection import Link, Odds
+from tests.worlds.connection import Link
+from tests.worlds.ground import READY_WITHIN_S, Ground
 from tests.worlds.judge import Key, Promise
-from tests.worlds.loop import VirtualLoop, seeded
+from tests.worlds.loop import seeded
 from tests.worlds.member import Member, Wiring, settings
-from tests.worlds.objects import MERGE_PATCH, container, definition, milli, namespace, quota
+from tests.worlds.objects import (
+    MERGE_PATCH,
+    REPLICA_SET,
+    Kind,
+    container,
+    definition,
+    milli,
+    namespace,
+    quota,
+    reference,
+)
 from tests.worlds.plan import Step
 from tests.worlds.pods import objects
 from tests.worlds.pods.controllers import Controllers
@@ -36,18 +48,16 @@ from tests.worlds.pods.objects import (
     JOB,
     LIMIT_RANGE,
     POD,
-    REPLICA_SET,
     REVISION,
     STATEFUL_SET,
     TEAM,
-    Kind,
     cpu_of,
     kind_of,
 )
 from tests.worlds.pods.plan import CPUS, Plan
 from tests.worlds.reference import DEFINITIONS, NAMESPACES, QUOTAS
 from tests.worlds.restarts import LEDGER, LEDGERS
-from tests.worlds.server import ApiServer, Prepared
+from tests.worlds.server import Prepared
 from tests.worlds.wire import Answer, Question
 
 ANSWERS_WITHIN_S = 2.0
@@ -61,7 +71,6 @@ TRIES = 3
 QUIET_S = 0.2
 """For so long nothing has changed: watches that do not lag have shown it all."""
 
-READY_WITHIN_S = 90.0
 RESTS_WITHIN_S = 3 * W_S + 90.0
 
 ASKS_AGAIN_S = 0.5
@@ -87,17 +96,15 @@ class Result(NamedTuple):
     virtual_s: float
 
 
-class World:
+class World(Ground):
     """Everything there is, for one run."""
 
     makes: type[Controllers] = Controllers
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         self.plan = plan
-        self.loop = VirtualLoop(self.random("order"))
-        self.server = ApiServer()
         self.found: Violation | None = None
-        self.trace: list[str] = []
         limits = {"": plan.hard, **plan.tiers}
         broken = lambda what: self.broken("never over", what)  # noqa: E731
         self.judge = Judge(self.server, self.loop.time, limits, broken, charges_surge=plan.charges_surge)
@@ -108,40 +115,24 @@ class World:
         self._shown = {kind.collection for kind in plan.watched}
         self.server.wrote.append(self._wrote)
         self.changed_s = 0.0
-        self.under_way = 0
         self.answers = self.grants = 0
         self.peace = False
-        self.members: list[Member | None] = [None] * plan.gates
-        self.links = [Link(self.random(f"link {one}"), self._odds()) for one in range(plan.gates)]
-        self._lives, self._ids, self._uids = count(1), count(1), count(1)
-        self._wiring = Wiring(
+        self._uids = count(1)
+        self.wiring = Wiring(
             self.loop,
             self.server,
             replace(
                 settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS, charge_surge=plan.charges_surge
             ),
             None,
-            lambda: f"d{next(self._ids):015d}",
+            self.next_id,
             self.tell,
         )
-
-    def random(self, of: str) -> Random:
-        """A random generator for one purpose."""
-        return Random(f"{self.plan.seed} {of}")
-
-    def _odds(self) -> Odds:
-        lost = 0.05 if "lost" in self.plan.faults else 0.0
-        lags = 0.2 if "lag" in self.plan.faults else 0.0
-        return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
 
     def _stuck(self) -> set[str]:
         """In a third of the worlds with faults, pods that ask for one amount of CPU do not come to run till the end."""
         random = self.random("stuck")
         return {random.choice(CPUS)} if self.plan.faults and random.random() < 1 / 3 else set()
-
-    def tell(self, line: str) -> None:
-        """Add to the trace."""
-        self.trace.append(f"{self.loop.time():9.4f} {line}")
 
     def broken(self, rule: str, what: str) -> None:
         """Keep the first."""
@@ -155,15 +146,6 @@ class World:
             what = "gone" if after is None else _shown(after)
             self.tell(f"api: {collection.rpartition('/')[2]} {key[1]}: {what}")
 
-    def start(self, number: int, link: Link | None = None) -> Member:
-        """Start a gate; one with a ``link`` of its own is one more."""
-        name = f"gate{number}.{next(self._lives)}"
-        if link is not None:
-            return Member(name, self._wiring, link)
-        is_first = self.members[number] is None
-        member = self.members[number] = Member(name, self._wiring, self.links[number], is_first=is_first)
-        return member
-
     def over(self) -> bool:
         """A rule is broken: what comes after that says nothing new."""
         for member in self.members:
@@ -173,29 +155,7 @@ class World:
             self.broken("simulation", self.loop.errors[0])
         return self.found is not None
 
-    async def until(self, what: Callable[[], bool], within_s: float) -> bool:
-        until_s = self.loop.time() + within_s
-        while not what():
-            if self.loop.time() > until_s or self.over():
-                return False
-            await asyncio.sleep(0.1)
-        return True
-
     # Writing.
-
-    def spawn(self, writing: Any) -> None:
-        """Run a write beside the rest."""
-
-        async def guarded() -> None:
-            self.under_way += 1
-            try:
-                await writing
-            except Exception as error:  # noqa: BLE001 (the simulation's own mistake)
-                self.broken("simulation", f"{error!r}")
-            finally:
-                self.under_way -= 1
-
-        self.loop.world.start(guarded())
 
     async def ask(self, raw: bytes, key: Key, random: Random, review: str = "") -> Answer | None:
         """The answer of any gate; ``None``: none came in time, which is a refusal."""
@@ -339,44 +299,18 @@ def _may_grow(before: Tree, after: Tree, sub: str) -> bool:
         return more or moves or bool(was.get("suspend") and not now.get("suspend"))
     if now["replicas"] > was["replicas"]:
         return True
-    return not sub and _costs(before) != _costs(after)
-
-
-def _costs(tree: Tree) -> Tree:
-    spec = {key: value for key, value in tree["spec"].items() if key != "replicas"}
-    return spec, tree["metadata"].get("labels"), tree["metadata"].get("ownerReferences")
+    return not sub and reviews.changed(before, after)
 
 
 def review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) -> bytes:
     """The AdmissionReview of a write."""
-    group, _, version = kind.api.rpartition("/")
-    if sub == "scale":
-        before, after = _scale(before), _scale(after)
-    request = {
-        "uid": uid,
-        "kind": {"group": group, "version": version, "kind": kind.kind},
-        "resource": {"group": group, "version": version, "resource": kind.plural},
-        "namespace": key[0],
-        "name": key[1],
-        "operation": "CREATE" if before is None else "UPDATE",
-        "userInfo": {"username": "somebody"},
-        "object": after if before is not None else _named(after, uid),
-        "oldObject": before,
-        "dryRun": False,
-        **({"subResource": sub} if sub else {}),
-    }
-    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    prepared = Prepared(kind.collection, key, sub, before, after if before is not None else _named(after, uid))
+    return reviews.review(prepared, uid, dry=False, kind=kind, user="somebody")
 
 
 def _named(tree: Tree, uid: str) -> Tree:
     """A new object, with the uid that the API server gives to it."""
     return {**tree, "metadata": {**tree["metadata"], "uid": f"new-{uid}"}}
-
-
-def _scale(tree: Tree) -> Tree:
-    metadata = {name: tree["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
-    spec = {"replicas": tree["spec"]["replicas"]}
-    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec}
 
 
 # What each step does.
@@ -603,7 +537,7 @@ def _forged(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
     def change(held: Tree) -> Tree | None:
         if held is None or not teams or objects.owner_uid(held) is not None:
             return held and objects.without_owner(held)
-        return {**held, "metadata": {**held["metadata"], "ownerReferences": [objects.reference(random.choice(teams))]}}
+        return {**held, "metadata": {**held["metadata"], "ownerReferences": [reference(random.choice(teams))]}}
 
     world.spawn(world.write(DEPLOYMENT, key, change, how, random))
 
@@ -635,11 +569,7 @@ def _relisted(world: World, key: Key, how: Mapping[str, Any], random: Random) ->
 
 
 def _crashed(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
-    member = world.members[how["gate"]]
-    if member is None or member.process.ended or member.process.ends_at is not None:
-        return
-    member.process.ends_at = member.process.steps + how["after"]
-    member.process.on_end.append(lambda: world.loop.call_later(how["for_s"], world.start, how["gate"]))
+    world.kill(how["gate"], world.members[how["gate"]], how["after"], how["for_s"])
 
 
 TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
@@ -685,16 +615,8 @@ def run(plan: Plan) -> Result:
 async def _live(world: World) -> None:
     furnish(world)
     await world.until(lambda: world.is_quiet, READY_WITHIN_S)
-    for number in range(world.plan.gates):
-        world.start(number)
-    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_WITHIN_S)
-    begin_s = world.loop.time()
-    for step in world.plan.steps:
-        await asyncio.sleep(max(begin_s + step.at_s - world.loop.time(), 0.0))
-        if world.over():
-            return
-        world.tell(str(step))
-        _take(world, step)
+    if not await world.live(partial(_take, world)):
+        return
     await _rest(world)
 
 
@@ -754,11 +676,7 @@ async def _rest(world: World) -> None:
     world.controllers.unstick()
     world.make_class()
     world.make_limits()
-    for link in world.links:
-        link.heal()
-    for member in world.members:
-        if member is not None:
-            member.process.ends_at = None
+    world.heal()
     restless: list[str] = []
 
     def at_rest() -> bool:

@@ -46,7 +46,6 @@ class Cluster:
         self.queue = list(self.containers)
         self.admits: Callable[[Container], bool] = lambda _: True
         """Whether a container may start now. A remedy may say no."""
-        self._draw = random.Random(f"{seed} kills")  # noqa: S311
         self._fit = round(free.allocatable_gb * GIB) * degree // (100 * workload.limit)
         """Requests are limits over the degree. So many fit on a node."""
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -116,7 +115,7 @@ class Cluster:
 
     def _fill(self, container: Container) -> None:
         """Begin a cycle."""
-        container.wants = round(container.draw(self.free.distribution) * self.workload.limit / 2)
+        container.wants = round(container.draw() * self.workload.limit / 2)
         self._work(container, self.free.step_s, self._step)
 
     def _step(self, container: Container) -> None:
@@ -149,14 +148,7 @@ class Cluster:
         assert node is not None
         container.holds += more
         while node.used > CAPACITY:
-            self.kill(self._victim(node.running()))
-
-    def _victim(self, running: list[Container]) -> Container:
-        if self.free.kill == "random":
-            return self._draw.choice(running)
-        if self.free.kill == "youngest":
-            return max(running, key=lambda one: one.began_s)
-        return max(running, key=lambda one: one.holds)
+            self.kill(max(node.running(), key=lambda one: one.holds))
 
     def _work(self, container: Container, usual_s: float, then: Callable[[Container], None]) -> None:
         """``then`` happens when the container has worked for some time. A killed container works no longer."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 from extauthz.cli import Parser, exits, report
 from extauthz.serve.service.setting_types import SettingsError
 from memory_pressure.marks import Marks
 
-from . import chart, table
+from . import table
 from .running import Wanted, run_all
-from .setup import DEGREES, REMEDIES, REPORTED_TEXT, WORKLOADS, Free
+from .setup import ALSO_TAKEN, DEGREES, REMEDIES, REPORTED_TEXT, WORKLOADS, Free
 
 DESCRIPTION = """\
 Runs the workloads of a paper (Kang and Yu, doi 10.3745/TKIPS.2024.13.3.91) in virtual time: nodes whose memory is
@@ -26,9 +25,8 @@ confidence interval; changes are those to no remedy. simulation.md says what fol
 EPILOG = """\
 examples:
   extauthz-simulate-memory
-  extauthz-simulate-memory --chart memory.png
-  extauthz-simulate-memory --workloads 4GB --degrees 130,140,150 --vary step-s=2,4,6,8
-  extauthz-simulate-memory --remedies none,hold --vary hold-marks=94/91/3/2,85/80/1/3
+  extauthz-simulate-memory --workloads 4GB --degrees 130,140,150 --step-s 4
+  extauthz-simulate-memory --remedies none,hold --hold-marks 94/91/3/2
 
 exit codes: 0 done, 64 wrong usage"""
 
@@ -48,17 +46,11 @@ def _parser() -> Parser:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="The first. Default: 0.")
     parser.add_argument("--seeds", type=int, default=30, metavar="N", help="Runs of each cell. Default: 30.")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="Cells at a time.")
-    parser.add_argument("--chart", type=Path, metavar="FILE", help="Draw the table too (.png, .svg); needs matplotlib.")
-    parser.add_argument("--vary", metavar="NAME=V,V", help="Run for each value of a parameter; totals and restarts.")
-    group = parser.add_argument_group("parameters", "What the paper does not give: the default, and why.")
+    group = parser.add_argument_group("parameters", f"What the paper does not give: the default, and why. {ALSO_TAKEN}")
     for one in fields(Free):
-        choices = one.metadata.get("choices")
-        metavar = (
-            "|".join(choices) if choices else "N" if one.type == "int" else "U/L/T/R" if one.type == "Marks" else "X"
-        )
         group.add_argument(
             f"--{one.name.replace('_', '-')}",
-            metavar=metavar,
+            metavar={"int": "N", "Marks": "U/L/T/R"}.get(str(one.type), "X"),
             help=f"Default: {_shown(one.default)}: {one.metadata['reason']}.".replace("%", "%%"),
         )
     return parser
@@ -68,33 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run all cells and print the table."""
     try:
         wanted = _wanted(arguments)
-        varied = _varied(arguments.vary)
     except SettingsError as error:
         return exits.fail(exits.USAGE, error)
-    if varied is not None:
-        name, values = varied
-        runs = {
-            text: run_all(replace(wanted, free=replace(wanted.free, **{name: value})), arguments.jobs)
-            for text, value in values.items()
-        }
-        print("\n".join(report.lines(table.sweep_rows(name.replace("_", "-"), runs))))
-        return 0
     results = run_all(wanted, arguments.jobs)
     print("\n".join(report.lines(table.rows(results))))
     print(f"\n{arguments.seeds} seeds from {arguments.seed}; ± is the 95 % confidence interval.\n{REPORTED_TEXT}")
-    if arguments.chart is not None:
-        return _drawn(results, arguments.chart)
-    return 0
-
-
-def _drawn(results: table.Results, path: Path) -> int:
-    try:
-        chart.draw(results, path)
-    except ModuleNotFoundError as error:
-        return exits.fail(exits.USAGE, SettingsError(f"--chart: {error}; run `pip install matplotlib`"))
-    except (ValueError, OSError) as error:
-        return exits.fail(exits.USAGE, SettingsError(f"--chart: {error}"))
-    print(f"chart: {path}")
     return 0
 
 
@@ -110,16 +80,6 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         range(arguments.seed, arguments.seed + arguments.seeds),
         free,
     )
-
-
-def _varied(text: str | None) -> tuple[str, dict[str, Any]] | None:
-    if text is None:
-        return None
-    name, _, values = text.partition("=")
-    field = name.replace("-", "_")
-    if field not in {one.name for one in fields(Free)}:
-        raise SettingsError(f"--vary: there is no parameter {name!r}; write NAME=V,V, as in step-s=2,4")
-    return field, {value: _value(field, value) for value in values.split(",")}
 
 
 def _chosen(flag: str, text: str, there: Sequence[str]) -> list[str]:
@@ -139,9 +99,6 @@ def _value(name: str, text: str) -> Any:  # noqa: ANN401 (of any parameter)
     """A parameter's value. Raises SettingsError."""
     field = next(one for one in fields(Free) if one.name == name)
     flag = f"--{name.replace('_', '-')}"
-    choices = field.metadata.get("choices")
-    if choices:
-        return _chosen(flag, text, choices)[0]
     try:
         if field.type == "Marks":
             upper, lower, patience, step = (int(one) for one in text.split("/"))

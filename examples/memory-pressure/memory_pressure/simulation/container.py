@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cluster import Node
 
-LEANING = {"low": 0.0, "high": 1.0}
-"""Where the triangle of a distribution has its peak."""
-
 
 class Phase(Enum):
     """Where a container is."""
@@ -54,11 +51,9 @@ class Container:
     turn: int = 0
     """Of ``then``."""
 
-    def draw(self, distribution: str) -> float:
+    def draw(self) -> float:
         """How much of what it may take this cycle takes: above 0, at most 1."""
-        if distribution == "uniform":
-            return 1 - self.chance.random()
-        return max(self.chance.triangular(0, 1, LEANING[distribution]), 1e-6)
+        return 1 - self.chance.random()
 
     def around(self, usual_s: float, jitter: float) -> float:
         """A time near the usual one."""

@@ -61,9 +61,8 @@ class Holding:
         cluster.every(cluster.free.metrics_s, self._look)
 
     def _look(self) -> None:
-        uses = [node.used for node in self._cluster.nodes]
-        used = sum(uses) if self._cluster.free.pool == "mean" else max(uses) * len(uses)
-        self._pool.look(used, CAPACITY * len(uses), self._cluster.now_s)
+        nodes = self._cluster.nodes
+        self._pool.look(sum(node.used for node in nodes), CAPACITY * len(nodes), self._cluster.now_s)
         self._cluster.place()  # whoever was turned away asks again
 
     def _admits(self, container: Container) -> bool:

@@ -66,9 +66,8 @@ def run(cell: Cell, seed: int, free: Free) -> Result:
 
 def result(cluster: Cluster) -> Result:
     """What became of the containers of a cluster that has run."""
-    shift = [one.off_s if cluster.free.back_off_is == "waiting" else 0.0 for one in cluster.containers]
-    running = [one.ended_s - one.started_s - off for one, off in zip(cluster.containers, shift, strict=True)]
-    waiting = [one.started_s + off for one, off in zip(cluster.containers, shift, strict=True)]
+    running = [one.ended_s - one.started_s for one in cluster.containers]
+    waiting = [one.started_s for one in cluster.containers]
     return Result(
         max(one.ended_s for one in cluster.containers),
         sum(one.kills for one in cluster.containers),

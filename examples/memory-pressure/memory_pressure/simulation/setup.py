@@ -57,6 +57,11 @@ The paper, of pausing: total time -7 % on average, none where nothing restarts. 
 -36 %, on average -40 %. At 4GB-140 running 454 → 402 s on average and 653 → 523 s at the longest, waiting 286 → 215 s.
 Of holding it says nothing: that is ours."""
 
+ALSO_TAKEN: Final = """\
+Without a flag: a cycle takes a random part of what the limit leaves, each as often ("random"). The kernel kills the
+container that uses the most (oom_badness, of pods with the same request). The gate sees the use of all nodes together.
+The time between a kill and the restart counts as running."""
+
 
 def _open(default: Any, reason: str, **how: Any) -> Any:  # noqa: ANN401 (as dataclasses.field)
     """A parameter that the paper does not give: its default, and why."""
@@ -77,12 +82,6 @@ class Free:
     jitter: float = _open(
         0.3, "each time is drawn within so much of itself, or containers would march in step", range=(0, 0.9)
     )
-    distribution: str = _open(
-        "uniform",
-        "how much a cycle takes: uniform up to the limit is what 'random' says; low and high are triangles that "
-        "lean to half of the limit and to all of it",
-        choices=("uniform", "low", "high"),
-    )
     cores: int = _open(
         10,
         "of a node, for the containers that run; the paper's CPU has ten, and a paused one frees its share",
@@ -95,12 +94,6 @@ class Free:
         range=(8, 32),
     )
     system_gb: float = _open(1.0, "what kernel, kubelet and runtime of a node use; a usual worker's", range=(0, 8))
-    kill: str = _open(
-        "largest",
-        "whom the kernel kills: of pods with the same request it is the one that uses most (oom_badness); youngest and "
-        "random are for comparison",
-        choices=("largest", "youngest", "random"),
-    )
     round_s: float = _open(
         2.0,
         "from one look of the pausing at its node to the next; T of them, 6 to 10 s, are then about one allocation",
@@ -113,14 +106,4 @@ class Free:
     )
     metrics_s: float = _open(
         15.0, "from one look of the gate to the next; metrics-server's own resolution", range=(0.1, 600)
-    )
-    pool: str = _open(
-        "mean",
-        "what the gate takes for the use of the pool: that of all nodes together, or of the fullest one",
-        choices=("mean", "fullest"),
-    )
-    back_off_is: str = _open(
-        "running",
-        "whether the time between a kill and the restart counts as running or as waiting; it does not change totals",
-        choices=("running", "waiting"),
     )

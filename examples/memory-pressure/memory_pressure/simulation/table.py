@@ -1,4 +1,4 @@
-"""The results as text: a row a cell, beside what the paper reports, and a sweep of one parameter."""
+"""The results as text: a row a cell, beside what the paper reports."""
 
 from __future__ import annotations
 
@@ -48,31 +48,6 @@ def changes(cell: Cell, results: Results) -> tuple[Mean | None, Mean | None]:
         return None, None
     total = change([one.total_s for one in without], [one.total_s for one in results[cell]])
     return total, change([one.restarts for one in without], [one.restarts for one in results[cell]])
-
-
-def sweep_rows(parameter: str, runs: Mapping[str, Results]) -> list[tuple[str, ...]]:
-    """A row for each value of a parameter, workload and remedy; total time and restarts of each degree.
-
-    ``runs``: by the parameter's value as it was given.
-    """
-    degrees = sorted({cell.degree for results in runs.values() for cell in results})
-    table = [(parameter, "workload", "remedy", "of", *(f"{degree} %" for degree in degrees))]
-    for value, results in runs.items():
-        for workload, remedy in dict.fromkeys((cell.workload, cell.remedy) for cell in results):
-            cells = [Cell(workload, degree, remedy) for degree in degrees]
-            totals = [
-                _changed(mean([one.total_s for one in results[cell]]), changes(cell, results)[0]) for cell in cells
-            ]
-            kills = [
-                _changed(mean([one.restarts for one in results[cell]]), changes(cell, results)[1]) for cell in cells
-            ]
-            table.append((value, workload, remedy, "total s", *totals))
-            table.append((value, workload, remedy, "restarts", *kills))
-    return table
-
-
-def _changed(value: Mean, by: Mean | None) -> str:
-    return f"{value.value:.0f}" if by is None else f"{value.value:.0f} ({by.value:+.0f} %)"
 
 
 def _percent(change: Mean | None) -> str:
