@@ -180,9 +180,15 @@ def grows_back():
 
 
 @bug("what is named fits", faults="guarantees")
-def kept_is_said_to_fit():
-    """The largest count that is named takes what guarantees keep for others."""
-    return replaced(Accounts, _lends=lambda self, step, per_pod, count, free: False)
+def one_more_is_said_to_fit():
+    """The largest count that is named is one too high."""
+    original = Ledger.largest_replicas
+
+    def largest_replicas(self, *args):
+        found = original(self, *args)
+        return found + 1 if found is not None else None
+
+    return replaced(Ledger, largest_replicas=largest_replicas)
 
 
 @bug("never over", faults="guarantees")
