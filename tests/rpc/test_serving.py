@@ -21,7 +21,7 @@ from extauthz.serve.rpc.connection import Connection
 from extauthz.serve.rpc.frames import PREFACE, Bounds
 from extauthz.serve.rpc.heads import Call, Code, Methods, Sink, StatusError, Streaming, Unary
 from extauthz.serve.rpc.link import ALPN, Link, Server
-from tests.rpc.client import block, headers, prefixed, raw, setting, spelled
+from tests.rpc.client import FLOODS, block, headers, prefixed, raw, setting, spelled
 from tests.servers.listening import listening
 from tests.support.certs import Authority
 from tests.waiting import until
@@ -222,6 +222,22 @@ async def greeted(
 
 
 class TestStrangers:
+    @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+    async def test_a_flood_ends_its_own_connection_and_honest_calls_beside_it_are_all_answered(
+        self, flood, service: Service
+    ):
+        async with listening(service.methods()) as (server, address), channel(address) as one:
+            assert await one.unary_unary(U)(b"first") == b"first"
+            (honest,) = server._links
+            reader, writer = await connected(address)
+            said = FIRST + b"".join(raw(frame) for number in range(5_000) for frame in flood(number))
+            writer.write(said)
+            answers = await asyncio.gather(*(one.unary_unary(U)(b"%d" % number) for number in range(50)))
+            assert answers == [b"%d" % number for number in range(50)]
+            await ends(reader)
+            writer.close()
+            await until(lambda: server._links == {honest})
+
     async def test_who_never_opens_its_window_is_kept_within_bounds(self, service: Service):
         bounds = Bounds(streams=10)
         async with listening(service.methods(), bounds) as (server, address), channel(address) as one:
