@@ -12,11 +12,11 @@ from urllib.parse import quote
 from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selector_text import labelled, spelled
 from extauthz.explain import keda, specs
 from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
-from extauthz.explain.selectors import labelled, spelled
 from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
 from extauthz.inputs.kube.resource import Calls
 from extauthz.inputs.kube.session import NoClusterError

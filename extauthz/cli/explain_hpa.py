@@ -12,6 +12,7 @@ from extauthz.core.quantities import QuantityError
 from extauthz.explain import by_quota, keda, refused, remedies, said, specs, when
 from extauthz.explain import objects as controller
 from extauthz.explain import target as targets
+from extauthz.explain.answer import replicas
 from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, Objects, milli
 from extauthz.explain.sentence import changes
@@ -156,6 +157,6 @@ def _sentence(scene: keda.Scene, answer: keda.Answer) -> str:
     if answer.outcome == "refused":
         return f"{name} is refused: KEDA asks for {answer.desired} in place of {answer.current}; {answer.why}."
     if answer.desired != answer.current:
-        count = by_quota.replicas(answer.desired)
+        count = replicas(answer.desired)
         return f"{name} {sure}goes from {answer.current} to {count}: {answer.why}."
-    return f"{name} {sure}stays at {by_quota.replicas(answer.current)}: {answer.why}."
+    return f"{name} {sure}stays at {replicas(answer.current)}: {answer.why}."

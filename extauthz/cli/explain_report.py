@@ -9,7 +9,7 @@ from extauthz.cli import report
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
 from extauthz.explain import by_quota, refused, when
-from extauthz.explain.answer import Answer, Change, Step
+from extauthz.explain.answer import Answer, Change, Step, replicas
 from extauthz.explain.sentence import HOLDS, sentence
 from extauthz.explain.specs import Scene
 
@@ -94,7 +94,7 @@ def as_text(found: Json) -> str:
         for one in found["oneMore"]:
             lines += _indented(f"- {one['text']}")
     if found["quota"] is not None:
-        lines += ["", f"what the quota says to {by_quota.replicas(found['quota']['asked'])}:"]
+        lines += ["", f"what the quota says to {replicas(found['quota']['asked'])}:"]
         lines += _indented(found["quota"]["decision"]["sentence"])
     return "\n".join(lines) + "\n"
 

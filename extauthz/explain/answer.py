@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -99,11 +100,8 @@ def least(does: Callable[[int], bool], start: int = 1) -> int | None:
         high *= 2
         if high > LARGEST:
             return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle, high)
-    return high
+    low = high // 2 + 1
+    return low + bisect_left(range(low, high), True, key=does)
 
 
 def number(ratio: float) -> str:

@@ -13,8 +13,7 @@ from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.decision.sentences import ordinal
 
 from . import remedies
-from .answer import Change
-from .answer import replicas as replicas
+from .answer import Change, replicas
 
 Json = dict[str, Any]
 

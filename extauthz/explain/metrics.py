@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selector_text import labelled
 from extauthz.core.quota.selectors import LabelSelector
 
 from . import pods as podlist
 from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
 from .pods import Sample
-from .selectors import labelled
 from .specs import (
     Goal,
     Metric,

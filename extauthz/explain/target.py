@@ -8,10 +8,10 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
+from extauthz.core.quota.selector_text import labelled, parsed
 from extauthz.core.quota.selectors import LabelSelector
 
 from .objects import ExplainError, Objects
-from .selectors import labelled, parsed
 
 
 class Target(NamedTuple):

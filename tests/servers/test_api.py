@@ -26,8 +26,7 @@ from extauthz.serve.servers.api import rights
 from extauthz.serve.servers.api.answers import MOST, Answers
 from extauthz.serve.servers.api.questions import MOST_IN_BATCH
 from extauthz.serve.servers.api.rights import CONTENT_TYPE, ThisHost
-from extauthz.serve.servers.api.routes import DOCUMENT as DESCRIBED
-from extauthz.serve.servers.api.routes import MAX_BODY_BYTES, routes
+from extauthz.serve.servers.api.routes import MAX_BODY_BYTES, document, routes
 from extauthz.testing import Asker, gate, path, quota, scale, workload
 
 NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "acme"}, "free": {}}
@@ -36,7 +35,7 @@ QUOTAS = [
     quota("acme", {"requests.cpu": "10", "pods": "50"}, parent="corp", namespaces={"workspace": "acme"}),
     quota("zulu", {"pods": "1"}),
 ]
-DOCUMENT = OpenAPI.from_dict(DESCRIBED, config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
+DOCUMENT = OpenAPI.from_dict(document(), config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
 HOST = "http://gate"
 WEB = "/api/v1/namespaces/team-a/workloads/deployments.apps/web"
 REF = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -431,19 +430,19 @@ async def test_a_name_is_a_name_and_no_path(api: Api, name: str):
 async def test_the_document_is_served(api: Api):
     status, _, raw, _ = await api.raw("GET", "/api/v1/openapi.json")
     assert status == 200
-    assert json.loads(raw) == DESCRIBED
+    assert json.loads(raw) == document()
     wrong = MockRequest(HOST, "get", "/api/v1/quotas", args={"limit": "0"})
     with pytest.raises(RequestValidationError):
         DOCUMENT.validate_request(wrong)
 
 
 def test_the_document_has_the_words_and_bounds_of_the_code():
-    schemas, parameters = (DESCRIBED["components"][part] for part in ("schemas", "parameters"))
+    schemas, parameters = (document()["components"][part] for part in ("schemas", "parameters"))
     for name in ("Decision", "DecisionOfThePast"):
         assert schemas[name]["properties"]["verdict"]["enum"] == list(Verdict)
         assert schemas[name]["properties"]["refusal"]["enum"] == [*Refusal, None]
     assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": MOST, "default": MOST}
-    asked = DESCRIBED["paths"]["/api/v1/headroom"]["post"]["requestBody"]["content"]["application/json"]
+    asked = document()["paths"]["/api/v1/headroom"]["post"]["requestBody"]["content"]["application/json"]
     assert asked["schema"]["oneOf"][0]["properties"]["workloads"]["maxItems"] == MOST_IN_BATCH
 
 

@@ -17,8 +17,7 @@ from extauthz.core.queries import Queries
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import CONTENT_TYPE
-from extauthz.serve.servers.api.routes import DOCUMENT as DESCRIBED
-from extauthz.serve.servers.api.routes import routes
+from extauthz.serve.servers.api.routes import document, routes
 from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
@@ -30,7 +29,7 @@ QUOTAS = [
     quota("bolt", {"requests.cpu": "4"}, parent="corp", namespaces={"workspace": "bolt"}),
 ]
 NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "bolt"}}
-DOCUMENT = OpenAPI.from_dict(DESCRIBED, config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
+DOCUMENT = OpenAPI.from_dict(document(), config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
 OWNER, ADMIN = "owner-token", "admin-token"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from extauthz.cli.flags import sidecar
 from extauthz.core.errors import ObjectError
+from extauthz.core.quota import selector_text
 from extauthz.core.quota.selectors import LabelSelector, is_label_key
-from extauthz.explain import selectors
 from extauthz.tools.render import certificates, webhook
 from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS
@@ -289,7 +289,7 @@ def custom(text: str) -> Custom:
 def selector(text: str) -> LabelSelector:
     """Labels, as kubectl has them."""
     try:
-        found = selectors.parsed(text)
+        found = selector_text.parsed(text)
     except ObjectError:
         found = None
     if found is None:

@@ -17,7 +17,7 @@ from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
-from extauthz.explain.selectors import labelled, spelled
+from extauthz.core.quota.selector_text import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
     DELETED,

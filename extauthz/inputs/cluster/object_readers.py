@@ -24,8 +24,8 @@ from extauthz.core.objects.fields import (
 )
 from extauthz.core.objects.fields import observed as observed_as
 from extauthz.core.objects.groups import Groups
+from extauthz.core.quota.selector_text import parsed
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.explain.selectors import parsed
 from extauthz.inputs.kube.resource import ScaledKind
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]

@@ -14,7 +14,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.explain.selectors import labelled, parsed, spelled
+from extauthz.core.quota.selector_text import labelled, parsed, spelled
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.cluster.snapshot import Snapshot
 from extauthz.inputs.files.content import FilesError

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from extauthz.core.quota import selector_text
 from extauthz.explain import pods as podlist
-from extauthz.explain import selectors, target
+from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Flags, Objects
 from extauthz.explain.specs import UnknownError
 from tests.unit.explain.building import (
@@ -307,19 +308,19 @@ def test_an_external_value_wakes_a_workload_that_the_hpa_put_to_sleep():
     ],
 )
 def test_a_selector_as_a_text_and_its_text_again(selector, labels, matches):
-    found = selectors.parsed(selector)
+    found = selector_text.parsed(selector)
     assert found is not None
-    again = selectors.parsed(selectors.spelled(found))
+    again = selector_text.parsed(selector_text.spelled(found))
     assert again is not None
     assert found.matches(labels) is again.matches(labels) is matches
 
 
 def test_a_selector_as_an_object():
     expressions = [{"key": "tier", "operator": "NotIn", "values": ["old"]}, {"key": "app", "operator": "Exists"}]
-    found = selectors.labelled({"matchLabels": {"app": "web"}, "matchExpressions": expressions})
+    found = selector_text.labelled({"matchLabels": {"app": "web"}, "matchExpressions": expressions})
     assert found.matches({"app": "web"})
     assert not found.matches({"app": "web", "tier": "old"})
-    of_controller = selectors.labelled({"app": "web"})
+    of_controller = selector_text.labelled({"app": "web"})
     assert of_controller.matches({"app": "web"}), "of a ReplicationController"
     assert not of_controller.matches({})
 

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from extauthz import version
+from extauthz.core.quota import selector_text
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.explain import selectors
 from extauthz.serve.service import settings
 from extauthz.serve.service.loading import load
 from extauthz.tell.notify.receivers import Receiver, parse_all
@@ -456,8 +456,8 @@ def test_the_webhook_asks_only_about_what_it_is_told_to(labels: tuple[str, ...] 
     values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', f"webhook.workloadLabels={json.dumps(labels)}", *SCOPE)
     options = WebhookOptions(
         ca=b"ABC",
-        namespace_selector=selectors.parsed("zone=1,workspace") or LabelSelector(),
-        object_selector=selectors.parsed("by!=hand") or LabelSelector(),
+        namespace_selector=selector_text.parsed("zone=1,workspace") or LabelSelector(),
+        object_selector=selector_text.parsed("by!=hand") or LabelSelector(),
         conditions=(("not-by-ci", "request.userInfo.username != 'ci'"),),
         workload_labels=labels,
     )
@@ -470,7 +470,7 @@ def test_new_pods_are_asked_about_where_quotas_are_alone():
     selector = 'webhook.namespaceSelector={"matchExpressions":[{"key":"workspace","operator":"Exists"}]}'
     options = WebhookOptions(
         ca=b"ABC",
-        namespace_selector=selectors.parsed("workspace") or LabelSelector(),
+        namespace_selector=selector_text.parsed("workspace") or LabelSelector(),
         custom=(Custom("ray.io", "rayclusters"),),
         pods=True,
     )

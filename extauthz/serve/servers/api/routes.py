@@ -9,8 +9,9 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import yaml
 from aiohttp import web
@@ -40,9 +41,6 @@ WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
 MAX_WORK = 4_000
 """Units of work of a body (``core.wire.gojson``): 1,000 values. A Deployment with 80 containers has fewer."""
-
-DOCUMENT: Final[Json] = yaml.load(resources.files(__package__).joinpath("openapi.yaml").read_text(), yaml.CSafeLoader)
-"""The OpenAPI 3.1 document of the API (https://spec.openapis.org/oas/v3.1.1). Tests hold every answer against it."""
 
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
@@ -113,8 +111,15 @@ def routes(known: Known, access: Access) -> list[web.RouteDef]:
     ]
 
 
+@cache
+def document() -> Json:
+    """The OpenAPI 3.1 document of the API (https://spec.openapis.org/oas/v3.1.1). Tests hold all answers against it."""
+    found: Json = yaml.load(resources.files(__package__).joinpath("openapi.yaml").read_text(), yaml.CSafeLoader)
+    return found
+
+
 async def _document(asked: Asked) -> Json:
-    return DOCUMENT
+    return document()
 
 
 async def _quotas(asked: Asked) -> Json:
