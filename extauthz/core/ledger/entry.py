@@ -277,8 +277,8 @@ class Entry:
         """Kept by ``envelope``."""
         self.head: Entry | None = None
         self.kept_position = NOT_KEPT
-        """Its position, and of which epoch of ``Usage`` that is. It is kept while it has a pending write: autoscalers ask
-        again before their last write is settled."""
+        """Its position, and of which epoch of ``Usage`` that is. It is kept while it has a pending write: autoscalers
+        ask again before their last write is settled."""
 
     @property
     def idle(self) -> bool:

@@ -7,6 +7,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from operator import itemgetter
 from typing import Final, Protocol
 
 from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
@@ -14,7 +15,7 @@ from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference
 from extauthz.core.ledger.coverage import Coverage, changed
 from extauthz.core.ledger.entry import NOT_KEPT, Entry, Workloads
 from extauthz.core.ledger.envelope import position
-from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.ledger.pod_costs import PodCosts, Terms
 from extauthz.core.model import Amounts, Kind, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
@@ -123,13 +124,16 @@ class Usage:
 
     def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
-        if self._pod_costs.limit_ranges(name) != tuple(ranges):
-            self._move_namespace(name, lambda: self._pod_costs.set_limit_ranges(name, ranges))
+        self._set_terms(name, self._pod_costs.terms(name)._replace(ranges=tuple(ranges)))
 
     def observe_claim_templates(self, name: str, templates: Mapping[str, Template]) -> None:
         """Take all ResourceClaimTemplates of a namespace. Only its own workloads are counted anew."""
-        if self._pod_costs.claim_templates(name) != templates:
-            self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
+        claims = tuple(sorted(templates.items(), key=itemgetter(0)))
+        self._set_terms(name, self._pod_costs.terms(name)._replace(claims=claims))
+
+    def _set_terms(self, name: str, terms: Terms) -> None:
+        if self._pod_costs.terms(name) != terms:
+            self._move_namespace(name, lambda: self._pod_costs.set_terms(name, terms))
 
     def observe_device_class(self, name: str, extended: str | None) -> None:
         """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
@@ -200,7 +204,8 @@ class Usage:
         if self.witness is not None:
             self.witness.labelled(name, labels)
         self._coverage.set_labels(name, labels)
-        self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
+        for_admins = (labels or {}).get(ADMIN_ACCESS) == "true"
+        self._pod_costs.set_terms(name, self._pod_costs.terms(name)._replace(for_admins=for_admins))
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         """Do a change of a namespace, and count its workloads anew: at once, or with the trees that they count in.
