@@ -367,12 +367,15 @@ class Account:
         """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
         return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
 
-    def reserve(self, node: QuotaNode, key: str, more: int) -> None:
-        """Reserve more of a key, or less."""
-        if self.reserved is _EMPTY:
+    def change(self, node: QuotaNode, used: Amounts, reserved: Amounts) -> None:
+        """Count what more is used and reserved, or less."""
+        if reserved and self.reserved is _EMPTY:
             self.reserved = {}
-        total = self.reserved[key] = self.reserved.get(key, 0) + more
-        assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+        for sums, changes in (self.used, used), (self.reserved, reserved):
+            for key, more in changes.items():
+                if key in node.hard:
+                    total = sums[key] = sums.get(key, 0) + more
+                    assert total >= 0, f"{key} of {node.quota.name} fell below zero"
 
     def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
         """What is idle of a key once the quota has grown, and so much is kept of it."""
@@ -531,25 +534,25 @@ class Accounts:
         nodes = _either(before.envelope_in, after.envelope_in)
         if self._anew or self._only is not None:
             nodes = tuple(node for node in nodes if self._counts(node))
-        if _only_reserves(before, after):
-            _reserve(self._accounts, difference(before.envelope, after.envelope), nodes)
-        else:
-            self._move(before, after, nodes)
+        stays = before.used_in is after.used_in is before.envelope_in is after.envelope_in
+        changes = _changes(before.used, before.envelope, after.used, after.envelope)
+        is_rare = before.is_rare or after.is_rare
+        for node in nodes:
+            account = self._accounts.get(node)
+            if account is None:
+                account = self._accounts[node] = Account(node)
+            account.change(node, *(changes if stays and not node.audits else _changes_in(node, before, after)))
+            if not stays:
+                account.workloads += (node in after.used_in) - (node in before.used_in)
+            if is_rare:
+                _count_rare(node, account, before, -1)
+                _count_rare(node, account, after, 1)
+                (self._unknown.add if account.unpriced else self._unknown.discard)(node)
         if self._is_followed:
             self._follow(nodes)
 
     def _counts(self, node: QuotaNode) -> bool:
         return node.root in self._only if self._only is not None else node.root not in self._anew
-
-    def _move(self, before: Position, after: Position, nodes: Nodes) -> None:
-        is_rare = before.is_rare or after.is_rare
-        for node in nodes:
-            account = self._accounts[node] = self._accounts.get(node) or Account(node)
-            _count(account, node, before, after)
-            if is_rare:
-                _count_rare(node, account, before, -1)
-                _count_rare(node, account, after, 1)
-                (self._unknown.add if account.unpriced else self._unknown.discard)(node)
 
     def _set_aside(self, node: QuotaNode, key: str, growth: int, grows: Nodes) -> int:
         """What its children may still use of a key, where it is not known what they have in use: up to their limits.
@@ -713,28 +716,17 @@ def _counted_in(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     return used, at.envelope if charges else used
 
 
-def _count(account: Account, node: QuotaNode, before: Position, after: Position) -> None:
-    """Count what a move changes of one quota."""
-    (used_before, charged_before), (used_after, charged_after) = _counted_in(before, node), _counted_in(after, node)
-    used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
-    for key in node.hard:
-        more, charged = used_more.get(key, 0), charged_more.get(key, 0)
-        if more:
-            account.used[key] = account.used.get(key, 0) + more
-            assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
-        if charged != more:
-            account.reserve(node, key, charged - more)
-    account.workloads += (node in after.used_in) - (node in before.used_in)
+def _changes_in(node: QuotaNode, before: Position, after: Position) -> tuple[Amounts, Amounts]:
+    """What a move changes of one quota: used and reserved."""
+    return _changes(*_counted_in(before, node), *_counted_in(after, node))
 
 
-def _reserve(accounts: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes) -> None:
-    """A move for nearly every grant, and for its end: only the envelope changes."""
-    for node in nodes:
-        if not node.audits:
-            account = accounts[node]
-            for key in node.hard:
-                if key in changes:
-                    account.reserve(node, key, changes[key])
+def _changes(used: Charge, charged: Charge, used_after: Charge, charged_after: Charge) -> tuple[Amounts, Amounts]:
+    more, charged_more = difference(used, used_after), difference(charged, charged_after)
+    if not more:
+        return more, charged_more  # nearly always
+    keys = more.keys() | charged_more.keys()
+    return more, {key: net for key in keys if (net := charged_more.get(key, 0) - more.get(key, 0))}
 
 
 def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> None:
@@ -836,17 +828,6 @@ def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[Quot
         more = risen_here.keys() | above_here.keys()
         found += [(node, key) for key in node.hard if UNSPECIFIED.get(key) in more]
     return tuple(found)
-
-
-def _only_reserves(before: Position, after: Position) -> bool:
-    return (
-        after.used is before.used
-        and after.used_in is before.used_in
-        and after.envelope_in is before.envelope_in is after.used_in
-        and after.unsure_in == before.unsure_in == ()
-        and after.unknown == before.unknown
-        and after.takes_unknown_devices == before.takes_unknown_devices
-    )
 
 
 def _either(some: Nodes, others: Nodes) -> Nodes:
