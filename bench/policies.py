@@ -65,5 +65,5 @@ def _gate(population: Population, asks: bool) -> Gate:
         )
         gate.enlist(Policies([Enlisted("calm", Calm())], ask=Patience(10.0, time.monotonic).ask))
     gate.load_quotas(tree, 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     return gate

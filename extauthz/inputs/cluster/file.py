@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import at
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
 from extauthz.inputs.files.objects import Placed, objects
