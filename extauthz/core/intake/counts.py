@@ -534,7 +534,8 @@ def read(request: Request) -> Reading:
 
 
 MAX_KEPT = SMALL_BYTES
-"""Targets of so many characters, and patches of so many bytes with their content type, are remembered."""
+"""Targets of so many characters with their method, and patches of so many bytes with their content type, are
+remembered."""
 
 _KEPT_ROUTES = 8_192
 _KEPT_PATCHES = 1_024
@@ -543,40 +544,17 @@ _KEPT_PATCHES = 1_024
 class Reader:
     """``read``, which remembers what came before: autoscalers send the same few counts to the same few thousand scales.
 
-    What is no write, or cannot be read, is not kept. ``read`` has no state. The two caches here are the only one.
+    A body that cannot be read is not kept. ``read`` has no state. The two caches here are the only one.
     """
 
     def __init__(self) -> None:
-        self._route = lru_cache(maxsize=_KEPT_ROUTES)(_route_to_keep)
-        self._patch = lru_cache(maxsize=_KEPT_PATCHES)(said)
+        self._routed = lru_cache(maxsize=_KEPT_ROUTES)(routed)
+        self._said = lru_cache(maxsize=_KEPT_PATCHES)(said)
 
     def __call__(self, request: Request) -> Reading:
-        route = self._routed(request)
+        routes = self._routed if len(request.method) + len(request.target) <= MAX_KEPT else routed
         is_small = len(request.body) + len(request.headers.get("content-type", "")) <= MAX_KEPT
-        return _read(route, request, self._patch if is_small else said)
-
-    def _routed(self, request: Request) -> Route | NotAWrite | Unreadable:
-        if len(request.target) > MAX_KEPT:
-            return routed(request.method, request.target)
-        try:
-            return self._route(request.method, request.target)
-        except _OtherRoute as unkept:
-            return unkept.found
-
-
-class _OtherRoute(Exception):  # noqa: N818 (no error: ``lru_cache`` keeps what is returned, and not what is raised)
-    """Carries the reading of a request that is not a write."""
-
-    def __init__(self, found: NotAWrite | Unreadable) -> None:
-        super().__init__()
-        self.found = found
-
-
-def _route_to_keep(method: str, target: str) -> Route:
-    route = routed(method, target)
-    if isinstance(route, Route):
-        return route
-    raise _OtherRoute(route)
+        return _read(routes(request.method, request.target), request, self._said if is_small else said)
 
 
 _ReadsBody: TypeAlias = Callable[[Operation, str, bytes, bool], Said]
