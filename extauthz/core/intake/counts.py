@@ -534,8 +534,7 @@ def read(request: Request) -> Reading:
 
 
 MAX_KEPT = SMALL_BYTES
-"""Targets of so many characters with their method, and patches of so many bytes with their content type, are
-remembered."""
+"""Targets of so many characters, and patches of so many bytes with their content type, are remembered."""
 
 _KEPT_ROUTES = 8_192
 _KEPT_PATCHES = 1_024
@@ -544,17 +543,22 @@ _KEPT_PATCHES = 1_024
 class Reader:
     """``read``, which remembers what came before: autoscalers send the same few counts to the same few thousand scales.
 
-    A body that cannot be read is not kept. ``read`` has no state. The two caches here are the only one.
+    What is no write, or cannot be read, is not kept. ``read`` has no state. The two caches here are the only one.
     """
 
     def __init__(self) -> None:
-        self._routed = lru_cache(maxsize=_KEPT_ROUTES)(routed)
+        self._routes: dict[tuple[str, str], Route] = {}
         self._said = lru_cache(maxsize=_KEPT_PATCHES)(said)
 
     def __call__(self, request: Request) -> Reading:
-        routes = self._routed if len(request.method) + len(request.target) <= MAX_KEPT else routed
+        of = request.method, request.target
+        route = self._routes.get(of) or routed(*of)
+        if isinstance(route, Route) and of not in self._routes and len(request.target) <= MAX_KEPT:
+            if len(self._routes) >= _KEPT_ROUTES:
+                self._routes.clear()
+            self._routes[of] = route
         is_small = len(request.body) + len(request.headers.get("content-type", "")) <= MAX_KEPT
-        return _read(routes(request.method, request.target), request, self._said if is_small else said)
+        return _read(route, request, self._said if is_small else said)
 
 
 _ReadsBody: TypeAlias = Callable[[Operation, str, bytes, bool], Said]

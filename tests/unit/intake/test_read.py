@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import read
+from extauthz.core.intake import counts
 from extauthz.core.intake.counts import MAX_BYTES, MAX_KEPT, Reader
 from extauthz.core.model import (
     NotACount,
@@ -204,16 +205,26 @@ class TestReader:
         assert (one.ref.name, other.ref.name) == ("web", "db")
         assert (one.precondition is other.precondition) == is_kept
 
-    def test_it_keeps_no_body_that_cannot_be_read(self):
+    def test_it_keeps_nothing_of_what_is_no_write_or_cannot_be_read(self):
         reader = Reader()
 
         def ask() -> None:
             for n in range(400):
                 padding = "x" * 100 + str(n)
+                reader(request("PATCH", f"/apis/example.dev/v1/{padding}", MERGE, b"{}"))
+                reader(request("GET", f"{OBJECT}{padding}", None, b""))
+                reader(request("PATCH", f"/apis/apps/v1/namespaces//{padding}/scale", MERGE, b"{}"))
                 reader(request("PATCH", OBJECT, MERGE, b'{"%s":' % padding.encode()))
                 reader(request("PATCH", OBJECT, MERGE, b'{"spec":{"template":"%s"}}' % padding.encode()))
 
         assert growth(ask) < 40_000
+
+    def test_of_routes_it_keeps_so_many(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(counts, "_KEPT_ROUTES", 3)
+        reader = Reader()
+        for n in range(9):
+            assert reader(request("PATCH", SCALE.replace("web", f"web-{n}"), MERGE, THREE)).ref.name == f"web-{n}"
+            assert len(reader._routes) <= 3
 
     def test_what_it_keeps_of_one_patch_is_bounded(self):
         reader, count = Reader(), 300
