@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import read
-from extauthz.core.intake import counts
+from extauthz.core.intake import counts, read
 from extauthz.core.intake.counts import MAX_BYTES, MAX_KEPT, Reader
 from extauthz.core.model import (
     NotACount,
