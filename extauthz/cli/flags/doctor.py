@@ -12,9 +12,8 @@ from extauthz.tools.render.options import Outage, Profile
 
 DESCRIPTION = """\
 Checks whether the gate is really asked. It looks at the proxy's configuration and at the cluster, and sends dry runs on
-the path that the autoscaler takes. With --kubeconfig and --url it also tries whether a write gets around the gate, from
-where you run this. A check whose option is missing is `skipped`, never ok. Nothing is changed: it writes only dry runs
-and reviews."""
+the path that the autoscaler takes. A check whose option is missing is `skipped`, never ok. Nothing is changed: it
+writes only dry runs and reviews."""
 
 
 EPILOG = """\
@@ -85,9 +84,8 @@ def _cluster(group: argparse._ArgumentGroup) -> None:
         help="An administrator's, straight at the API server. In a pod that is told nothing else: its own account.",
     )
     group.add_argument(
-        "--service", type=_namespaced, metavar="NAMESPACE/NAME", help="The gate's Service, for its port and topology."
+        "--service", type=_namespaced, metavar="NAMESPACE/NAME", help="The gate's Service, for its port."
     )
-    group.add_argument("--zone", metavar="ZONE", help="The autoscaler's. Default: every zone that has a node.")
     group.add_argument(
         "--gate-account",
         type=_namespaced,

@@ -38,7 +38,7 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str,
     asked, answers = await _canary(api, deployments)
     told = webhook.canary(asked, answers)
     named = (found.hook.get("clientConfig") or {}).get("service")
-    service = (await cluster.service(api, named["namespace"], named["name"]))[0] if named else None
+    service = await cluster.service(api, named["namespace"], named["name"]) if named else None
     where = webhook.called(found.hook, service)
     shake = await asyncio.to_thread(_handshake, where, found.hook) if where is not None else None
     answered = told.verdict is Verdict.OK

@@ -287,25 +287,9 @@ async def identity(api: Calls, token: str) -> Identity:
     return Identity(user=str(status["user"]["username"]))
 
 
-async def service(api: Calls, namespace: str, name: str) -> tuple[Tree | None, list[Tree]]:
-    """A Service, ``None`` if there is none, and its EndpointSlices."""
-    found = await _or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
-    selector = ("labelSelector", f"kubernetes.io/service-name={name}")
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    return found, await _items(api, slices, selector)
-
-
-async def nodes(api: Calls) -> list[Tree]:
-    return await _items(api, "/api/v1/nodes")
-
-
-async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
-    """Policies that have a binding, and webhooks."""
-    policies = await _items(api, f"{ADMISSION}/validatingadmissionpolicies")
-    bindings = await _items(api, f"{ADMISSION}/validatingadmissionpolicybindings")
-    bound = {(each.get("spec") or {}).get("policyName") for each in bindings}
-    policies = [{"kind": "ValidatingAdmissionPolicy"} | each for each in policies if each["metadata"]["name"] in bound]
-    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in await webhooks(api)]
+async def service(api: Calls, namespace: str, name: str) -> Tree | None:
+    """A Service, ``None`` if there is none."""
+    return await _or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
 
 
 async def webhooks(api: Calls) -> list[Tree]:

@@ -24,11 +24,11 @@ from extauthz.tell.observe.observers import named
 from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
 
-from . import table, trust
+from . import trust
 from .canary import PASSED, CanaryReply
 from .cluster import Right, Rights, covers, may
 from .dump import Tree
-from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
+from .table import Row, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
 NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate", "webhook namespaces", "webhook clamp")
@@ -59,7 +59,8 @@ LABEL = (
 LOWER = (
     "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
 )
-DENIED = table.WEBHOOK
+DENIED = f'admission webhook "{NAME}" denied the request'
+"""How the API server begins where it refused."""
 FAILED = f'failed calling webhook "{NAME}"'
 
 
@@ -265,9 +266,3 @@ def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
 
 def _reason(message: str) -> str:
     return message.partition(FAILED)[2].lstrip(": ")
-
-
-def works(rows: Sequence[Row]) -> bool:
-    """Whether it covers what passes no Envoy."""
-    verdicts = {each.name: each.verdict for each in rows}
-    return all(verdicts.get(name) is Verdict.OK for name in (NAMES[0], NAMES[2]))
