@@ -167,7 +167,7 @@ def test_the_namespace_is_everywhere(place: str):
         (['objects="observe"'], {"--objects=observe"}),
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
-        (['settings={"window-s":60,"max-scale":"h"}'], {"--window-s=60", "--max-scale=h"}),
+        (['settings={"window-s":60,"notify":"h"}'], {"--window-s=60", "--notify=h"}),
         (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
     ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
