@@ -17,10 +17,9 @@ from yarl import URL
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 
-from .clock import ClockCheck
 from .lists import listed, loads
 from .resource import Calls
-from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session
+from .session import SERVICE_ACCOUNT, InCluster, KubeConfig, Message, NoClusterError, Session
 
 CONNECT_WITHIN_S = 10.0
 
@@ -53,10 +52,8 @@ class Unreachable(Exception):  # noqa: N818 (what it says of the server)
 class Connection:
     """One API server. Made by ``connect``."""
 
-    def __init__(self, session: Session, clock: ClockCheck | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self.clock = clock if clock is not None else ClockCheck()
-        """How far ours is off the server's."""
         self.calls: Counter[str] = Counter()
         """Requests sent so far, by HTTP method in lower case. Watches count as ``watch``."""
 
@@ -148,7 +145,7 @@ class Connection:
         """Send it. If its credentials are refused and there are newer ones, send it once more."""
         access = await self._session.current()
         try:
-            response = await self._timed(access, message)
+            response = await access.send(message)
             if response.status != 401:
                 return response
         except aiohttp.ClientConnectorCertificateError:
@@ -158,13 +155,7 @@ class Connection:
             if renewed is access:
                 return response
             response.close()
-        return await self._timed(renewed, message)
-
-    async def _timed(self, access: Access, message: Message) -> aiohttp.ClientResponse:
-        began_s = self.clock.begin()
-        response = await access.send(message)
-        self.clock.answered(began_s, response.headers.get("Date"))
-        return response
+        return await renewed.send(message)
 
 
 async def get_or_none(api: Calls, path: str, timeout_s: float = 10.0) -> Tree | None:
@@ -185,7 +176,6 @@ async def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.monotonic,
-    wall: Callable[[], float] = time.time,
 ) -> AsyncIterator[Connection]:
     """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
 
@@ -196,7 +186,7 @@ async def connect(
     session = Session(source, user_agent, clock)
     await session.current()
     try:
-        yield Connection(session, ClockCheck(wall, clock))
+        yield Connection(session)
     finally:
         await session.close()
 
