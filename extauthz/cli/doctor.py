@@ -28,7 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
         outage=arguments.on_outage,
         service=arguments.service,
         account="/".join(arguments.gate_account),
-        secret=arguments.webhook_secret,
     )
     try:
         rows = asyncio.run(examine(options))

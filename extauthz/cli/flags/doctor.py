@@ -93,13 +93,6 @@ def _cluster(group: argparse._ArgumentGroup) -> None:
         metavar="NAMESPACE/NAME",
         help="The gate's service account. Default: extauthz-system/extauthz.",
     )
-    group.add_argument(
-        "--webhook-secret",
-        type=_namespaced,
-        metavar="NAMESPACE/NAME",
-        help="Where gates keep the webhook's certificate, if they make it. Default: extauthz-webhook, beside the "
-        "service account.",
-    )
 
 
 class _url:  # noqa: N801 (used like a function)

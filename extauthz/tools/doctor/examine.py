@@ -128,12 +128,6 @@ class Options:
     """Of the gate."""
     account: str = "extauthz-system/extauthz"
     """The gate's service account."""
-    secret: tuple[str, str] | None = None
-    """Where gates keep a certificate that they make; ``None``: where they do unless they are told otherwise."""
-
-    @property
-    def webhook_secret(self) -> tuple[str, str]:
-        return self.secret or (self.account.partition("/")[0], "extauthz-webhook")
 
 
 T = TypeVar("T")
@@ -334,7 +328,7 @@ class Examination:
     async def _webhook(self) -> list[Row]:
         async def look(api: Connection) -> list[Row]:
             found = [each for each in await self._deployments() if each != MADE_UP]
-            return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
+            return await admission.rows(api, found, self._options.account)
 
         return await self._asked(webhook.NAMES, look)
 

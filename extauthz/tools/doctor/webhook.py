@@ -20,6 +20,7 @@ from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing, renewal
+from extauthz.serve.service.certificates import KEPT_IN
 from extauthz.tell.observe.observers import named
 from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
@@ -217,12 +218,11 @@ def gates_make(found: Found, *, answered: bool) -> bool:
         return False
 
 
-def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Right]:
-    """What gates need for that."""
-    namespace, name = secret
+def certificate_rights(configuration: str, namespace: str) -> list[Right]:
+    """What gates in a namespace need for that."""
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
-        *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
+        *(Right("", "secrets", verb, namespace, KEPT_IN) for verb in ("get", "update")),
         *(Right(renewal.GROUP, kind, "get", "", configuration) for kind in kinds),
         Right(renewal.GROUP, kinds[0], "patch", "", configuration),
     ]

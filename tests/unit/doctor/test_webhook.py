@@ -227,7 +227,6 @@ def test_the_cure_of_a_canary_without_an_answer_is_for_what_is_in_the_way(why: s
 
 
 AUTHORITY = issuing.authority(NOW, timedelta(days=1)).pem[0]
-SECRET = ("extauthz-system", "extauthz-webhook")
 NEEDED = [
     "get secrets extauthz-webhook in extauthz-system",
     "update secrets extauthz-webhook in extauthz-system",
@@ -268,7 +267,7 @@ def test_an_authority_of_somebody_else_is_none_of_the_gates(tmp_path: Path):
 
 @pytest.mark.parametrize("missing", NEEDED)
 def test_each_right_that_a_certificate_of_the_gates_needs_is_named(missing: str):
-    rights = webhook.certificate_rights("extauthz", SECRET)
+    rights = webhook.certificate_rights("extauthz", "extauthz-system")
     assert [str(right) for right in rights] == NEEDED
     told = Rights("the service account a/b", True, {right: str(right) != missing for right in rights})
     row = webhook.certificate(told)
@@ -277,7 +276,7 @@ def test_each_right_that_a_certificate_of_the_gates_needs_is_named(missing: str)
 
 
 def test_a_certificate_that_gates_may_make_is_well_and_another_is_not_looked_at():
-    rights = dict.fromkeys(webhook.certificate_rights("extauthz", SECRET), True)
+    rights = dict.fromkeys(webhook.certificate_rights("extauthz", "extauthz-system"), True)
     row = webhook.certificate(Rights("the service account a/b", True, rights))
     assert (row.verdict, row.found) == (Verdict.OK, "the service account a/b may make and renew it")
     assert webhook.certificate(Rights("the user of --kubeconfig", False, rights)).verdict is Verdict.WARN
