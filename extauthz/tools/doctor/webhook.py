@@ -18,6 +18,7 @@ from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
+from extauthz.inputs.kube.reviews import Target
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing, renewal
 from extauthz.serve.service.certificates import KEPT_IN
@@ -27,7 +28,7 @@ from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
 
 from . import trust
 from .canary import PASSED, CanaryReply
-from .cluster import Right, Rights, covers, may
+from .cluster import Rights, covers, may
 from .dump import Tree
 from .table import Row, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
@@ -218,13 +219,13 @@ def gates_make(found: Found, *, answered: bool) -> bool:
         return False
 
 
-def certificate_rights(configuration: str, namespace: str) -> list[Right]:
+def certificate_rights(configuration: str, namespace: str) -> list[Target]:
     """What gates in a namespace need for that."""
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
-        *(Right("", "secrets", verb, namespace, KEPT_IN) for verb in ("get", "update")),
-        *(Right(renewal.GROUP, kind, "get", "", configuration) for kind in kinds),
-        Right(renewal.GROUP, kinds[0], "patch", "", configuration),
+        *(Target("", "secrets", KEPT_IN, namespace, verb) for verb in ("get", "update")),
+        *(Target(renewal.GROUP, kind, configuration) for kind in kinds),
+        Target(renewal.GROUP, kinds[0], configuration, verb="patch"),
     ]
 
 

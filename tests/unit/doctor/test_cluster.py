@@ -12,8 +12,9 @@ import yaml
 
 from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.kube.reviews import Target
 from extauthz.tools.doctor import chart, cluster, table, webhook
-from extauthz.tools.doctor.cluster import APPLY, RIGHTS, Right
+from extauthz.tools.doctor.cluster import APPLY, RIGHTS
 from extauthz.tools.doctor.examine import Examination, Options
 from extauthz.tools.doctor.table import Row, Verdict
 from tests.support.kubecalls import ScriptedApi
@@ -35,7 +36,7 @@ def test_the_rights_are_those_that_deploy_grants():
     documents = yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text())
     (role,) = [each for each in documents if each["kind"] == "ClusterRole" and each["metadata"]["name"] == "extauthz"]
     granted = {
-        Right(group, resource, verb)
+        Target(group, resource, verb=verb)
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -82,7 +83,7 @@ def test_a_definition_that_is_not_ours_or_not_in_force_fails(other, sentence: st
 
 
 @pytest.mark.parametrize("missing", RIGHTS, ids=str)
-def test_each_right_that_is_missing_is_named(missing: Right):
+def test_each_right_that_is_missing_is_named(missing: Target):
     row = cluster.rights_row("it", {right: right != missing for right in RIGHTS}, whole=True)
     assert row.verdict is Verdict.FAIL
     assert str(missing) in row.found
