@@ -277,7 +277,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
             cluster.gate,
             clock=lambda: cluster.now_s,
             tell=lambda _, event, **__: lines.append(event),  # noqa: B023 (it is called in this round)
-            found=[events.never_fits],
+            found=events.never_fits,
         )
         await ceilings.look()
         await events.write()

@@ -1,4 +1,4 @@
-"""Who waits in line, as the API, ``top``, the metrics and notices show it."""
+"""Who waits in line, as the API, ``top``, the metrics and events show it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a_metric_says_how_many_wait(house: House):
     assert 'extauthz_line_waiting{quota="a"} 0' in text.decode()
 
 
-def test_a_notice_says_that_its_turn_came(house: House):
+def test_an_event_says_that_its_turn_came(house: House):
     episodes: Episodes[None] = Episodes()
     episodes.decided(refused(house), 0.0)
     house.wants("b", 0)

@@ -42,7 +42,6 @@ def metrics() -> Metrics:
         status_writes={"written": 4},
         event_writes={"created": 5},
         certificates={"webhook": 60.0},
-        notices={("ops", "delivered"): 3},
         by_kind={("acme", "requests.cpu", "jobs.batch"): 2.0, ("gone", "requests.cpu", "jobs.batch"): 1.0},
         policies={("memory", "used", "batch"): 0.95},
         policy_names=frozenset({"p", "calm", "hours"}),

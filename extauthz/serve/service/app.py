@@ -279,7 +279,6 @@ class App:
             failing=inputs.quotas.failing() if inputs is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
-            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             by_kind=self._device_owners.used,
             policies=levels_of_policies(self._gate.gate.policies),

@@ -32,7 +32,6 @@ from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
-from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.reaching import Reaching
 from extauthz.serve.service.recording import Recording, recorder
 from extauthz.serve.service.recounting import Recounting
@@ -121,8 +120,6 @@ class Assembly:
         self._around = around
         self._log = around.log
         self._clock = around.clock
-        self.notifying = notifying(settings, self.gate, around.log, around.clock)
-        """``None``: there are no receivers of notices."""
         self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.unanswered())
         self.askers = Askers(
             settings,
@@ -168,8 +165,6 @@ class Assembly:
                             await serve(self._worded(deciding))
                         finally:
                             self.observers.drain()
-                        if self.notifying is not None:
-                            await self.notifying.leave()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                     refused = error
                 for task in running:
@@ -186,8 +181,6 @@ class Assembly:
         if connection is not None:
             yield self.askers.run(connection)
             yield self.reaching.run(connection)
-        if self.notifying is not None:
-            yield self.notifying.run()
         host = Host(connection, self._clock, self._around.wall, self._log.event)
         yield from running_policies(self.gate.policies, host)
 
@@ -197,12 +190,10 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        notices = self.notifying.notices if self.notifying is not None else None
         inputs = self.inputs = sources.inputs(
             settings,
             Into(self.gate, log, metrics, clock),
             connection,
-            notices,
             self.askers.serving,
             self._around.ledger_store,
         )
@@ -235,8 +226,6 @@ class Assembly:
         found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
         if policies.all:
             found.insert(0, lambda told: policies.decided(told.decision, told.held))
-        if self.notifying is not None:
-            found.append(self.notifying.notices.decided)
         return [*found, *inputs.state.observers]
 
     def _worded(self, deciding: Deciding) -> Decide:

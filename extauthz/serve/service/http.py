@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from extauthz.core.decision.bounds import Bounds
-from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
 from extauthz.inputs.sources.max_scale import MaxScale
-from extauthz.serve.service import notifying
 from extauthz.serve.service.inputs import Clock, GatheredQuotaInput, Into, Stale
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
@@ -59,7 +57,6 @@ class ServiceQuotaInput(GatheredQuotaInput):
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
         told = RequestResults(self.name, self._endpoint, into.log, into.metrics)
         self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, into.clock)
-        self._receivers = notifying.names(settings)
 
     async def follow(self) -> None:
         await self._quotas.run()
@@ -76,6 +73,3 @@ class ServiceQuotaInput(GatheredQuotaInput):
             return None
         error = self._quotas.error
         return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
-
-    def _odd(self, quotas: Quotas) -> list[str]:
-        return [*super()._odd(quotas), *notifying.odd(quotas.tree, self._receivers)]

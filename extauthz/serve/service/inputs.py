@@ -15,9 +15,11 @@ from extauthz.inputs.files.watch import Watched
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
+from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer
+from extauthz.tell.observe.status import StatusWritten
 
 Value = TypeVar("Value")
 
@@ -126,8 +128,8 @@ class GatheredQuotaInput(QuotaInput):
             gate.load_quotas(quotas.tree, clock())
             metrics.reload(self.name, "ok", time.time())
             log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
-            for warning in self._odd(quotas):
-                log.event("warning", "odd", source=self.name, problem=warning)
+            for warning in quotas.warnings:
+                log.event("warning", "odd", source=self.name, problem=str(warning))
         faults = {one.name: one.why for one in quotas.faults}
         for name, why in faults.items():
             if self._faults.get(name) != why:
@@ -135,10 +137,6 @@ class GatheredQuotaInput(QuotaInput):
                 log.event("error", "refused", source=self.name, problems=[f"WorkspaceQuota {name}: {why}"])
         self._faults = faults
         self.known.set()
-
-    def _odd(self, quotas: Quotas) -> Iterable[str]:
-        """What is allowed and probably a mistake."""
-        return map(str, quotas.warnings)
 
 
 class StateInput(Input):
@@ -148,6 +146,8 @@ class StateInput(Input):
     """Reads one workload anew; ``None``: there is no way."""
     observers: Sequence[Observer] = ()
     """Told of each decision."""
+    status_written: StatusWritten | None = None
+    """Told of each status of a quota that is written."""
 
     def is_believed(self) -> bool:
         """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
@@ -160,6 +160,10 @@ class StateInput(Input):
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
         """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
         return None
+
+    def never_fit(self) -> NeverFit | None:
+        """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
+        return {}
 
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""

@@ -113,8 +113,6 @@ class Levels(NamedTuple):
     """Seconds until they end, by their use."""
     waiting: Sequence[Waiting] = ()
     """Workloads that are refused and go on asking."""
-    notices: Mapping[tuple[str, ...], int] = {}
-    """By receiver and by what became of them."""
     policies: Mapping[tuple[str, ...], float] = {}
     """What policies measure: by policy, what, and of what."""
     policy_names: frozenset[str] = frozenset()
@@ -254,7 +252,6 @@ class Metrics:
             "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
             "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
             "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
-            "extauthz_notices_total": dict(now.notices),
             "extauthz_workloads": {(): now.workloads},
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
             "extauthz_ready": {(): int(now.ready)},

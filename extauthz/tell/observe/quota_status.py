@@ -78,8 +78,6 @@ class Facts(NamedTuple):
     selected: Selected = Selected.WORKLOADS
     unpriced: int = 0
     """Workloads whose cost is not known."""
-    strangers: tuple[str, ...] = ()
-    """A sentence for each name in ``spec.notify`` that no receiver has."""
     serving: Serving = Serving()
     unasked: tuple[str, ...] = ()
     """Namespaces that it covers and that the webhook is not asked about."""
@@ -229,12 +227,6 @@ def _usage_known(facts: Facts) -> Finding:
     return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
 
 
-def _receivers_known(facts: Facts) -> Finding:
-    if facts.strangers:
-        return Finding("False", "UnknownReceiver", f"{'; '.join(facts.strangers)}; until then the others are told")
-    return Finding("True", "Known", "each receiver of spec.notify is known")
-
-
 _NOT_ASKED = "NotAsked"
 _NOT_REACHED = "NotReached"
 NOT_KNOWN = "NotKnown"
@@ -315,7 +307,6 @@ CONDITIONS: Mapping[str, Callable[[Facts], Finding]] = {
     HAS_HEADROOM: _has_headroom,
     "GuaranteesKept": _guarantees_kept,
     "UsageKnown": _usage_known,
-    "ReceiversKnown": _receivers_known,
     "Asked": _asked,
     MODE_IN_FORCE: _mode_in_force,
 }

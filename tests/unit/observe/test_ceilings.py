@@ -46,7 +46,7 @@ class Desk:
             self.gate,
             clock=lambda: self.now_s,
             tell=lambda _level, event, **more: self.lines.append((event, more["why"])),
-            found=[self.found.append],
+            found=self.found.append,
         )
 
     def have(self, *found: tuple[str, Any]) -> None:

@@ -18,7 +18,6 @@ from extauthz.core.quota.spec import Mode
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.tell.observe.autoscalers import NeverFits, Subject
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_facts import strangers
 from extauthz.tell.observe.quota_status import MAX_MESSAGE, Facts, Selected, cut, same, status_of
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
@@ -258,20 +257,11 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "1 workload has no known cost, and what is used cannot be told; declare where its kind has its pod "
             "template, or take it out of the selectors",
         ),
-        (
-            Facts(standing(), strangers=strangers(["ops", "ops2", "https://evil.example/T0P"], {"ops"})),
-            "ReceiversKnown",
-            "UnknownReceiver",
-            "spec.notify[1]: 'ops2' is no receiver of the gates; write a name of their setting notify "
-            "(notices.receivers in the chart), or have one added there; spec.notify[2]: a URL is no receiver of the "
-            "gates; write a name of their setting notify (notices.receivers in the chart), or have one added there; "
-            "until then the others are told",
-        ),
     ],
     ids=[
         "invalid", "never valid", "no parent", "no effect", "ring", "above parent", "no namespace", "no workload",
         "over", "not yet kept", "overpromised", "nothing kept", "never fits", "over in audit", "not reached",
-        "not asked", "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
+        "not asked", "no webhook", "not lowered", "auditing gates", "unpriced",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -348,7 +338,7 @@ def test_the_documentation_has_every_reason_of_each_condition_and_no_other():
         Facts(standing(), ROWS),
         *(Facts(standing(fault=fault)) for fault in Fault),
         *(Facts(standing(), selected=one) for one in Selected),
-        Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2, strangers=("so",)),
+        Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2),
         Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)),
         Facts(standing(), serving=Serving(webhooks=Webhooks(), by_envoy=False), unasked=("a",)),
         Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
