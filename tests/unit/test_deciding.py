@@ -76,7 +76,7 @@ class Broken:
 async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], str]:
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     observers = Observers([log.decided, metrics.decided], log.event)
     deciding = Deciding(gate, observers, log.event, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
@@ -448,7 +448,7 @@ async def test_a_clock_that_is_off_is_told_and_one_that_is_far_off_ends_growth_u
         (tmp_path / f"{name}.yaml").write_text("{apiVersion: v1, kind: List, items: []}")
     words = {name: str(tmp_path / f"{name}.yaml") for name in ("quotas", "state")}
     stream, connection = io.StringIO(), WithClock()
-    log, metrics = Log(stream), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    log, metrics = Log(stream), Metrics(Levels)
     gate = Assembly(load(words, {}, None), Surroundings(log, metrics, time.monotonic, lambda: "d"))
     told: list[tuple[float, str, str | None]] = []
 
@@ -487,7 +487,7 @@ async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
     settings = load({"quotas": str(quotas), "state": str(state)}, {}, None)
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     gate = Assembly(settings, Surroundings(log, metrics, time.monotonic, lambda: "the last"))
 
     async def serve(decide: Decide) -> None:

@@ -110,7 +110,7 @@ def test_top_of_a_quota_shows_its_line(answers: Answers):
 
 async def test_a_metric_says_how_many_wait(house: House):
     queries = Queries(house.gate.ledger)
-    text, _ = await Metrics(lambda: Levels(list(queries.quotas()), 4, 0, 0, 3, True, 0)).scrape("")
+    text, _ = await Metrics(lambda: Levels(list(queries.quotas()))).scrape("")
     assert 'extauthz_line_waiting{quota="root"} 2' in text.decode()
     assert 'extauthz_line_waiting{quota="a"} 0' in text.decode()
 
