@@ -65,8 +65,7 @@ class World:
             Into(gate, around.log, around.metrics, lambda: 0.0),
             watchdog,
             templates={},
-            write_events=False,
-            looks_ahead=False,
+            tells_owners=False,
         )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 from uuid import uuid4
@@ -29,7 +28,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND, LABEL
-from extauthz.core.texts import Tell
+from extauthz.core.texts import Tell, stamp
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.tell.observe import owners
@@ -53,7 +52,7 @@ ENFORCING = "Enforcing"
 """The action of events on quotas."""
 
 MOST_ONCE = 1000
-"""Autoscalers and namespaces that wait for such an event."""
+"""Quotas, autoscalers and namespaces that wait for such an event."""
 
 SCALING = "Scaling"
 """The action of events about what an autoscaler may ask for."""
@@ -168,25 +167,24 @@ class KubeEvents:
         ):
             about = Subject(API_VERSION, KIND, "", facts.standing.name, facts.standing.uid)
             generation = facts.standing.generation
-            self._once[about.uid] = _Once(about, ready["reason"], ENFORCING, ready["message"], generation)
-            self._wake.set()
+            self._put(about.uid, _Once(about, ready["reason"], ENFORCING, ready["message"], generation))
 
     def never_fits(self, found: NeverFits) -> None:
-        """An autoscaler may ask for more than can ever fit. Does no I/O. Of very many some have no event."""
-        if len(self._once) >= MOST_ONCE:
-            return
-        self._once[found.autoscaler.uid] = _Once(found.autoscaler, NEVER, SCALING, found.sentence)
-        self._wake.set()
+        """An autoscaler may ask for more than can ever fit. Does no I/O."""
+        self._put(found.autoscaler.uid, _Once(found.autoscaler, NEVER, SCALING, found.sentence))
 
     def uncovered(self, namespace: str, label: str) -> None:
         """No quota covers a namespace that has such a label. Does no I/O. The event is in that namespace."""
-        if len(self._once) >= MOST_ONCE:
-            return
         about = Subject("v1", "Namespace", namespace, namespace, "")
         cure = "correct the label, or create the quota; until then nothing is limited here"
         text = f"no WorkspaceQuota covers this namespace, though it has the label {LABEL}={label}: {cure}"
-        self._once[f"namespace {namespace}"] = _Once(about, MISSING, ENFORCING, text)
-        self._wake.set()
+        self._put(f"namespace {namespace}", _Once(about, MISSING, ENFORCING, text))
+
+    def _put(self, key: str, once: _Once) -> None:
+        """Of very many some have no event."""
+        if len(self._once) < MOST_ONCE:
+            self._once[key] = once
+            self._wake.set()
 
     async def run(self) -> None:
         """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
@@ -276,7 +274,7 @@ class KubeEvents:
         """Create an event of an episode; its name."""
         more: dict[str, Tree] = {"note": told, "action": ACTION}
         if reason != UNBLOCKED:
-            more["eventTime"] = _stamp(episode.began_s)
+            more["eventTime"] = _micros(episode.began_s)
         if about is not episode.notes[0].about:
             more["related"] = episode.notes[0].about.reference
         if count > 1:
@@ -295,7 +293,7 @@ class KubeEvents:
             "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
             "type": "Normal" if reason in NORMAL else "Warning",
             "reason": reason,
-            "eventTime": _stamp(self._clock()),
+            "eventTime": _micros(self._clock()),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
             "regarding": about.reference,
@@ -356,10 +354,10 @@ def _annotations(episode: Episode[Note]) -> Tree:
     return {REFUSAL: refusal.value} if refusal is not None else {}
 
 
-def _series(count: int, episode: Episode[Note]) -> Tree:
-    return {"count": count, "lastObservedTime": _stamp(episode.last_s)}
-
-
-def _stamp(at_s: float) -> str:
+def _micros(at_s: float) -> str:
     """A ``metav1.MicroTime``."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return stamp(at_s, "microseconds")
+
+
+def _series(count: int, episode: Episode[Note]) -> Tree:
+    return {"count": count, "lastObservedTime": _micros(episode.last_s)}

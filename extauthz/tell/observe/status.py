@@ -196,9 +196,7 @@ class StatusWriter:
         return True
 
     async def _write(self, name: str, status: Tree) -> None:
-        # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
-        said = {key: value for key, value in status.items() if value not in ({}, "")}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": status}
         path = f"{COLLECTION}/{name}/status"
         content_type = "application/apply-patch+yaml"
         answer = await self._connection.call("PATCH", path, query=APPLY, body=body, content_type=content_type)

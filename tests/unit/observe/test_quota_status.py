@@ -75,7 +75,7 @@ def test_the_override_in_force_and_the_next_one_are_shown():
     assert shown["override"] == {"name": "launch", "until": "2027-02-01T01:00:00Z", "reason": "rented"}
     assert shown["nextOverride"] == {"name": "more", "from": "2027-02-01T00:00:00Z", "reason": ""}
     plain = status_of(Facts(standing(), ROWS), NOW)
-    assert (plain["override"], plain["nextOverride"]) == ({}, {})
+    assert not plain.keys() & {"override", "nextOverride"}
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,7 @@ def test_guarantees_are_shown_where_there_are_any():
         "kept": {"pods": "4"},
     }
     plain = status_of(Facts(standing(), ROWS), NOW)
-    assert [plain[field] for field in ("guaranteed", "kept")] == [{}, {}]
-    left_out = {field: value for field, value in plain.items() if field not in ("guaranteed", "kept")}
-    assert same(plain, compact(left_out)), "an API server, or a definition of before, leaves out what is empty"
+    assert not plain.keys() & {"guaranteed", "kept"}
 
 
 def test_of_very_many_autoscalers_some_are_named():
@@ -286,7 +284,7 @@ def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: s
     ids=["enforce", "clamp", "clamp alone", "audit", "auditing gates", "none", "nobody asks", "some are left out"],
 )
 def test_the_mode_that_is_shown_is_what_is_done(facts: Facts, mode: str, says: str):
-    assert status_of(facts, NOW)["mode"] == mode
+    assert status_of(facts, NOW).get("mode", "") == mode
     assert says in message(facts, "Ready")
 
 
@@ -374,9 +372,8 @@ def test_a_status_is_the_same_where_only_others_conditions_differ():
     assert not same(status, compact({}))
 
 
-def test_a_status_is_the_same_where_what_is_empty_is_left_out():
-    status = status_of(Facts(standing()), NOW)
-    assert same(status, compact({key: value for key, value in status.items() if value != {}}))
+def test_a_status_is_the_same_where_what_is_empty_is_written():
+    assert same(status_of(Facts(standing()), NOW), compact({**status_of(Facts(standing()), NOW), "reserved": {}}))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +394,7 @@ def test_a_status_is_the_same_where_what_is_empty_is_left_out():
     ids=["usual", "limits", "requests first", "gpu", "gpus", "slices of gpus", "no gpu", "count and storage"],
 )
 def test_the_summary_has_a_cell_for_each_main_resource_that_is_limited(rows, cells):
-    assert status_of(Facts(standing(), rows), NOW)["summary"] == cells
+    assert status_of(Facts(standing(), rows), NOW).get("summary", {}) == cells
 
 
 def test_a_long_message_is_cut_at_a_whole_character():
