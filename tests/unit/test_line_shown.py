@@ -116,13 +116,13 @@ async def test_a_metric_says_how_many_wait(house: House):
 
 
 def test_an_event_says_that_its_turn_came(house: House):
-    episodes: Episodes[None] = Episodes()
+    episodes = Episodes()
     episodes.decided(refused(house), 0.0)
     house.wants("b", 0)
     granted = house.wants("c", 4)
     assert granted.verdict is Verdict.ALLOW
     episodes.decided(granted, 1.0)
-    (ended,) = episodes.take_ended()
+    (ended,) = episodes.ended
     assert (
         ended.good_news == 'deployments.apps "c" may grow to 4 replicas: its turn has come, after it was refused once'
     )

@@ -192,7 +192,7 @@ class Assembly:
             self.gate.bounds = asked.bounds
         inputs = self.inputs = sources.inputs(
             settings,
-            Into(self.gate, log, metrics, clock),
+            Into(self.gate, log, metrics, clock, self.recent.blocked),
             connection,
             self.askers.serving,
             self._around.ledger_store,
@@ -204,7 +204,7 @@ class Assembly:
         if asked is not None:
             fetch[Fetch.MAX_SCALE] = lambda needs: asked.ask(needs.ref, needs.about)
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
-        self.observers = Observers(self._observers(inputs), log.event)
+        self.observers = Observers(self._observers(), log.event)
         deciding = Deciding(
             self.gate,
             self.observers,
@@ -220,13 +220,13 @@ class Assembly:
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
 
-    def _observers(self, inputs: sources.Inputs) -> list[Observer]:
+    def _observers(self) -> list[Observer]:
         """Who is told of decisions, in this order."""
         policies = self.gate.policies
         found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
         if policies.all:
             found.insert(0, lambda told: policies.decided(told.decision, told.held))
-        return [*found, *inputs.state.observers]
+        return found
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding

@@ -16,9 +16,9 @@ from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.tell.observe.autoscalers import NeverFit
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Observer
 from extauthz.tell.observe.status import StatusWritten
 
 Value = TypeVar("Value")
@@ -37,6 +37,8 @@ class Into(NamedTuple):
     log: Log
     metrics: Metrics
     clock: Clock
+    episodes: Episodes
+    """Workloads that may not grow."""
 
 
 class Stale(NamedTuple):
@@ -123,7 +125,7 @@ class GatheredQuotaInput(QuotaInput):
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def _accept(self, quotas: Quotas) -> None:
-        gate, log, metrics, clock = self._into
+        gate, log, metrics, clock, _ = self._into
         if gate.written is not quotas.tree or not self.known.is_set():
             gate.load_quotas(quotas.tree, clock())
             metrics.reload(self.name, "ok", time.time())
@@ -144,8 +146,6 @@ class StateInput(Input):
 
     reads: ConsistentReads | None = None
     """Reads one workload anew; ``None``: there is no way."""
-    observers: Sequence[Observer] = ()
-    """Told of each decision."""
     status_written: StatusWritten | None = None
     """Told of each status of a quota that is written."""
 

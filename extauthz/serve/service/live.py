@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.custom import Where
+from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
 from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
@@ -145,7 +146,7 @@ class LiveStateInput(StateInput):
         templates: Mapping[str, Where],
         tells_owners: bool,
     ) -> None:
-        gate, log, self._metrics, clock = into
+        gate, log, self._metrics, clock, episodes = into
         self._gate, self._log = gate, log
         self._watchdog = watchdog
         self._cluster = LiveCluster(
@@ -158,11 +159,12 @@ class LiveStateInput(StateInput):
         self._telling: _Telling | None = None
         if tells_owners:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
-            events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
+            kinds = self._cluster.resources
+            events = KubeEvents(connection, Queries(gate.ledger), kinds, episodes, instance=instance, tell=log.event)
             seen = Autoscalers(connection, clock)
             ceilings = Ceilings(seen, gate, clock=clock, tell=log.event, found=events.never_fits)
             self._telling = _Telling(events, ceilings, Strays(gate, events.uncovered))
-            self.observers, self.status_written = (events.decided,), events.status_written
+            self.status_written = events.status_written
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""
