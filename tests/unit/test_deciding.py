@@ -73,7 +73,7 @@ class Broken:
 async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], str]:
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     observers = Observers([log.decided, metrics.decided], log.event)
     deciding = Deciding(gate, observers, log.event, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
@@ -438,7 +438,7 @@ async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
     settings = load({"quotas": str(quotas), "state": str(state)}, {}, None)
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     gate = Assembly(settings, Surroundings(log, metrics, time.monotonic, lambda: "the last"))
 
     async def serve(decide: Decide) -> None:

@@ -29,7 +29,6 @@ from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
-from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.reaching import Reaching
 from extauthz.serve.service.recording import Recording, recorder
 from extauthz.serve.service.recounting import Recounting
@@ -114,8 +113,6 @@ class Assembly:
         self._around = around
         self._log = around.log
         self._clock = around.clock
-        self.notifying = notifying(settings, self.gate, around.log, around.clock)
-        """``None``: there are no receivers of notices."""
         self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.unanswered())
         self.askers = Askers(
             settings,
@@ -160,8 +157,6 @@ class Assembly:
                         await serve(self._worded(deciding))
                     finally:
                         self.observers.drain()
-                    if self.notifying is not None:
-                        await self.notifying.leave()
             except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                 refused = error
             for task in running:
@@ -178,19 +173,15 @@ class Assembly:
         if connection is not None:
             yield self.askers.run(connection)
             yield self.reaching.run(connection)
-        if self.notifying is not None:
-            yield self.notifying.run()
         host = Host(connection, self._clock, self._around.wall, self._log.event)
         yield from running_policies(self.gate.policies, host)
 
     def _wired(self, connection: Connection | None) -> tuple[Deciding, sources.Inputs]:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
-        notices = self.notifying.notices if self.notifying is not None else None
         inputs = self.inputs = sources.inputs(
             settings,
-            Into(self.gate, log, metrics, clock),
+            Into(self.gate, log, metrics, clock, self.recent.blocked),
             connection,
-            notices,
             self.askers.serving,
             self._around.ledger_store,
         )
@@ -199,7 +190,7 @@ class Assembly:
         if (reads := inputs.state.reads) is not None:
             fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
-        self.observers = Observers(self._observers(inputs), log.event)
+        self.observers = Observers(self._observers(), log.event)
         deciding = Deciding(
             self.gate,
             self.observers,
@@ -215,15 +206,13 @@ class Assembly:
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
 
-    def _observers(self, inputs: sources.Inputs) -> list[Observer]:
+    def _observers(self) -> list[Observer]:
         """Who is told of decisions, in this order."""
         policies = self.gate.policies
         found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
         if policies.all:
             found.insert(0, lambda told: policies.decided(told.decision, told.held))
-        if self.notifying is not None:
-            found.append(self.notifying.notices.decided)
-        return [*found, *inputs.state.observers]
+        return found
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding
