@@ -8,6 +8,7 @@ import gc
 import json
 import stat
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -363,3 +364,17 @@ async def test_outside_a_pod_and_without_a_kubeconfig_the_cure_is_told(tmp_path)
     with pytest.raises(NoClusterError, match="outside a pod, name a kubeconfig"):
         async with connect(environ={}, service_account=tmp_path):
             pass
+
+
+@pytest.mark.parametrize("off_s", [0.0, 60.0, -60.0])
+async def test_every_answer_says_whether_the_clock_is_right(server: Server, tmp_path, off_s: float):
+    """A refusal and the beginning of a watch do, too."""
+    write_kubeconfig(tmp_path / "config", server.url, server.ca, {"token": server.tokens[0]})
+    async with connect(tmp_path / "config", wall=lambda: time.time() + off_s) as connection:
+        with pytest.raises(ApiError):
+            await connection.call("GET", "/api/v1/namespaces/nobody")
+        first = connection.clock.off_s
+        async with connection.watch(NAMESPACES, silence_s=10.0):
+            pass
+        assert off_s * first >= 0
+        assert abs(off_s) - 20.0 < abs(first) <= abs(connection.clock.off_s) <= abs(off_s)

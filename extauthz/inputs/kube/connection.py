@@ -17,9 +17,10 @@ from yarl import URL
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 
+from .clock import ClockCheck
 from .lists import listed, loads
 from .resource import Calls
-from .session import SERVICE_ACCOUNT, InCluster, KubeConfig, Message, NoClusterError, Session
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session
 
 CONNECT_WITHIN_S = 10.0
 
@@ -52,8 +53,10 @@ class Unreachable(Exception):  # noqa: N818 (what it says of the server)
 class Connection:
     """One API server. Made by ``connect``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, clock: ClockCheck | None = None) -> None:
         self._session = session
+        self.clock = clock if clock is not None else ClockCheck()
+        """How far ours is off the server's."""
         self.calls: Counter[str] = Counter()
         """Requests sent so far, by HTTP method in lower case. Watches count as ``watch``."""
 
@@ -145,7 +148,7 @@ class Connection:
         """Send it. If its credentials are refused and there are newer ones, send it once more."""
         access = await self._session.current()
         try:
-            response = await access.send(message)
+            response = await self._timed(access, message)
             if response.status != 401:
                 return response
         except aiohttp.ClientConnectorCertificateError:
@@ -155,7 +158,13 @@ class Connection:
             if renewed is access:
                 return response
             response.close()
-        return await renewed.send(message)
+        return await self._timed(renewed, message)
+
+    async def _timed(self, access: Access, message: Message) -> aiohttp.ClientResponse:
+        began_s = self.clock.begin()
+        response = await access.send(message)
+        self.clock.answered(began_s, response.headers.get("Date"))
+        return response
 
 
 async def get_or_none(api: Calls, path: str, timeout_s: float = 10.0) -> Tree | None:
@@ -176,6 +185,7 @@ async def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
 ) -> AsyncIterator[Connection]:
     """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
 
@@ -186,7 +196,7 @@ async def connect(
     session = Session(source, user_agent, clock)
     await session.current()
     try:
-        yield Connection(session)
+        yield Connection(session, ClockCheck(wall, clock))
     finally:
         await session.close()
 

@@ -17,6 +17,7 @@ from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, WorkloadRef
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
+from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.policies.plugins import Host
@@ -42,6 +43,9 @@ from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
 from extauthz.tell.record.files import Files
+
+CLOCK_TOLD_S = 2.0
+"""By more than that off the API server's clock, it is told."""
 
 TICK_S = 1.0
 """How late a pending write may end. The landing window is much longer."""
@@ -107,6 +111,7 @@ class Assembly:
         """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
+        self._clock_off_s = 0.0
         self._limits = True
         """Some quota is in force, or it is not known yet."""
         self._settings = settings
@@ -232,7 +237,19 @@ class Assembly:
                 self.gate.ledger.turns.tick(now_s)
             self.recent.tick()
             self._tell_limits()
+            if connection is not None:
+                self._tell_clock(connection.clock.off_s)
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
+
+    def _tell_clock(self, off_s: float) -> None:
+        """Overrides allow for clocks that are ``MARGIN_S`` off. Of one that is further off, nobody knows what holds."""
+        before, self._clock_off_s = self._clock_off_s, off_s
+        self.gate.clock_why = self._off() if abs(off_s) > MARGIN_S else None
+        was, is_now = (_grade(each) for each in (before, off_s))
+        if is_now > was:
+            self._log.event(("warning", "error")[is_now - 1], "clock-off", why=self._off(), seconds=round(off_s, 1))
+        if was and not is_now:
+            self._log.event("info", "clock-right")
 
     def _tell_unreadable(self, ref: WorkloadRef, error: Exception) -> None:
         """Once of each, until it raises something else. Objects that are remembered are bounded."""
@@ -245,6 +262,10 @@ class Assembly:
         self._around.metrics.unreadable(ref.group_resource)
         name = f"{ref.namespace}/{ref.name}"
         self._log.event("error", "unreadable-object", resource=ref.group_resource, name=name, why=why)
+
+    def _off(self) -> str:
+        way = "ahead of" if self._clock_off_s > 0 else "behind"
+        return f"its clock is at least {abs(self._clock_off_s):.1f} s {way} the API server's; have NTP keep both"
 
     def _tell_limits(self) -> None:
         before, self._limits = self._limits, not self.gate.quotas_known or bool(self.gate.ledger.coverage.tree.nodes)
@@ -281,6 +302,11 @@ class Assembly:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         notes += self.reaching.notes() + self.notes_of_installation() + notes_of_policies(self.gate.policies)
+        if _grade(self._clock_off_s):
+            growth = (
+                f"; growth under quotas with overrides: {self._settings.on('stale')}" if self.gate.clock_why else ""
+            )
+            notes.append(self._off() + growth)
         if self.stale is not None:
             notes.append(f"{self.stale}; growth: {self._settings.on('stale')}")
         return notes
@@ -293,3 +319,8 @@ class Assembly:
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:
             notes.append("leaves whole objects to the webhook, and serves none: another gate of this ledger must")
         return notes
+
+
+def _grade(off_s: float) -> int:
+    """Of a clock: 0 right, 1 so far off that it is told, 2 further off than overrides allow for."""
+    return (abs(off_s) > CLOCK_TOLD_S) + (abs(off_s) > MARGIN_S)
