@@ -20,6 +20,7 @@ from aiohttp import web
 from extauthz import version
 from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.rpc.link import Server
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import Access, ThisHost
@@ -175,7 +176,7 @@ class App:
             for task in watching:
                 task.cancel()
 
-    def _open_grpc(self, decide: Decide) -> tuple[listening.GrpcServer | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[Server | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
         clamping = self._gate.clamping
@@ -185,7 +186,7 @@ class App:
         tls = certificates.Certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
-        return listening.grpc_server(methods, self._settings, tls)
+        return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
         tls: certificates.WebhookCertificates | SelfSigned | None
@@ -228,7 +229,7 @@ class App:
             cure = "set tls-cert and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: listening.GrpcServer | None, leave_webhook: Leave | None) -> None:
+    async def _leave(self, server: Server | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")

@@ -190,11 +190,6 @@ class WebhookCertificates(Handshakes):
         except OSError as error:
             raise CertificateError(self._problem(error)) from None
 
-    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Key and certificate chain, and the authorities of clients, as the files last had them when they were good."""
-        assert self._seen is not None
-        return [(self._seen.key, self._seen.cert)], self._seen.authorities
-
     @property
     def _name(self) -> str:
         return str(self._cert)
