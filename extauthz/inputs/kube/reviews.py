@@ -25,13 +25,12 @@ class Person(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What somebody may do, or not. An empty ``name`` means all of them."""
+    """What somebody may get, or not. An empty ``name`` means all of them."""
 
     group: str
     plural: str
     name: str
     namespace: str = ""
-    verb: str = "get"
 
 
 async def person_of(calls: Calls, token: str, audience: str = "") -> Person | None:
@@ -57,12 +56,12 @@ async def person_of(calls: Calls, token: str, audience: str = "") -> Person | No
 
 
 async def may(calls: Calls, person: Person, target: Target) -> bool:
-    """Whether the cluster's authorizers (RBAC and others) let somebody do it.
+    """Whether the cluster's authorizers (RBAC and others) let somebody get it.
 
     Raises:
         ApiError, Unreachable: that cannot be told now.
     """
-    attributes = {"verb": target.verb, "group": target.group, "resource": target.plural}
+    attributes = {"verb": "get", "group": target.group, "resource": target.plural}
     attributes |= {key: text for key, text in (("name", target.name), ("namespace", target.namespace)) if text}
     spec = {
         "user": person.user,

@@ -29,10 +29,8 @@ from extauthz.serve.servers.ext_authz import Checks
 from extauthz.serve.servers.ext_proc import Processor
 from extauthz.serve.servers.http import Health, Readiness, application
 from extauthz.serve.servers.listener import more_descriptors
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.live import Knowledge
 from extauthz.serve.servers.page.routes import Page
-from extauthz.serve.servers.page.why import Why
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.aside import AsideProcess
@@ -42,7 +40,7 @@ from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.settings import Settings
 from extauthz.serve.service.sources import levels as levels_of_policies
 from extauthz.serve.service.sources import policy_names
 from extauthz.tell.observe.log import Bridge, Log
@@ -97,7 +95,6 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
-        self._why = Why(Cluster(lambda: self._connection if settings.state == KUBERNETES else None))
         self._certificates: list[certificates.Handshakes] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
@@ -131,7 +128,7 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge, why=self._why, signs_in=isinstance(access, People)).add_to(app)
+        Page(known, access, self._knowledge, signs_in=isinstance(access, People)).add_to(app)
 
     async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
