@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from extauthz.serve.service.certificates import Certificates
+from extauthz.serve.service.certificates import GRPC, Handshakes
 from tests.rpc.test_serving import (
     ECHO,
     FAILS,
@@ -102,7 +102,7 @@ async def test_what_outlasts_the_grace_is_cut(service: Service):
 async def test_over_tls_only_clients_of_the_authority_are_let_in_and_a_renewal_holds(service: Service, tmp_path: Path):
     authority, other = Authority(tmp_path), Authority(tmp_path, "another CA")
     gate, client, stranger = authority.issue("localhost"), authority.issue("envoy"), other.issue("stranger")
-    tls = Certificates(gate.cert, lambda level, event, **fields: None, authority.ca)
+    tls = Handshakes(GRPC, lambda level, event, **fields: None, gate.cert, authority.ca)
     async with listening(service.methods(), tls=tls.context) as (_, address):
         named = f"localhost:{address.rpartition(':')[2]}"
 

@@ -35,7 +35,7 @@ from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.aside import AsideProcess
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
-from extauthz.serve.service.certificates import SelfSigned
+from extauthz.serve.service.certificates import Handshakes, SelfSigned
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
@@ -95,7 +95,7 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
-        self._certificates: list[certificates.Handshakes] = []
+        self._certificates: list[Handshakes] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
 
@@ -105,7 +105,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
+            api_tls = Handshakes.of(certificates.API, self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -130,7 +130,7 @@ class App:
         app.add_routes(routes(known, access))
         Page(known, access, self._knowledge, signs_in=isinstance(access, People)).add_to(app)
 
-    async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
+    async def _open_api(self, stack: AsyncExitStack, tls: Handshakes | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
         if tls is None:
             return None
@@ -153,9 +153,7 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(
-        self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
-    ) -> None:
+    async def _serve(self, addresses: dict[str, Address | None], api_tls: Handshakes | None, decide: Decide) -> None:
         spare_the_collector()
         server, grpc_address = self._open_grpc(decide)
         leave_webhook, webhook_address = await self._open_webhook(decide)
@@ -180,18 +178,18 @@ class App:
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.Certificates.of(self._settings, self._log.event)
+        tls = Handshakes.of(certificates.GRPC, self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
         return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
-        tls: certificates.WebhookCertificates | SelfSigned | None
+        tls: Handshakes | None
         if self._settings.makes_certificate:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
+            tls = Handshakes.of(certificates.WEBHOOK, self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)
