@@ -289,17 +289,6 @@ async def test_a_netrc_says_nothing_to_the_api_server(server: Server, tmp_path, 
         await connection.call("GET", NAMESPACES)
 
 
-async def test_a_list_that_is_longer_than_its_bound_is_given_up(server: Server, tmp_path):
-    taken: list[Tree] = []
-    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
-        size = len(json.dumps(await connection.call("GET", NAMESPACES)))
-        with pytest.raises(Unreachable, match="answered with more than 10 bytes"):
-            await connection.items(NAMESPACES, taken.append, most_bytes=10)
-        assert taken == []
-        await connection.items(NAMESPACES, taken.append, most_bytes=2 * size)
-        assert len(taken) == len((await connection.call("GET", NAMESPACES))["items"])
-
-
 async def test_events_are_listed_by_what_they_are_about(server: Server, tmp_path):
     path = "/api/v1/namespaces/default/events"
     taken: list[Tree] = []

@@ -96,11 +96,6 @@ class Settings:
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path. `off`: "
         "no Envoy asks this gate, only the API server (`webhook`).",
     )
-    grpc_server: Literal["own", "grpcio"] = setting(
-        "own",
-        description="Which server listens there. `grpcio`: gRPC's own, for who must run a known one; it costs more "
-        "([security.md](security.md)).",
-    )
     http: Listen = setting(
         "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
     )
