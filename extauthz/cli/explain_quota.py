@@ -6,7 +6,7 @@ import argparse
 from contextlib import suppress
 from typing import Any
 
-from extauthz.cli import asking, asking_files, asking_server, credentials, headroom
+from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
@@ -85,9 +85,8 @@ def said(
 
 def _source(arguments: argparse.Namespace, objects: Objects, now: float) -> asking.Source:
     if arguments.server:
-        shown = credentials.of_flags(arguments)
-        return asking_server.Server(arguments.server, credentials.opener(arguments.ca, shown))
-    return asking_files.Files(asking_files.of_state(arguments, lambda: _state(arguments, objects), now))
+        return asking_server.asked(arguments)
+    return asking_files.of_state(arguments, lambda: _state(arguments, objects), now)
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:

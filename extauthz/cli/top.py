@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingsError("--limit: must be from 1 to 1000")
     if arguments.by is not None and arguments.quota is None:
         raise SettingsError("--by: say of which quota; write for example extauthz top acme --by kind")
-    with asking.source(arguments) as source:
-        text = _quotas_shown(arguments, source) if arguments.quota is None else _workloads_shown(arguments, source)
+    show = _quotas_shown if arguments.quota is None else _workloads_shown
+    text = show(arguments, asking.source(arguments))
     sys.stdout.write(text)
     return 0
 

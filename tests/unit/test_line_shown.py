@@ -130,10 +130,8 @@ def test_a_notice_says_that_its_turn_came(house: House):
 
 def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas: int) -> str:
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
-    monkeypatch.setattr(asking_server, "Server", lambda url, opener: Files(house.gate))
-    asked = argparse.Namespace(
-        server="http://gate", quotas=None, ca=None, token_file=None, client_cert=None, client_key=None
-    )
+    monkeypatch.setattr(asking_server, "asked", lambda arguments: Files(house.gate))
+    asked = argparse.Namespace(server="http://gate", quotas=None)
     found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
     return of_quota(found, wants_more=True)
 
