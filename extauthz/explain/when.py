@@ -76,7 +76,7 @@ def _after_period(scene: Scene, answer: Answer, rule: limits.Rules, sync_s: int)
     return When(left + sync_s, f"within {left + sync_s} s: {why}")
 
 
-def of_keda(scene: keda.Scene, answer: keda.Answer) -> When:
+def of_keda(scene: keda.Scene, answer: Answer) -> When:
     """Of what KEDA itself does next."""
     interval = at(scene.tree, "spec", "pollingInterval")
     poll_s = POLLING_S if interval is None else int(interval)
@@ -87,7 +87,7 @@ def of_keda(scene: keda.Scene, answer: keda.Answer) -> When:
         return When(None, f"within {poll_s} s after KEDA is ready ({look})")
     if answer.outcome == "idle":
         return When(None, f"within {poll_s} s after a trigger is active ({look})")
-    if answer.left_s > 0:
+    if answer.left_s is not None:
         at_latest = round(answer.left_s) + poll_s
         return When(at_latest, f"within {at_latest} s: cooldownPeriod ends in {answer.left_s:.0f} s, and {look}")
     again = "it asks again " if answer.outcome == "refused" else ""

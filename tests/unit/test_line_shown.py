@@ -131,8 +131,10 @@ def test_a_notice_says_that_its_turn_came(house: House):
 def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas: int) -> str:
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
     monkeypatch.setattr(asking_server, "asked", lambda arguments: Files(house.gate))
-    asked = argparse.Namespace(server="http://gate", quotas=None)
-    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
+    asked = explain_quota.Asked(argparse.Namespace(server="http://gate", quotas=None), Objects([]), 0.0)
+    ref = house.ref(name)
+    scales = {"metadata": {"namespace": ref.namespace}, "spec": {"scaleTargetRef": {"name": ref.name}}}
+    found = explain_quota.said(asked, scales, replicas, 100)
     return of_quota(found, wants_more=True)
 
 
