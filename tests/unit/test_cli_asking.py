@@ -117,30 +117,13 @@ deployments.apps shop/db   1         1500m         1
     )
 
 
-def test_top_is_cut_and_says_so(ask: Run):
-    _, out, _ = ask("top", "acme", "--limit", "1")
+def test_top_is_cut_and_says_so(ask: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(top, "SHOWN", 1)
+    _, out, _ = ask("top", "acme")
     assert out.splitlines()[1:] == [
         "deployments.apps shop/web  2         2             2",
-        "and 1 more; --limit shows more",
+        "and 1 more; -o json has up to 1000",
     ]
-
-
-def test_top_by_kind_shows_which_kinds_use_each_resource(ask: Run):
-    assert ask("top", "acme", "--by", "kind") == (
-        0,
-        "RESOURCE      KIND              WORKLOADS  USED   RESERVED\n"
-        "pods          deployments.apps  2          3      0\n"
-        "requests.cpu  deployments.apps  2          3500m  0\n",
-        "",
-    )
-    (pods, _) = json.loads(ask("top", "acme", "--by", "kind", "-o", "json")[1])
-    assert (pods["kind"], pods["used"], pods["device"]) == ("deployments.apps", "3", False)
-
-
-def test_where_nothing_is_used_that_is_said():
-    assert top._kinds([]) == ["nothing uses it"]
-    first, second = {"resource": "pods", "kind": "a", "workloads": 1, "used": "1", "reserved": "0"}, {"kind": "b"}
-    assert [line.split()[0] for line in top._kinds([first, first | second])] == ["RESOURCE", "pods", "b"]
 
 
 def test_top_as_json_is_what_the_api_says(ask: Run):
@@ -227,8 +210,6 @@ def test_what_is_not_known_is_said(ask: Run):
         (("top",), "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs"),
         (("top", "--server", "http://x", "--state", "y"), "--server and --state are two places; leave one of them out"),
         (("top", "--server", "gate:1"), "--server: 'gate:1' is no URL; write for example http://127.0.0.1:9192"),
-        (("top", "--by", "kind", "--server", "http://x"), "--by: say of which quota; write for example"),
-        (("top", "--limit", "0", "--server", "http://x"), "--limit: must be from 1 to 1000"),
         (("check", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
         (("check", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
         (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),

@@ -97,7 +97,7 @@ class Source:
 
 
 def test_top_of_a_quota_shows_its_line(answers: Answers):
-    asked = type("Asked", (), {"quota": "root", "sort": None, "by": None, "limit": 10, "output": "text"})()
+    asked = type("Asked", (), {"quota": "root", "sort": None, "output": "text"})()
     source: Any = Source(answers)
     lines = [" ".join(line.split()) for line in top._workloads_shown(asked, source).splitlines()]
     assert lines[1:] == [

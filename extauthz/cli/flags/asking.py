@@ -8,10 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from extauthz.cli.flags import settings
-from extauthz.core import texts
+from extauthz.cli.flags import settings, types
 from extauthz.core.kinds import GATED
-from extauthz.core.quota import overrides
 from extauthz.serve.service.setting_types import SettingsError
 
 SETTINGS = (
@@ -35,25 +33,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--now",
-        type=moment,
+        type=types.moment,
         metavar="TIME",
         help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     add_credentials(parser)
     settings.add(parser, SETTINGS)
-
-
-def moment(text: str) -> float:
-    """Seconds since 1970 of a time of RFC 3339.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
-    found = texts.seconds(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time of RFC 3339; {overrides.TIME_CURE}")
-    return found
 
 
 def workload(text: str) -> tuple[str, str, str]:
@@ -122,7 +108,6 @@ TOP_EPILOG = """\
 examples:
   extauthz top --quotas quotas/ --state state.yaml
   extauthz top acme --sort requests.nvidia.com/gpu --server http://127.0.0.1:9192
-  extauthz top acme --by kind                           (who has the GPUs: Deployments, Jobs, …)
 
 exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it does not know the quota"""
 
@@ -131,10 +116,6 @@ def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = commands.add_parser("top", description=TOP, epilog=TOP_EPILOG)
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
-    parser.add_argument(
-        "--by", choices=["kind"], help="What kinds of workloads use of each resource of the quota, devices first."
-    )
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="Workloads at most. Default: 20.")
     add(parser)
 
 
