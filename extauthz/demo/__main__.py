@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from extauthz.demo.cluster import Cluster, StandIn, World
+from extauthz.demo.cluster import World
 from extauthz.demo.processes import StartError
 from extauthz.demo.scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
 
@@ -29,12 +29,12 @@ Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods
 real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
 
 
-def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None) -> int:
-    """Run all scenes on the cluster that ``start`` makes in a directory; the exit code."""
+def main(*, keep: bool | None = None) -> int:
+    """Run all scenes; the exit code."""
     keep = bool(os.environ.get("KEEP")) if keep is None else keep
     screen = Screen()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name), start(Path(name))) as world:
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name)) as world:
         screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
         screen.paragraph(ABOUT)
         try:
@@ -56,7 +56,7 @@ def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None
 def _start(world: World, screen: Screen) -> None:
     screen.heading("starting")
     parts: dict[str, Callable[[], str]] = {
-        f"{world.cluster.title}, holding 3 Deployments": world.start_api,
+        "API server (stand-in), holding 3 Deployments": world.start_api,
         "gate (extauthz serve), 3 WorkspaceQuotas": world.start_gate,
         "Envoy (the rendered sidecar), TLS in and out": world.start_envoy,
     }
@@ -71,11 +71,11 @@ def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     if scene.headline:
         screen.happens(scene.headline)
     scene.before(world)
-    recording = world.cluster.meet(scene.recording, scene.workload)
+    world.cluster.meet(scene.recording, scene.workload)
     if world.gate.running:
         world.cluster.show(world.gate)
     pending_writes = world.pending_writes()
-    answer = world.send(recording)
+    answer = world.send(scene.recording)
     held = world.cluster.replicas(scene.workload) if scene.workload else None
     wrong = complaints(scene, answer, held)
     if scene.uncharged and world.pending_writes() != pending_writes:
@@ -117,7 +117,8 @@ def _keep(world: World, screen: Screen) -> None:
 
 
 def _ask(world: World, scene: Scene) -> int:
-    return world.send(world.cluster.meet(scene.recording, scene.workload)).code
+    world.cluster.meet(scene.recording, scene.workload)
+    return world.send(scene.recording).code
 
 
 def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
