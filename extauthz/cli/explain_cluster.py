@@ -13,7 +13,7 @@ from extauthz.cli.explain_finding import HPA, KPA, RESOURCES, SCALED_OBJECT, sca
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.core.quota.selector_text import labelled, spelled
-from extauthz.explain import keda, specs
+from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
@@ -141,8 +141,9 @@ class Reading:
         await self._events(SCALED_OBJECT, tree["metadata"]["name"])
         if await self._hpa(keda.hpa_name(tree)):
             return
-        kind, name = keda.target(tree)
-        path = await self._path(tree["spec"]["scaleTargetRef"].get("apiVersion") or "apps/v1", kind, name)
+        scaled = target.named(tree)
+        version = tree["spec"]["scaleTargetRef"].get("apiVersion") or "apps/v1"
+        path = await self._path(version, scaled.kind, scaled.name)
         await self._add(f"{path}/scale", "Scale")
 
     async def _hpa(self, name: str) -> bool:

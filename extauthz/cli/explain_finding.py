@@ -71,8 +71,8 @@ def of_api(objects: Objects, kind: str, namespace: str) -> list[Tree]:
 
 def scales(tree: Tree, kind: str, name: str) -> bool:
     """Whether an autoscaler has this workload; ``kind`` is its plural."""
-    ref = tree["spec"]["scaleTargetRef"]
-    return bool(ref["name"] == name and target.plural(ref.get("kind") or "Deployment") == kind)
+    scaled = target.named(tree)
+    return scaled.name == name and target.plural(scaled.kind) == kind
 
 
 def one(objects: Objects, namespace: str, kind: str, name: str) -> Tree:

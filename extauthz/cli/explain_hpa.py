@@ -8,12 +8,11 @@ from extauthz.cli.explain_quota import Asked
 from extauthz.cli.explain_report import Json, Own
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
-from extauthz.explain import keda, refused, remedies, said, specs, when
+from extauthz.explain import keda, refused, remedies, said, specs, target, when
 from extauthz.explain import objects as controller
-from extauthz.explain import target as targets
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import at_tolerance, decide, scene_of
-from extauthz.explain.objects import ExplainError, Flags, milli
+from extauthz.explain.objects import ExplainError, Flags, milli, namespace_of
 from extauthz.explain.sentence import HOLDS, changes, sentence
 from extauthz.explain.specs import Scene
 from extauthz.serve.service.setting_types import SettingsError
@@ -29,14 +28,12 @@ def explained(asked: Asked, hpa: Tree) -> Json:
         ExplainError: what it depends on is not among the objects.
     """
     arguments, name = asked.arguments, hpa["metadata"]["name"]
-    place = hpa["metadata"].get("namespace", "default")
     if hpa.get("apiVersion") in OLD:
         raise ExplainError(
             f"hpa/{name} is of {hpa['apiVersion']}, which has its metrics elsewhere; save it as "
-            f"kubectl get hpa.v2.autoscaling {name} -n {place} -o yaml prints it"
+            f"kubectl get hpa.v2.autoscaling {name} -n {namespace_of(hpa)} -o yaml prints it"
         )
-    is_there = targets.of_ref(asked.objects, hpa["spec"]["scaleTargetRef"], place) is not None
-    if not is_there and (told := said.of(hpa, said.HPA)):
+    if target.of(asked.objects, hpa) is None and (told := said.of(hpa, said.HPA)):
         return explain_report.only_said({"hpa": name}, hpa, told)
     scene = _with_fields(scene_of(asked.objects, hpa, _flags(asked), asked.now), arguments.tolerance)
     answer = decide(scene, _values(hpa, arguments.at))
@@ -102,9 +99,8 @@ def _with_fields(scene: Scene, texts: list[str]) -> Scene:
 
 def of_scaled_object(asked: Asked, tree: Tree) -> Json:
     """All fields of the answer."""
-    namespace, names = tree["metadata"].get("namespace", "default"), {"scaledObject": tree["metadata"]["name"]}
-    is_there = targets.of_ref(asked.objects, tree["spec"]["scaleTargetRef"], namespace) is not None
-    if not is_there and (told := said.of(tree, said.KEDA)):
+    names = {"scaledObject": tree["metadata"]["name"]}
+    if target.of(asked.objects, tree) is None and (told := said.of(tree, said.KEDA)):
         return explain_report.only_said(names | {"hpa": None}, tree, told)
     scene = keda.of(asked.objects, tree, asked.now)
     answer = keda.decide(scene)
@@ -127,9 +123,9 @@ def of_scaled_object(asked: Asked, tree: Tree) -> Json:
 
 def _by_hpa(asked: Asked, scene: keda.Scene, answer: Answer) -> Json | None:
     """``None``: there is no HPA, and KEDA says why."""
-    namespace, name = scene.tree["metadata"].get("namespace", "default"), keda.hpa_name(scene.tree)
+    name = keda.hpa_name(scene.tree)
     try:
-        hpa = explain_finding.one(asked.objects, namespace, explain_finding.HPA, name)
+        hpa = explain_finding.one(asked.objects, namespace_of(scene.tree), explain_finding.HPA, name)
     except ExplainError as error:
         if said.of(scene.tree, said.KEDA):
             return None

@@ -16,7 +16,7 @@ from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
 from extauthz.explain.knative.scene import Scene
 from extauthz.explain.knative.sentence import HOLDS, changes, sentence
-from extauthz.explain.objects import ExplainError
+from extauthz.explain.objects import ExplainError, namespace_of
 from extauthz.serve.service.setting_types import SettingsError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -52,9 +52,9 @@ def explained(asked: Asked, tree: Tree) -> Json:
 
 def _by_hpa(asked: Asked, tree: Tree) -> Json:
     """Of the class ``hpa`` Knative makes an HPA of the same name."""
-    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    name = tree["metadata"]["name"]
     try:
-        hpa = explain_finding.one(asked.objects, namespace, explain_finding.HPA, name)
+        hpa = explain_finding.one(asked.objects, namespace_of(tree), explain_finding.HPA, name)
     except ExplainError as error:
         raise ExplainError(f"kpa/{name} is of the class hpa, for which Knative makes an HPA, but {error}") from None
     return explain_hpa.explained(asked, hpa)
@@ -62,7 +62,7 @@ def _by_hpa(asked: Asked, tree: Tree) -> Json:
 
 def of_service(asked: Asked, tree: Tree) -> Json:
     """Of a Knative Service: each revision that gets traffic, and the newest one if it is not ready yet."""
-    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    name, namespace = tree["metadata"]["name"], namespace_of(tree)
     found = []
     for revision in scene.revisions(tree):
         autoscaler = explain_finding.one(asked.objects, namespace, explain_finding.KPA, revision.name)

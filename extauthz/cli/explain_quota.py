@@ -15,7 +15,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.explain import by_quota, target
-from extauthz.explain.objects import ExplainError, Objects
+from extauthz.explain.objects import ExplainError, Objects, namespace_of
 from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import named
@@ -84,10 +84,9 @@ def said(asked: Asked, autoscaler: Tree, wanted: int, most: int | None) -> Json 
     """
     if not asked.is_for_quota:
         return None
-    ref, namespace = autoscaler["spec"]["scaleTargetRef"], autoscaler["metadata"].get("namespace", "default")
-    group, kind = target.group_of_ref(ref), ref.get("kind") or "Deployment"
+    group, kind, name = target.named(autoscaler)
     plural = target.plural(kind, asked.objects.definition(group, kind))
-    workload = WorkloadRef(group, plural, namespace, ref["name"])
+    workload = WorkloadRef(group, plural, namespace_of(autoscaler), name)
     with _known():
         source = _source(asked)
         decision = source.decision(named(workload) | {"replicas": wanted})

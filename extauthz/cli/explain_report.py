@@ -9,8 +9,9 @@ from extauthz.cli import explain_quota, report
 from extauthz.cli.explain_quota import Asked
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota, refused
+from extauthz.explain import by_quota, refused, target
 from extauthz.explain.answer import Answer, Change, Step, replicas
+from extauthz.explain.objects import namespace_of
 from extauthz.explain.when import When
 
 Json = dict[str, Any]
@@ -58,10 +59,10 @@ def only_said(names: Json, tree: Tree, told: Sequence[Step]) -> Json:
 
 
 def _shown(names: Json, tree: Tree, answer: Answer, sentence: str, *, held: bool) -> Json:
-    ref = tree["spec"]["scaleTargetRef"]
+    scaled = target.named(tree)
     return names | {
-        "namespace": tree["metadata"].get("namespace", "default"),
-        "workload": {"kind": ref.get("kind") or "Deployment", "name": ref["name"]},
+        "namespace": namespace_of(tree),
+        "workload": {"kind": scaled.kind, "name": scaled.name},
         "sentence": sentence,
         "outcome": answer.outcome or "idle",
         "held": held,

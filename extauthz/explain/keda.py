@@ -72,15 +72,8 @@ def of(objects: Objects, tree: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    namespace, name = tree["metadata"].get("namespace", "default"), tree["metadata"]["name"]
-    found = targets.required(objects, tree["spec"]["scaleTargetRef"], namespace, f"scaledobject/{name}")
-    return Scene(tree, found.asked, now, objects.events(KIND, namespace, name))
-
-
-def target(tree: Tree) -> tuple[str, str]:
-    """Kind and name of what it scales."""
-    ref = tree["spec"]["scaleTargetRef"]
-    return ref.get("kind") or "Deployment", ref["name"]
+    found = targets.required(objects, tree, "scaledobject")
+    return Scene(tree, found.asked, now, objects.events(KIND, tree))
 
 
 def hpa_name(tree: Tree) -> str:
