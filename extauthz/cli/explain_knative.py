@@ -9,8 +9,8 @@ from extauthz.cli.explain_quota import Asked
 from extauthz.cli.explain_report import Json, Own
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import said
-from extauthz.explain.knative import scene, when
+from extauthz.explain import said, when
+from extauthz.explain.knative import scene
 from extauthz.explain.knative.decide import decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
@@ -40,7 +40,7 @@ def explained(asked: Asked, tree: Tree) -> Json:
         holds=HOLDS,
         changes=changes(known, answer),
         sentence=lambda _: sentence(known, answer),
-        when=when.of(known, answer),
+        when=when.of_knative(known, answer),
         more={
             "desiredScale": answer.scale if answer.scale >= 0 else None,
             "target": aim,
