@@ -108,7 +108,7 @@ class ClusterState:
     def _put_in_force(self, now_s: float) -> None:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
-        self.ledger.usage.set_tree(tree)
+        self.ledger.usage.set_tree(tree, self.ledger.pending.with_objects())
         self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:
