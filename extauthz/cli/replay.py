@@ -20,7 +20,6 @@ from extauthz.inputs.sources import file
 from extauthz.serve.service.collector import SELDOM
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
-from extauthz.tools.replay.measures import Hours, write_hours
 from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
 from extauthz.tools.replay.run import RefusedSum, Replay, Result, Want, patched, suggested
@@ -71,7 +70,6 @@ def _replayed(arguments: argparse.Namespace) -> Result:
         since_s=since_s,
         until_s=until_s,
         draws=arguments.html is not None,
-        hours=arguments.hours is not None,
         tell=_progress(record.begins_s, record.ends_s),
     )
     result = replay.run()
@@ -109,19 +107,12 @@ def _progress(begins_s: float, ends_s: float) -> Callable[[float], None]:
 def _write(arguments: argparse.Namespace, result: Result) -> None:
     if arguments.html is not None:
         arguments.html.write_text(page.page(result, summary(result)))
-    if arguments.hours is not None and result.hours is not None:
-        _write_hours(arguments.hours, result.hours)
     if arguments.suggest is not None:
         sys.stdout.write(suggested(result, arguments.suggest))
     elif arguments.output == "json":
         sys.stdout.write(report.as_json(as_json(result)))
     else:
         sys.stdout.write("\n".join(table(result)) + "\n")
-
-
-def _write_hours(path: Path, found: Hours) -> None:
-    with path.open("w") as opened:
-        write_hours(found, opened)
 
 
 # Texts.

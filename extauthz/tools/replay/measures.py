@@ -1,19 +1,9 @@
-"""What is measured over time: levels of quotas, by how long they lasted, and their course; and hours that were used, of
-CPUs, GiB and devices, by quota and workload. Hours, not money."""
+"""What is measured over time: levels of quotas, by how long they lasted, and their course."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, TextIO, TypeAlias
-
-from extauthz.core.ledger.coverage import Coverage, leaves
-from extauthz.core.model import Amounts, WorkloadRef
-from extauthz.core.quantities import NANO
-from extauthz.core.resources import is_device
-from extauthz.core.texts import stamp
-from extauthz.tell.record.reading import Load
+from typing import Final, TypeAlias
 
 Row: TypeAlias = tuple[str, str]
 """A quota and a key of it."""
@@ -22,11 +12,6 @@ POINTS: Final = 512
 """Points of a course, at most. Each holds the highest of its time."""
 
 HELD_S: Final = 1.0
-
-_CPU: Final = "requests.cpu"
-_MEMORY: Final = "requests.memory"
-_GIB: Final = 1 << 30
-_DAY_S: Final = 86_400.0
 
 
 class Clock:
@@ -158,100 +143,3 @@ class Course:
 def rounded_up(value: int, step: int) -> int:
     """The least multiple of ``step`` that is no less."""
     return step * -(-value // step) if step else value
-
-
-@dataclass(slots=True)
-class _Use:
-    quotas: tuple[str, ...]
-    labels: str
-    amounts: Amounts
-    since_s: float
-
-
-class Hours:
-    """Sums what is observed, by day (UTC). Times are on the clock of what counts.
-
-    Args:
-        coverage: which quotas cover a workload.
-        begins_s: when it begins, in seconds since 1970.
-    """
-
-    def __init__(self, coverage: Coverage, begins_s: float) -> None:
-        self._coverage = coverage
-        self._uses: dict[WorkloadRef, _Use] = {}
-        self._sums: dict[tuple[str, str, str, str], float] = {}
-        """Nano-units times seconds by quota, workload, day and key."""
-        self.ends_s = begins_s // _DAY_S * _DAY_S
-        """When the day is over, in seconds since 1970."""
-        self._day = ""
-        self.next_day(0.0)
-
-    def next_day(self, now_s: float) -> None:
-        """A day is over, and the next one begins."""
-        self.end(now_s)
-        self._day = stamp(self.ends_s)[:10]
-        self.ends_s += _DAY_S
-
-    def load(self, load: Load, now_s: float) -> None:
-        """A workload uses this from now on."""
-        self._sum(load.ref, now_s)
-        used = {key: load.replicas * each for key, each in load.pod.items() if _counts(key)}
-        for key, amount in load.beside.items():
-            if _counts(key):
-                used[key] = used.get(key, 0) + amount
-        self._uses[load.ref] = _Use(self._quotas(load.ref, load.labels), load.labels, used, now_s)
-
-    def gone(self, ref: WorkloadRef, now_s: float) -> None:
-        self._sum(ref, now_s)
-        self._uses.pop(ref, None)
-
-    def recount(self, now_s: float) -> None:
-        """Quotas or labels of namespaces are others."""
-        for ref, use in self._uses.items():
-            self._sum(ref, now_s)
-            use.quotas = self._quotas(ref, use.labels)
-
-    def end(self, now_s: float) -> None:
-        for ref in self._uses:
-            self._sum(ref, now_s)
-
-    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
-        """Quota, workload, day, key, and hours of CPUs, GiB or devices to the thousandth, where these are not zero."""
-        for (quota, name, day, key), sums in sorted(self._sums.items()):
-            unit = NANO * (_GIB if key == _MEMORY else 1)
-            hours = round(sums / (unit * 3600), 3)
-            if hours:
-                yield quota, name, day, key, hours
-
-    def _quotas(self, ref: WorkloadRef, labels: str) -> tuple[str, ...]:
-        """Those without quotas below: what is used in one is used in those above."""
-        return tuple(sorted(leaves(self._coverage.nodes(ref.namespace, labels)))) or ("-",)
-
-    def _sum(self, ref: WorkloadRef, now_s: float) -> None:
-        use = self._uses.get(ref)
-        if use is None or now_s <= use.since_s:
-            return
-        for quota in use.quotas:
-            for key, amount in use.amounts.items():
-                place = (quota, _named(ref), self._day, key)
-                self._sums[place] = self._sums.get(place, 0.0) + amount * (now_s - use.since_s)
-        use.since_s = now_s
-
-
-def _named(ref: WorkloadRef) -> str:
-    """Pods that nobody else counts for are one row of their namespace."""
-    name = "*" if ref.group_resource == "pods" else ref.name
-    return f"{ref.group_resource}/{ref.namespace}/{name}"
-
-
-def _counts(key: str) -> bool:
-    return key in (_CPU, _MEMORY) or is_device(key)
-
-
-def write_hours(hours: Hours, file: TextIO) -> None:
-    """As CSV: a line for each quota, workload, day (UTC) and resource."""
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(("quota", "workload", "day", "resource", "unit", "hours"))
-    for quota, workload, day, key, amount in hours.rows():
-        unit = {_CPU: "CPU", _MEMORY: "GiB"}.get(key, "device")
-        rows.writerow((quota, workload, day, key, unit, f"{amount:.3f}"))

@@ -17,7 +17,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
-from extauthz.tools.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
+from extauthz.tools.replay.measures import Clock, Course, Level, Row, rounded_up
 from extauthz.tools.replay.play import Play
 from extauthz.tools.replay.wanted import Waiting, Workload
 
@@ -130,7 +130,6 @@ class Result:
     """What one pod of the dearest workload takes, nano-units."""
     peaks: Peaks | None = None
     """What replays with the peak have shown; ``None``: there were none."""
-    hours: Hours | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -159,7 +158,6 @@ class Replay:
         since_s: what is measured begins then, in seconds since 1970, and ends before ``until_s``.
         limits: in place of those of the quotas, by quota and key: nothing but denials is measured then.
         draws: the course of each quota is kept.
-        hours: what is used is summed, by quota and workload.
         tell: told every now and then of how far it is: seconds since 1970.
     """
 
@@ -172,7 +170,6 @@ class Replay:
         until_s: float = inf,
         limits: Mapping[Row, int] | None = None,
         draws: bool = False,
-        hours: bool = False,
         tell: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._record = record
@@ -192,7 +189,6 @@ class Replay:
         self._ends_s = self._last_s = 0.0
         self._result = Result(quotas is None and limits is None, self._play.gate.ledger.coverage.tree)
         self._result.given = quotas
-        self._result.hours = Hours(self._play.gate.ledger.coverage, record.begins_s) if hours else None
         self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
         self._free.moved, self._free.needed = self._wanted, self._needed
 
@@ -232,9 +228,6 @@ class Replay:
         self._pass(at_s)
 
     def _pass(self, at_s: float) -> None:
-        while self._result.hours is not None and self._result.hours.ends_s <= at_s:
-            self._clock.advance(self._result.hours.ends_s)
-            self._result.hours.next_day(self._clock.counted_s)
         self._clock.advance(at_s)
         for play in self._plays:
             play.until(at_s)
@@ -253,8 +246,6 @@ class Replay:
         for courses in result.courses.values():
             for course in courses:
                 course.reach(self._play.now_s)
-        if result.hours is not None:
-            result.hours.end(clock.counted_s)
         result.warnings = self._record.warnings
         return result
 
@@ -298,7 +289,6 @@ class Replay:
             for key, amount in given.items()
         }
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
-        self._recount()
 
     def _label(self, labelled: Labelled) -> None:
         name = labelled.namespace
@@ -310,18 +300,10 @@ class Replay:
             return
         for play in self._plays:
             play.label(name, labelled.labels)
-        self._recount()
-
-    def _recount(self) -> None:
-        """Quotas or labels of namespaces are others."""
-        if self._result.hours is not None:
-            self._result.hours.recount(self._clock.counted_s)
 
     def _load(self, load: Load) -> None:
         for play in self._plays:
             play.load(load)
-        if self._result.hours is not None:
-            self._result.hours.load(load, self._clock.counted_s)
         self._note_pod(load)
 
     def _note_pod(self, load: Load) -> None:
@@ -337,8 +319,6 @@ class Replay:
     def _gone(self, gone: Gone) -> None:
         for play in self._plays:
             play.gone(gone.ref)
-        if self._result.hours is not None:
-            self._result.hours.gone(gone.ref, self._clock.counted_s)
 
     def _gap(self, gap: Gap) -> None:
         self._clock.gap(gap.at_s, gap.until_s)
