@@ -13,6 +13,8 @@ from itertools import count
 from math import ceil, inf, nextafter
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.known import Asking, of_write
 from extauthz.core.decision.policy import Policy
@@ -34,7 +36,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
-from extauthz.tell.record.reading import Ask, Load
+from extauthz.tell.record.lines import Ask, Load
 from extauthz.tools.replay.measures import Clock, Row
 from extauthz.tools.replay.wanted import Waiting, Workload
 
@@ -187,7 +189,7 @@ class Play:
         if is_new:
             one.own.clear()
         self._show(one)
-        self._settle(one, load.most if load.most > load.replicas else -1)
+        self._settle(one, load.most or -1)
         self._adopt(one, load)
         self._show_beside(one, one.had)
         self._has_now(one)
@@ -197,7 +199,7 @@ class Play:
         """Nothing has come since the same was said: each file begins with all that is there."""
         if one.load is None or one.pending or one.waiting is not None or one.cap is not None or one.above is not None:
             return False
-        return load[1:] == one.load[1:]
+        return replace(load, at_s=one.load.at_s) == one.load
 
     def gone(self, ref: WorkloadRef) -> None:
         one = self.workloads.pop(ref, None)
@@ -304,7 +306,7 @@ class Play:
             one.labels = ask.labels
         one.refused = None if ask.is_allowed else ask
         if not ask.is_allowed:
-            silent_s = nextafter(ask.last_s + one.silent_s, inf)  # who asks just then is not silent
+            silent_s = nextafter(ask.ends_s + one.silent_s, inf)  # who asks just then is not silent
             heappush(self._due, (silent_s, next(self._numbers), one, ask))
         answer = self._answer(one, ask)
         holds, before = answer, self._nodes(one)
@@ -480,7 +482,7 @@ class Play:
         if one.waiting is not None and one.want == to and answer.rows:  # a retry, whichever quota refuses it now
             self._waits_on(one, one.waiting, answer.rows)
             one.waiting.left += ask.n
-            one.waiting.last_s = ask.last_s
+            one.waiting.last_s = ask.ends_s
             return
         self._stop_waiting(one)
         one.want = to
@@ -496,7 +498,7 @@ class Play:
             one.had,
             ask.to or 0,
             one.interval_s,
-            ask.last_s,
+            ask.ends_s,
             ask.n - 1,
             ask if ask.labels is not None else None,
             ask.asker,

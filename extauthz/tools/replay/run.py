@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
-from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
+from extauthz.tell.record.lines import Ask, Gap, Gone, Labelled, Load, Quota, ref_of
+from extauthz.tell.record.reading import Begun, Record, RecordError
 from extauthz.tools.replay.measures import Clock, Course, Level, Row, rounded_up
 from extauthz.tools.replay.play import Play
 from extauthz.tools.replay.wanted import Waiting, Workload
@@ -182,7 +183,7 @@ class Replay:
         self._free = Play(self._clock, follows=False, is_free=True)
         """The same without limits. So what it comes to is what is wanted, and a limit of that refuses nothing."""
         self._plays = [self._play, self._free] if limits is None else [self._play]
-        self._specs: dict[str, tuple[Any, bool]] = {}
+        self._specs: dict[str, Quota] = {}
         self._is_new_tree = quotas is not None
         self._namespaces: set[str] = set()
         self._gates: set[str] = set()
@@ -200,9 +201,9 @@ class Replay:
             NeverOverError: a grant has taken a quota above its limit.
         """
         take = {
-            Start: self._start,
-            Quota: self._limit,
-            Labelled: self._label,
+            Begun: self._begin,
+            Quota: lambda quota: self._limit(quota.name, quota),
+            Labelled: lambda labelled: self._label(labelled.name, labelled.labels),
             Load: self._load,
             Gone: self._gone,
             Ask: self._ask,
@@ -211,7 +212,7 @@ class Replay:
         for number, event in enumerate(self._record.events()):
             if number % EVERY == 0:
                 self._tell(event.at_s)
-            if self._is_new_tree and not isinstance(event, Quota | Start | Gap):
+            if self._is_new_tree and not isinstance(event, Quota | Begun | Gap):
                 self._put_in_force()
             self._reach(event.at_s)
             self._last_s = max(self._last_s, event.at_s)
@@ -251,34 +252,40 @@ class Replay:
 
     # Events.
 
-    def _start(self, start: Start) -> None:
-        self._play.charges = not (self._result.follows and start.settings.get("mode") == "audit")
+    def _begin(self, begun: Begun) -> None:
+        self._play.charges = not (self._result.follows and begun.settings.get("mode") == "audit")
         is_known = bool(self._gates)
-        self._gates.add(start.gate)
-        if not (start.is_new and is_known):
+        self._gates.add(begun.gate)
+        if not (begun.is_new and is_known):
             return
-        for ref in [ref for ref in self._play.workloads if ref not in start.listed]:
-            self._gone(Gone(start.at_s, ref))
-        for name in self._specs.keys() - start.listed:
-            self._limit(Quota(start.at_s, str(name), None, False))
-        for name in self._namespaces - start.listed:
-            self._label(Labelled(start.at_s, str(name), None))
+        for ref in [ref for ref in self._play.workloads if ref not in begun.listed]:
+            self._end(ref)
+        for name in [name for name in self._specs if name not in begun.listed]:
+            self._limit(name, None)
+        for name in [name for name in self._namespaces if name not in begun.listed]:
+            self._label(name, None)
 
-    def _limit(self, quota: Quota) -> None:
-        said = (quota.spec, quota.is_illegible)
-        if self._specs.get(quota.name) == said:
-            return
-        if quota.spec is None:
-            self._specs.pop(quota.name, None)
+    def _gone(self, gone: Gone) -> None:
+        if gone.quota:
+            self._limit(gone.quota, None)
+        elif gone.namespace:
+            self._label(gone.namespace, None)
         else:
-            self._specs[quota.name] = said
-        self._is_new_tree = self._is_new_tree or self._quotas is None
+            self._end(ref_of(gone.workload))
+
+    def _limit(self, name: str, quota: Quota | None) -> None:
+        before = self._specs.pop(name, None)
+        if quota is not None:
+            self._specs[name] = quota
+        said, known = ((one.spec, one.is_illegible) if one is not None else None for one in (quota, before))
+        if said != known and self._quotas is None:
+            self._is_new_tree = True
 
     def _put_in_force(self) -> None:
         self._is_new_tree = False
         tree = self._quotas
         if tree is None:
-            tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
+            tree, _ = QuotaTree.salvage(_parsed(quota) for _, quota in sorted(self._specs.items()))
         for play in self._plays:
             limits = self._limits if play is self._play else {}
             play.limit(tree if limits is None else with_limits(tree, limits))
@@ -290,16 +297,14 @@ class Replay:
         }
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
 
-    def _label(self, labelled: Labelled) -> None:
-        name = labelled.namespace
-        if labelled.labels is None:
+    def _label(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if labels is None:
             self._namespaces.discard(name)
         else:
             self._namespaces.add(name)
-        if self._play.gate.ledger.coverage.labels(name) == labelled.labels:
-            return
-        for play in self._plays:
-            play.label(name, labelled.labels)
+        if self._play.gate.ledger.coverage.labels(name) != labels:
+            for play in self._plays:
+                play.label(name, labels)
 
     def _load(self, load: Load) -> None:
         for play in self._plays:
@@ -316,17 +321,17 @@ class Replay:
                 if 0 < each < self._result.least.get(row, each + 1):
                     self._result.least[row] = each
 
-    def _gone(self, gone: Gone) -> None:
+    def _end(self, ref: WorkloadRef) -> None:
         for play in self._plays:
-            play.gone(gone.ref)
+            play.gone(ref)
 
     def _gap(self, gap: Gap) -> None:
         self._clock.gap(gap.at_s, gap.until_s)
         self._result.gaps += 1
 
     def _ask(self, ask: Ask) -> None:
-        self._ends_s = max(self._ends_s, ask.last_s)
-        self._last_s = max(self._last_s, ask.last_s)
+        self._ends_s = max(self._ends_s, ask.ends_s)
+        self._last_s = max(self._last_s, ask.ends_s)
         answer = self._play.ask(ask)
         for play in self._plays[1:]:
             play.ask(ask)
@@ -429,14 +434,15 @@ def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
     return QuotaTree.salvage(given)[0]
 
 
-def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa: ANN401 (JSON)
-    tree = written(name, spec)
-    if is_illegible:
+def _parsed(quota: Quota) -> WorkspaceQuota:
+    tree = written(quota.name, quota.spec)
+    if quota.is_illegible:
         return salvage(tree)
     try:
         return parse(tree)
     except QuotaSpecError as error:
-        raise RecordError(f"quota {name} of the record: {error}; read it with the release that wrote it") from None
+        what = f"quota {quota.name} of the record: {error}"
+        raise RecordError(f"{what}; read it with the release that wrote it") from None
 
 
 def suggested(result: Result, percent: float) -> str:

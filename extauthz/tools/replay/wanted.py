@@ -7,7 +7,7 @@ from typing import Final
 
 from extauthz.core.ledger.line import LEAST_S, MOST_S
 from extauthz.core.model import Amounts, WorkloadRef
-from extauthz.tell.record.reading import Ask, Load
+from extauthz.tell.record.lines import Ask, Load
 from extauthz.tools.replay.measures import Row
 
 RETRY_S: Final = 15.0
@@ -100,9 +100,9 @@ class Workload:
         """Take the interval of a question's retries, as a line of turns does (core/ledger/line.py)."""
         before, gap_s = self.refused, 0.0
         if ask.n > 1:
-            gap_s = (ask.last_s - ask.at_s) / (ask.n - 1)
+            gap_s = (ask.ends_s - ask.at_s) / (ask.n - 1)
         elif before is not None and before.to == ask.to:
-            gap_s = ask.at_s - before.last_s
+            gap_s = ask.at_s - before.ends_s
         if gap_s >= LEAST_S:  # what comes sooner is the same ask, by another way
             self.interval_s = min(gap_s, MOST_S)
 

@@ -14,7 +14,8 @@ from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.tell.record.reading import Load, Record
+from extauthz.tell.record.lines import Load
+from extauthz.tell.record.reading import Record
 from extauthz.testing import create, owned_by, patch, path, pod, quota, scale, workload
 from extauthz.tools.replay.play import NeverOverError, dearer
 from extauthz.tools.replay.run import Replay, Result
