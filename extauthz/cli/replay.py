@@ -20,9 +20,10 @@ from extauthz.inputs.sources import file
 from extauthz.serve.service.collector import SELDOM
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
+from extauthz.tools.replay.measures import Want
 from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
-from extauthz.tools.replay.run import RefusedSum, Replay, Result, Want, patched, suggested
+from extauthz.tools.replay.run import Replay, Result, patched, suggested
 
 MAX_PATCHES = 16 << 20
 """Bytes of patches: some 100,000 quotas."""
@@ -137,7 +138,7 @@ def _minutes(minutes: float) -> str:
 
 def _whose(result: Result) -> list[str]:
     """A line for each refused want, retries among it."""
-    if not result.wants:
+    if not result.under.wants:
         return []
     rows = [("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
     for want in result.most_missed[:MOST_SHOWN]:
@@ -145,7 +146,7 @@ def _whose(result: Result) -> list[str]:
         by = ", ".join(" ".join(row) for row in want.rows)
         told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
         rows.append((name, want.asker or "-", str(want.had), str(want.to), *told))
-    more = result.want_count - len(rows) + 1
+    more = result.under.want_count - len(rows) + 1
     return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
 
 
@@ -210,7 +211,7 @@ def _as_want(want: Want) -> dict[str, Any]:
 
 def _rows(result: Result) -> Iterator[dict[str, Any]]:
     for (quota, key), hard in result.hard.items():
-        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), RefusedSum())
+        level, refused = result.free.levels.get((quota, key)), result.under.refused[quota, key]
         if level is None and not refused.asks:
             continue
         values = [level.percentile(part) if level is not None else 0 for part in PARTS]

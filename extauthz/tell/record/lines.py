@@ -18,8 +18,10 @@ from extauthz.core.quota.spec import amounts as written
 SCHEMA: Final = 1
 
 
-class Costs(dict[str, int]):
+class Costs(Shared):
     """Amounts, nano-units by key. In a line they are Kubernetes quantities."""
+
+    __slots__ = ()
 
 
 class LabelText(str):

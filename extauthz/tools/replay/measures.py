@@ -1,9 +1,17 @@
-"""What is measured over time: levels of quotas, by how long they lasted, and their course."""
+"""What a run measures over time: levels of quotas, by how long they lasted, their course, and what was refused."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from extauthz.core.model import WorkloadRef
+
+if TYPE_CHECKING:
+    from extauthz.tools.replay.wanted import Waiting
 
 Row: TypeAlias = tuple[str, str]
 """A quota and a key of it."""
@@ -143,3 +151,116 @@ class Course:
 def rounded_up(value: int, step: int) -> int:
     """The least multiple of ``step`` that is no less."""
     return step * -(-value // step) if step else value
+
+
+@dataclass
+class RefusedSum:
+    """Of one quota and key."""
+
+    asks: int = 0
+    """Of the record, retries among them, that are refused here."""
+    more: int = 0
+    """Those of them that the record has granted."""
+    workloads: set[WorkloadRef] = field(default_factory=set)
+    missed: float = 0.0
+    """Replicas that were wanted and not there, times seconds."""
+    longest_s: float = 0.0
+    """How long one workload has waited, at most."""
+
+
+class Want(NamedTuple):
+    """What was refused, with all its retries."""
+
+    ref: WorkloadRef
+    asker: str
+    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
+    rows: tuple[Row, ...]
+    """Limits that refused it."""
+    had: int
+    to: int
+    since_s: float
+    """Since 1970."""
+    seconds: float
+    """How long it has waited. Gaps do not count."""
+    missed: float
+    """Replicas that were wanted and not there, times seconds."""
+
+
+MOST_WANTS: Final = 1_000
+"""Those with most missed are kept."""
+
+
+class Found:
+    """What one run has measured, by quota and key.
+
+    Args:
+        clock: what counts.
+        draws: courses are kept.
+    """
+
+    def __init__(self, clock: Clock, *, draws: bool) -> None:
+        self._clock = clock
+        self._draws = draws
+        self.levels: dict[Row, Level] = {}
+        """What is used and reserved."""
+        self.courses: dict[Row, tuple[Course, Course]] = {}
+        """The same for a drawing, and the limit."""
+        self.needed: dict[Row, int] = {}
+        """The smallest limit that refuses nothing of what was asked; none where nobody has asked for more."""
+        self.refused: defaultdict[Row, RefusedSum] = defaultdict(RefusedSum)
+        self.missed = 0.0
+        """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
+        self.wants: list[tuple[float, int, Want]] = []
+        """A heap by what was missed, of ``MOST_WANTS``."""
+        self.want_count = 0
+        self.regranted_asks = 0
+        """Retries that the record has refused and that would have been granted here."""
+
+    def move(self, row: Row, amount: int, hard: int, now_s: float) -> bool:
+        """So much is used and reserved now, of a limit. Returns whether that is less than before."""
+        level = self.levels.get(row)
+        if level is None:
+            level = self.levels[row] = Level(since_s=self._clock.counted_s)
+            self.courses[row] = Course(now_s), Course(now_s)
+        before = level.now
+        level.set(amount, self._clock.counted_s, counts=self._clock.counts(now_s))
+        if self._draws:
+            for course, value in zip(self.courses[row], (amount, hard), strict=True):
+                course.set(now_s, value)
+        return amount < before
+
+    def need(self, row: Row, least: int, now_s: float) -> None:
+        """A question grows it, and no smaller limit lets it."""
+        if self._clock.is_early(now_s) and least > self.needed.get(row, -1):
+            self.needed[row] = least
+
+    def denied(self, ref: WorkloadRef, waiting: Waiting, now_s: float) -> None:
+        """What a workload has waited for has ended."""
+        self.missed += waiting.missed
+        seconds = self._clock.counted_s - waiting.counted_s
+        if seconds > 0 or self._clock.counts(now_s):
+            self.want_count += 1
+            ask = waiting.ask
+            asked = ref, ask.asker, waiting.rows, waiting.first, ask.to or 0
+            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
+            heappush(self.wants, (want.missed, -self.want_count, want))
+            if len(self.wants) > MOST_WANTS:
+                heappop(self.wants)
+        for row in waiting.rows:
+            self.refused[row].missed += waiting.missed
+            self.refused[row].longest_s = max(self.refused[row].longest_s, seconds)
+
+    def regranted(self, rows: Iterable[Row], asks: int, now_s: float) -> None:
+        """So many retries would have been granted that the record has refused."""
+        if self._clock.counts(now_s):
+            self.regranted_asks += asks
+            for row in rows:
+                self.refused[row].asks -= asks
+
+    def end(self, now_s: float) -> None:
+        """All is measured."""
+        for level in self.levels.values():
+            level.end(self._clock.counted_s)
+        for courses in self.courses.values():
+            for course in courses:
+                course.reach(now_s)

@@ -15,8 +15,8 @@ from extauthz.core import quantities
 from extauthz.core.quantities import NANO
 from extauthz.core.texts import stamp
 from extauthz.serve.servers.page.chart import TICKS_UP, tick_step
-from extauthz.tools.replay.measures import Course, Row
-from extauthz.tools.replay.run import Courses, Result, Want
+from extauthz.tools.replay.measures import Course, Row, Want
+from extauthz.tools.replay.run import Courses, Result
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 944, 34, 222
 """Of a drawing, within 960 by 260."""
@@ -40,7 +40,7 @@ def page(result: Result, summary: str) -> str:
         css=Markup(css),  # noqa: S704 (a file of ours)
         summary=summary,
         wants=wants,
-        more=result.want_count - len(wants),
+        more=result.under.want_count - len(wants),
         charts=[
             _chart(row, courses, result.peak(row))
             for row, courses in sorted(result.courses.items())
