@@ -18,6 +18,7 @@ from extauthz.core.texts import stamp
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.sources import file
 from extauthz.serve.service.collector import SELDOM
+from extauthz.tell.record.lines import text_of
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
 from extauthz.tools.replay.measures import Want
@@ -107,7 +108,7 @@ def _progress(begins_s: float, ends_s: float) -> Callable[[float], None]:
 
 def _write(arguments: argparse.Namespace, result: Result) -> None:
     if arguments.html is not None:
-        arguments.html.write_text(page.page(result, summary(result)))
+        arguments.html.write_text(page.page(result, summary(result), _wants(result, page.MOST_WANTS)))
     if arguments.suggest is not None:
         sys.stdout.write(suggested(result, arguments.suggest))
     elif arguments.output == "json":
@@ -140,14 +141,27 @@ def _whose(result: Result) -> list[str]:
     """A line for each refused want, retries among it."""
     if not result.under.wants:
         return []
-    rows = [("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
-    for want in result.most_missed[:MOST_SHOWN]:
-        name = f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}"
-        by = ", ".join(" ".join(row) for row in want.rows)
-        told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
-        rows.append((name, want.asker or "-", str(want.had), str(want.to), *told))
-    more = result.under.want_count - len(rows) + 1
-    return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
+    head = ("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")
+    rows = _wants(result, MOST_SHOWN)
+    more = result.under.want_count - len(rows)
+    return ["", *report.lines([head, *rows]), *([f"and {more:,} more; -o json has them"] if more else []), ""]
+
+
+def _wants(result: Result, most: int) -> list[tuple[str, ...]]:
+    """Those that missed most."""
+    return [
+        (
+            text_of(want.ref),
+            want.asker or "-",
+            str(want.had),
+            str(want.to),
+            stamp(want.since_s, "seconds"),
+            _lasting(want.seconds),
+            _minutes(want.missed / 60.0),
+            ", ".join(" ".join(row) for row in want.rows),
+        )
+        for want in result.most_missed[:most]
+    ]
 
 
 def _peaks(result: Result) -> list[str]:
@@ -198,7 +212,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def _as_want(want: Want) -> dict[str, Any]:
     return {
-        "workload": f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
+        "workload": text_of(want.ref),
         "asker": want.asker or None,
         "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
         "had": want.had,
