@@ -614,17 +614,6 @@ def test_a_place_that_is_told_anew_is_taken_anew():
     assert other.line() == ["b"]
 
 
-def test_what_was_not_written_is_written_again():
-    one, other = full(), full()
-    one.wants("b", 5)
-    other.wants("c", 9)
-    one.gate.ledger.turns.sent()
-    told(other, one)  # it was faster: what one has written counts for nothing
-    assert one.line() == ["b", "c"]
-    told(one, other)
-    assert other.line() == ["b", "c"]
-
-
 def test_a_place_that_ends_while_it_is_written_does_not_come_back():
     one, other = full(), full()
     one.wants("b", 5)
@@ -802,14 +791,6 @@ def test_nothing_is_said_again_before_five_minutes():
     one.wants("b", 5)
     one.passes(1)
     assert not one.gate.ledger.turns.has_news
-
-
-def test_who_comes_again_before_its_end_was_told_has_not_ended():
-    one, other = in_line_at_both()
-    one.wants("b", 0)
-    one.wants("b", 5)
-    told(one, other)
-    assert (one.line(), other.line(), one.gate.ledger.turns.has_news) == (["b"], ["b"], False)
 
 
 TWO_TREES = [root(10), child("a"), quota("second", {GPU: "10"}, namespaces={"team": "a"}, turn_s=60)]
