@@ -45,7 +45,6 @@ def metrics() -> Metrics:
         notices={("ops", "delivered"): 3},
         by_kind={("acme", "requests.cpu", "jobs.batch"): 2.0, ("gone", "requests.cpu", "jobs.batch"): 1.0},
         policies={("memory", "used", "batch"): 0.95},
-        policy_names=frozenset({"p", "calm", "hours"}),
         waiting=[Waiting(DENIED, 90.0)],
     )
     return Metrics(lambda: levels)
@@ -183,9 +182,9 @@ async def test_reads_watches_and_calls_are_told(metrics: Metrics) -> None:
 
 async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_result(metrics: Metrics) -> None:
     rows = (
-        PolicyAnswer("hours", "acme", "filter", "refused", "no"),
-        PolicyAnswer("calm", "", "permit", "unknown", "it failed"),
-        PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
+        PolicyAnswer("hours", "filter", "refused", "no"),
+        PolicyAnswer("calm", "permit", "unknown", "it failed"),
+        PolicyAnswer("hours", "filter", "refused", "no", audits=True),
     )
     metrics.decided(
         Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
@@ -200,12 +199,3 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         ("hours", "audited", "filter"): 1.0,
         ("hours", "refused", "filter"): 1.0,
     }
-
-
-async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
-    rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
-    metrics.decided(
-        Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
-    )
-    numbers = await scraped(metrics)
-    assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

@@ -43,7 +43,6 @@ from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
 from extauthz.serve.service.settings import KUBERNETES, Settings
 from extauthz.serve.service.sources import levels as levels_of_policies
-from extauthz.serve.service.sources import policy_names
 from extauthz.tell.observe.log import Bridge, Log
 from extauthz.tell.observe.metrics import Levels, Metrics
 from extauthz.tell.observe.quota_facts import DeviceOwners, Waiting
@@ -283,7 +282,6 @@ class App:
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             by_kind=self._device_owners.used,
             policies=levels_of_policies(self._gate.gate.policies),
-            policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

@@ -117,8 +117,6 @@ class Levels(NamedTuple):
     """By receiver and by what became of them."""
     policies: Mapping[tuple[str, ...], float] = {}
     """What policies measure: by policy, what, and of what."""
-    policy_names: frozenset[str] = frozenset()
-    """Those that there are. Others have no series any more."""
     record_dropped: int = 0
     """Lines of the record."""
     by_kind: Level = MappingProxyType({})
@@ -235,7 +233,6 @@ class Metrics:
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
             _keep(self._counts[name], lambda key: key[:2] in shown or key == BY_SERVICE)
-        _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         levels: dict[str, Level] = {
             **{name: dict(counts) for name, counts in self._counts.items()},
             "extauthz_policy_level": dict(now.policies),

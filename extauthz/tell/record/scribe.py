@@ -441,7 +441,7 @@ def _tail(verdict: Verdict, reason: str, would: Verdict | None) -> str:
 def _against(evidence: Evidence) -> list[str]:
     """Quotas that refused, or would have, by their paths."""
     paths = [row.path for row in (*evidence.shortages, *evidence.audit)] + [row.path for row in evidence.unspecified]
-    return sorted({"/".join(path) for path in paths} | {one.quota for one in evidence.policies if one.quota})
+    return sorted({"/".join(path) for path in paths})
 
 
 _PLAIN_TAILS: Final = {reason: _tail(Verdict.ALLOW, reason, None) for reason in PLAIN}
