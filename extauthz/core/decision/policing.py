@@ -11,7 +11,7 @@ policies are asked again: what they were told of other workloads may have change
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from extauthz.core import texts
@@ -183,46 +183,34 @@ def _refuses(asked: Case, row: PolicyAnswer, nodes: Nodes) -> bool:
 
 
 def _said(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:
+    """What one policy has against it; ``None``: nothing."""
     try:
         said = policies.ask(one, step, growth)
-        return _JUDGES[step](one, said, growth) if said is not None else None
+        return _judged(one, step, said, growth) if said is not None else None
     except UnknownError as error:
         return _unknown(one, step, str(error))
     except Exception as error:  # noqa: BLE001 (code of others)
         return _unknown(one, step, f"it failed: {type(error).__name__}: {error}")
 
 
-def _refused(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer:
-    if not isinstance(said, Refused):
-        return _unknown(one, FILTER, f"it gave {type(said).__name__}, and not Refused")
-    return PolicyAnswer(one.name, FILTER, "refused", _cut(said.message), one.audits)
+def _judged(one: Enlisted, step: str, said: object, growth: Growth) -> PolicyAnswer | None:
+    match said:
+        case Refused(message) if step == FILTER:
+            return _refused(one, step, message)
+        case Limit(replicas, message) if step == LIMIT and type(replicas) is int:
+            return _refused(one, step, message)._replace(replicas=replicas) if replicas < growth.to else None
+        case NotYet(message, again_s) if step == PERMIT and math.isfinite(again_s):
+            again_s = min(max(float(again_s), 0.0), _MAX_AGAIN_S)
+            return _refused(one, step, message)._replace(again_s=again_s)
+    return _unknown(one, step, f"it gave {type(said).__name__}, and not {_WANTED[step]}")
 
 
-def _limit(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer | None:
-    if not isinstance(said, Limit) or type(said.replicas) is not int:
-        return _unknown(one, LIMIT, f"it gave {type(said).__name__}, and not Limit with whole replicas")
-    if said.replicas >= growth.to:
-        return None
-    return PolicyAnswer(one.name, LIMIT, "refused", _cut(said.message), one.audits, said.replicas)
+_WANTED: Final = {FILTER: "Refused", LIMIT: "Limit with whole replicas", PERMIT: "NotYet with a time"}
 
 
-def _not_yet(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer:
-    if not isinstance(said, NotYet) or not math.isfinite(said.again_s):
-        return _unknown(one, PERMIT, f"it gave {type(said).__name__}, and not NotYet with a time")
-    again_s = min(max(float(said.again_s), 0.0), _MAX_AGAIN_S)
-    return PolicyAnswer(one.name, PERMIT, "refused", _cut(said.message), one.audits, again_s=again_s)
-
-
-_JUDGES: Final[Mapping[str, Callable[[Enlisted, object, Growth], PolicyAnswer | None]]] = {
-    FILTER: _refused,
-    LIMIT: _limit,
-    PERMIT: _not_yet,
-}
+def _refused(one: Enlisted, step: str, message: object) -> PolicyAnswer:
+    return PolicyAnswer(one.name, step, "refused", texts.cut(str(message), _MAX_MESSAGE), one.audits)
 
 
 def _unknown(one: Enlisted, step: str, why: str) -> PolicyAnswer:
     return PolicyAnswer(one.name, step, "unknown", texts.cut(why, _MAX_MESSAGE), one.audits)
-
-
-def _cut(message: object) -> str:
-    return texts.cut(str(message), _MAX_MESSAGE)
