@@ -119,7 +119,7 @@ fix: setup  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-fuzz: setup  ## what strangers may write: costly bodies, frames, expressions, answers of sources, questions, raw bytes (FUZZ_SECONDS=60, FUZZ_SEED=…)
+fuzz: setup  ## what strangers may write: costly bodies, frames, answers of sources, questions, raw bytes (FUZZ_SECONDS=60, FUZZ_SEED=…)
 	@$(BIN)/python -m tests.fuzz
 
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/

@@ -29,7 +29,6 @@ from extauthz.core.model import (
 from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.fields import labels_dict
 from extauthz.core.objects.workloads import observe
-from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo import patches
@@ -54,11 +53,9 @@ def quota(
     mode: str = "Enforce",
     on_unknown: Mapping[str, str] | None = None,
     requesters: Mapping[str, Any] | None = None,
-    policies: Sequence[Mapping[str, Any]] | None = None,
     guaranteed: Mapping[str, str] | None = None,
     turn_s: int | None = None,
     weight: int | None = None,
-    compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -76,14 +73,12 @@ def quota(
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:
         spec["requesters"] = dict(requesters)
-    if policies is not None:
-        spec["policies"] = [dict(one) for one in policies]
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:
         spec["parent"] = parent
     tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
-    return parse(tree, compiler)
+    return parse(tree)
 
 
 def pod(requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> dict[str, Any]:
