@@ -26,7 +26,6 @@ from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS
 from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
 from extauthz.serve.ledger_store.store import Stored
 from extauthz.serve.selfsigned import issuing, keeper, renewal
-from extauthz.serve.servers.page import cluster as page
 from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, Subject
 from extauthz.tell.observe.episodes import Episodes
@@ -151,7 +150,6 @@ DOING: dict[tuple[str, str], Doing] = {
     ("events.events.k8s.io", "patch"): sent("PATCH", EVENTS.object("default", "one")),
     **{(one, "list"): lambda heard: Autoscalers(heard, lambda: 0.0).of(SUBJECT) for one in AUTOSCALERS},
     **{(f"{plural}.serving.knative.dev", "get"): owned_by(kind) for plural, kind in OWNERS.items()},
-    ("events", "list"): lambda heard: page.Cluster(lambda: heard).events("default", "web"),
     **{
         (f"{kind}.admissionregistration.k8s.io", "get"): lambda heard: renewal.read(heard, "extauthz")
         for kind in (webhooks.VALIDATING, webhooks.MUTATING)

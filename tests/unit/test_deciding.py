@@ -139,7 +139,7 @@ async def test_a_request_without_a_user_agent_is_decided(headers) -> None:
 
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
-WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCALE, WEB)
+WORKLOAD, COUNT = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.COUNT, WEB)
 
 
 class Holds:
@@ -273,7 +273,7 @@ async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> 
     assert len(stream.getvalue().splitlines()) == 1
 
 
-@pytest.mark.parametrize("needs", [None, MAX_SCALE], ids=["nothing", "something-else"])
+@pytest.mark.parametrize("needs", [None, COUNT], ids=["nothing", "something-else"])
 async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
     gate = Knowing(needs)
     asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: gate.look})
@@ -283,7 +283,7 @@ async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
 
 
 class Asking:
-    """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
+    """Knows a workload once it was looked at, and what quotas have in use once that was counted."""
 
     ledger = Ledger()
 
@@ -294,7 +294,7 @@ class Asking:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=WORKLOAD)
         if not self.learnt:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB, todo=MAX_SCALE)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "unsynced", "not counted", WEB, todo=COUNT)
         return Decision(
             decision_id,
             Verdict.ALLOW,
@@ -309,7 +309,7 @@ class Asking:
     async def look(self, needs: NeedsFetch) -> None:
         self.seen = True
 
-    async def ask(self, needs: NeedsFetch) -> None:
+    async def count(self, needs: NeedsFetch) -> None:
         assert needs.ref == WEB
         self.learnt = True
 
@@ -324,7 +324,7 @@ async def agree(reading: Reading, source: str, decision: Decision, *_: Any) -> D
 @pytest.mark.parametrize("commit", [None, agree], ids=["alone", "shared"])
 async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit) -> None:
     gate = Asking(seen=seen)
-    asked, log, stream = deciding(gate, fetch={Fetch.WORKLOAD: gate.look, Fetch.MAX_SCALE: gate.ask}, commit=commit)
+    asked, log, stream = deciding(gate, fetch={Fetch.WORKLOAD: gate.look, Fetch.COUNT: gate.count}, commit=commit)
     decision = await asked(REQUEST)
     log.close()
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits" if commit is None else "agreed")
@@ -448,7 +448,7 @@ async def test_a_clock_that_is_off_is_told_and_one_that_is_far_off_ends_growth_u
         (tmp_path / f"{name}.yaml").write_text("{apiVersion: v1, kind: List, items: []}")
     words = {name: str(tmp_path / f"{name}.yaml") for name in ("quotas", "state")}
     stream, connection = io.StringIO(), WithClock()
-    log, metrics = Log(stream), Metrics(Levels)
+    log, metrics = Log(stream), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
     gate = Assembly(load(words, {}, None), Surroundings(log, metrics, time.monotonic, lambda: "d"))
     told: list[tuple[float, str, str | None]] = []
 

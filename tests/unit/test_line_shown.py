@@ -97,7 +97,7 @@ class Source:
 
 
 def test_top_of_a_quota_shows_its_line(answers: Answers):
-    asked = type("Asked", (), {"quota": "root", "sort": None, "by": None, "limit": 10, "output": "text"})()
+    asked = type("Asked", (), {"quota": "root", "sort": None, "output": "text"})()
     source: Any = Source(answers)
     lines = [" ".join(line.split()) for line in top._workloads_shown(asked, source).splitlines()]
     assert lines[1:] == [
@@ -130,11 +130,11 @@ def test_an_event_says_that_its_turn_came(house: House):
 
 def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas: int) -> str:
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
-    monkeypatch.setattr(asking_server, "Server", lambda url, opener: Files(house.gate))
-    asked = argparse.Namespace(
-        server="http://gate", quotas=None, ca=None, token_file=None, client_cert=None, client_key=None
-    )
-    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
+    monkeypatch.setattr(asking_server, "asked", lambda arguments: Files(house.gate))
+    asked = explain_quota.Asked(argparse.Namespace(server="http://gate", quotas=None), Objects([]), 0.0)
+    ref = house.ref(name)
+    scales = {"metadata": {"namespace": ref.namespace}, "spec": {"scaleTargetRef": {"name": ref.name}}}
+    found = explain_quota.said(asked, scales, replicas, 100)
     return of_quota(found, wants_more=True)
 
 

@@ -56,7 +56,6 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({"tls_cert": __file__}, {}, "", f"--tls-cert: no such file: {__file__[:-3]}.key", id="no-key"),
         pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),
         pytest.param({"quotas": "ftp://a/b"}, {}, "", "--quotas: ftp:// is none that can be asked", id="scheme"),
-        pytest.param({"max_scale": "ftp://a/b"}, {}, "", "--max-scale: ftp:// is none that", id="scheme-of-max-scale"),
         pytest.param({"quotas": "https://me:pw@a/"}, {}, "", "--quotas: a: write https://host", id="user-in-url"),
         pytest.param({"quotas": "https:///q"}, {}, "", "--quotas: no host: write https://host", id="no-host"),
         pytest.param(
@@ -113,11 +112,10 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "--max-scale URL " in text
     assert "--webhook TEXT " in text
     assert "typing." not in text
     assert "](" not in text
-    assert "(docs/http-source.md)" in text
+    assert "(docs/webhook.md)" in text
 
 
 def test_who_reads_only_the_first_line_is_shown_no_traceback() -> None:

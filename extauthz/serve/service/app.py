@@ -20,6 +20,7 @@ from aiohttp import web
 from extauthz import version
 from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.rpc.link import Server
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import Access, ThisHost
@@ -28,20 +29,18 @@ from extauthz.serve.servers.ext_authz import Checks
 from extauthz.serve.servers.ext_proc import Processor
 from extauthz.serve.servers.http import Health, Readiness, application
 from extauthz.serve.servers.listener import more_descriptors
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.live import Knowledge
 from extauthz.serve.servers.page.routes import Page
-from extauthz.serve.servers.page.why import Why
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.aside import AsideProcess
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
-from extauthz.serve.service.certificates import SelfSigned
+from extauthz.serve.service.certificates import Handshakes, SelfSigned
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.settings import Settings
 from extauthz.serve.service.sources import Inputs, policy_names
 from extauthz.serve.service.sources import levels as levels_of_policies
 from extauthz.tell.observe.log import Bridge, Log
@@ -96,8 +95,7 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
-        self._why = Why(Cluster(lambda: self._connection if settings.state == KUBERNETES else None))
-        self._certificates: list[certificates.Handshakes] = []
+        self._certificates: list[Handshakes] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
 
@@ -107,7 +105,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
+            api_tls = Handshakes.of(certificates.API, self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -130,9 +128,9 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge, why=self._why, signs_in=isinstance(access, People)).add_to(app)
+        Page(known, access, self._knowledge, signs_in=isinstance(access, People)).add_to(app)
 
-    async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
+    async def _open_api(self, stack: AsyncExitStack, tls: Handshakes | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
         if tls is None:
             return None
@@ -155,9 +153,7 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(
-        self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
-    ) -> None:
+    async def _serve(self, addresses: dict[str, Address | None], api_tls: Handshakes | None, decide: Decide) -> None:
         spare_the_collector()
         server, grpc_address = self._open_grpc(decide)
         leave_webhook, webhook_address = await self._open_webhook(decide)
@@ -175,25 +171,25 @@ class App:
             for task in watching:
                 task.cancel()
 
-    def _open_grpc(self, decide: Decide) -> tuple[listening.GrpcServer | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[Server | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
         clamping = self._gate.clamping
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.Certificates.of(self._settings, self._log.event)
+        tls = Handshakes.of(certificates.GRPC, self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
-        return listening.grpc_server(methods, self._settings, tls)
+        return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
-        tls: certificates.WebhookCertificates | SelfSigned | None
+        tls: Handshakes | None
         if self._settings.makes_certificate:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
+            tls = Handshakes.of(certificates.WEBHOOK, self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)
@@ -228,7 +224,7 @@ class App:
             cure = "set tls-cert and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: listening.GrpcServer | None, leave_webhook: Leave | None) -> None:
+    async def _leave(self, server: Server | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,7 +28,6 @@ from extauthz.serve.service import sources
 from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
-from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
 from extauthz.serve.service.reaching import Reaching
@@ -147,30 +145,29 @@ class Assembly:
             FilesError: quotas or state cannot be used.
             Exception: what ``serve`` raises.
         """
-        async with AsyncExitStack() as stack:
-            deciding, inputs = await self._wired(connection, stack)
-            await inputs.quotas.load()
-            await inputs.state.load()
-            refused: Exception | None = None
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(each) for each in self._beside(inputs, connection)]
-                try:
-                    if await all_set([one.known for one in inputs], stop):
-                        self._holding.begin()
-                        if self.recording is not None:
-                            await self.recording.begin()
-                            running.append(group.create_task(self.recording.run()))
-                        running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-                        try:
-                            await serve(self._worded(deciding))
-                        finally:
-                            self.observers.drain()
-                except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
-                    refused = error
-                for task in running:
-                    task.cancel()
-            if refused is not None:
-                raise refused
+        deciding, inputs = self._wired(connection)
+        await inputs.quotas.load()
+        await inputs.state.load()
+        refused: Exception | None = None
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(each) for each in self._beside(inputs, connection)]
+            try:
+                if await all_set([one.known for one in inputs], stop):
+                    self._holding.begin()
+                    if self.recording is not None:
+                        await self.recording.begin()
+                        running.append(group.create_task(self.recording.run()))
+                    running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
+                    try:
+                        await serve(self._worded(deciding))
+                    finally:
+                        self.observers.drain()
+            except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
+                refused = error
+            for task in running:
+                task.cancel()
+        if refused is not None:
+            raise refused
 
     def _beside(self, inputs: sources.Inputs, connection: Connection | None) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the answers, for ever."""
@@ -184,12 +181,8 @@ class Assembly:
         host = Host(connection, self._clock, self._around.wall, self._log.event)
         yield from running_policies(self.gate.policies, host)
 
-    async def _wired(self, connection: Connection | None, stack: AsyncExitStack) -> tuple[Deciding, sources.Inputs]:
+    def _wired(self, connection: Connection | None) -> tuple[Deciding, sources.Inputs]:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
-        asked = max_scale(settings, log, metrics, clock)
-        if asked is not None:
-            await stack.enter_async_context(asked.client)
-            self.gate.bounds = asked.bounds
         inputs = self.inputs = sources.inputs(
             settings,
             Into(self.gate, log, metrics, clock, self.recent.blocked),
@@ -201,8 +194,6 @@ class Assembly:
         fetch: dict[Fetch, Look] = {}
         if (reads := inputs.state.reads) is not None:
             fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
-        if asked is not None:
-            fetch[Fetch.MAX_SCALE] = lambda needs: asked.ask(needs.ref, needs.about)
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
         self.observers = Observers(self._observers(), log.event)
         deciding = Deciding(

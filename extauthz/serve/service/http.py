@@ -1,11 +1,9 @@
-"""A platform's own service, asked for quotas and for the largest replica counts."""
+"""A platform's own service, asked for quotas."""
 
 from __future__ import annotations
 
-from extauthz.core.decision.bounds import Bounds
-from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
-from extauthz.inputs.sources.max_scale import MaxScale
-from extauthz.serve.service.inputs import Clock, GatheredQuotaInput, Into, Stale
+from extauthz.inputs.sources.http import Endpoint, HttpQuotas
+from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -36,15 +34,6 @@ class RequestResults:
         if self._failing and not why:
             self._log.event("info", "source-answers", source=self._source, url=self._url)
         self._failing = why
-
-
-def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> MaxScale | None:
-    """The client for replica bounds, if a service is set. It must be entered."""
-    if settings.max_scale is None:
-        return None
-    where = endpoint(settings.max_scale, settings.numbers.max_scale_timeout_s, settings)
-    bounds = Bounds(settings.numbers.max_scale_ttl_s, settings.numbers.max_scale_keep_s)
-    return MaxScale(Client(where), bounds, RequestResults("max-scale", where, log, metrics), clock)
 
 
 class ServiceQuotaInput(GatheredQuotaInput):

@@ -103,7 +103,6 @@ UNKNOWNS: Final = {
     "unknown-policy": "on_unknown_policy",
     "unsynced": "on_unsynced",
     "stale": "on_stale",
-    "max-scale-unknown": "on_max_scale_unknown",
     "unclean-start": "",
 }
 """What may be unknown, and the field of the core's policy for it; empty: the service asks itself."""

@@ -211,7 +211,7 @@ class Metrics:
         now = self._levels()
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
-            _keep(self._counts[name], lambda key: key[:2] in shown or key == BY_SERVICE)
+            _keep(self._counts[name], lambda key: key[:2] in shown)
         _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         by_kind = now.others.get("extauthz_quota_used_by_kind", {})
         levels: dict[str, Level] = {
@@ -237,13 +237,8 @@ class Metrics:
 _OF_QUOTAS = ("extauthz_quota_refusals_total", "extauthz_quota_audit_refusals_total", "extauthz_clamps_total")
 
 
-BY_SERVICE = ("", "replicas")
-"""Quota and resource of a count that the platform's own service has bounded (setting ``max-scale``)."""
-
-
 def _lowered_by(evidence: Evidence) -> list[tuple[str, str]]:
-    found = [(short.quota, short.resource) for short in evidence.shortages]
-    return found or ([BY_SERVICE] if evidence.turn is None else [])
+    return [(short.quota, short.resource) for short in evidence.shortages]
 
 
 def _keep(counts: Counter[tuple[str, ...]], is_shown: Callable[[tuple[str, ...]], bool]) -> None:

@@ -166,7 +166,7 @@ def test_the_namespace_is_everywhere(place: str):
         (['objects="observe"'], {"--objects=observe"}),
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
-        (['settings={"window-s":60,"max-scale":"h"}'], {"--window-s=60", "--max-scale=h"}),
+        (['settings={"window-s":60,"notify":"h"}'], {"--window-s=60", "--notify=h"}),
         (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
     ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
@@ -586,15 +586,6 @@ def test_who_may_view_a_namespace_may_see_the_quotas_that_cover_it():
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
-@pytest.mark.helm
-def test_the_gates_may_list_events_only_where_the_page_is_to_show_them():
-    may, may_not = (rules["ClusterRole/extauthz"]["rules"] for rules in (made(*setting("page.events=true")), made()))
-    assert [one for one in may if one not in may_not] == [
-        {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
-    ]
-    assert not [one for one in may_not if one not in may]
-
-
 def volumes(objects: dict[str, Tree]) -> dict[str, str]:
     """Names of volumes to those of their Secrets."""
     pod = objects["Deployment/extauthz"]["spec"]["template"]["spec"]
@@ -646,7 +637,7 @@ def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks
 CODE = ROOT / "extauthz"
 ROOMS = ("cluster", "kube", "ledger_store", "observe", "selfsigned", "servers", "sources")
 """Those that ask the API server as the gate."""
-ALL = ("webhook.enabled=true", "webhook.certificates=self-signed", "api.enabled=true", "page.events=true")
+ALL = ("webhook.enabled=true", "webhook.certificates=self-signed", "api.enabled=true")
 OWN = ("ClusterRole/extauthz", "ClusterRole/extauthz-webhook", "Role/extauthz-webhook")
 
 
