@@ -11,7 +11,7 @@ from extauthz.core.quantities import QuantityError
 from extauthz.explain import keda, refused, remedies, said, specs, target, when
 from extauthz.explain import objects as controller
 from extauthz.explain.answer import Answer
-from extauthz.explain.decide import at_tolerance, decide, scene_of
+from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, milli, namespace_of
 from extauthz.explain.sentence import HOLDS, changes, sentence
 from extauthz.explain.specs import Scene
@@ -35,9 +35,9 @@ def explained(asked: Asked, hpa: Tree) -> Json:
         )
     if target.of(asked.objects, hpa) is None and (told := said.of(hpa, said.HPA)):
         return explain_report.only_said({"hpa": name}, hpa, told)
-    scene = _with_fields(scene_of(asked.objects, hpa, _flags(asked), asked.now), arguments.tolerance)
+    scene = scene_of(asked.objects, hpa, _flags(asked), asked.now)
     answer = decide(scene, _values(hpa, arguments.at))
-    if not (arguments.at or arguments.tolerance or arguments.controller):  # what if: nobody has refused that yet
+    if not (arguments.at or arguments.controller):  # what if: nobody has refused that yet
         answer = refused.believed(scene, answer)
     tolerance = {"up": scene.band.up, "down": scene.band.down}
     own = Own(
@@ -73,28 +73,14 @@ def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
 
 def _flags(asked: Asked) -> Flags:
     """Of the controller: its pod's, then those that are given."""
-    arguments = asked.arguments
-    for text in arguments.controller:
+    for text in asked.arguments.controller:
         name = text.lstrip("-").removeprefix(controller.PREFIX).partition("=")[0]
         if name not in controller.names():
             raise SettingsError(f"--controller {text}: there are {', '.join(controller.names())}")
-    plain = [f"tolerance={text}" for text in arguments.tolerance if "=" not in text]
     try:
-        return controller.of_cluster(asked.objects).with_texts([*arguments.controller, *plain])
+        return controller.of_cluster(asked.objects).with_texts(asked.arguments.controller)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-
-
-def _with_fields(scene: Scene, texts: list[str]) -> Scene:
-    for text in texts:
-        way, given, value = text.partition("=")
-        if not given:
-            continue
-        try:
-            scene = at_tolerance(scene, **{{"up": "up", "down": "down"}[way]: float(value)})
-        except (KeyError, ValueError):
-            raise SettingsError(f"--tolerance {text}: write 0.05, up=0.05 or down=0.05") from None
-    return scene
 
 
 def of_scaled_object(asked: Asked, tree: Tree) -> Json:

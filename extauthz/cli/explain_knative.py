@@ -29,8 +29,8 @@ def explained(asked: Asked, tree: Tree) -> Json:
         return {"kpa": name} | _by_hpa(asked, tree)
     if kind != KPA:
         raise ExplainError(f"kpa/{name} is of the class {kind}, whose arithmetic is not known here")
-    if asked.arguments.tolerance or asked.arguments.controller:
-        raise SettingsError(f"--tolerance and --controller are for HPAs; kpa/{name} knows neither")
+    if asked.arguments.controller:
+        raise SettingsError(f"--controller is for HPAs; kpa/{name} knows nothing of it")
     known = scene.of(asked.objects, tree, asked.now)
     answer = decide(known, _values(known, asked.arguments.at))
     aim = {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total}

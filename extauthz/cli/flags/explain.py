@@ -27,7 +27,7 @@ examples:
   kubectl get hpa,deploy,pods,podmetrics,ns -A -o yaml > state.yaml
   extauthz explain hpa/web -n shop --state state.yaml --quotas quotas/
   extauthz explain hpa/web -n shop --at cpu=83
-  extauthz explain hpa/web -n shop --tolerance up=0.05 -o json
+  extauthz explain hpa/web -n shop --controller tolerance=0.05 -o json
   extauthz explain ksvc/hello -n shop
   extauthz explain kpa/hello-00001 -n shop --at concurrency=150 --at panic=300
   extauthz explain scaledobject/worker -n shop
@@ -84,13 +84,6 @@ def _add_what_if(ask: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="METRIC=VALUE",
         help="Another value: cpu=83. For Knative concurrency=N or rps=N, or stable=N and panic=N; panic-mode=0 or 1.",
-    )
-    ask.add_argument(
-        "--tolerance",
-        action="append",
-        default=[],
-        metavar="[up=|down=]N",
-        help="Another flag: 0.05. Fields of the HPA win over it; up=0.05 and down=0.05 stand for those.",
     )
     ask.add_argument(
         "--controller",
