@@ -14,7 +14,6 @@ from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, milli, namespace_of
 from extauthz.explain.sentence import HOLDS, changes, sentence
-from extauthz.explain.specs import Scene
 from extauthz.serve.service.setting_types import SettingsError
 
 OLD = ("autoscaling/v1", "autoscaling/v2beta1")
