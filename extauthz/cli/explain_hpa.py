@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from extauthz.cli import explain_finding, explain_report
 from extauthz.cli.explain_quota import Asked
-from extauthz.cli.explain_report import Json, Own
+from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
 from extauthz.explain import keda, refused, remedies, said, specs, target, when
@@ -38,17 +38,20 @@ def explained(asked: Asked, hpa: Tree) -> Json:
     answer = decide(scene, _values(hpa, arguments.at))
     if not (arguments.at or arguments.controller):  # what if: nobody has refused that yet
         answer = refused.believed(scene, answer)
-    tolerance = {"up": scene.band.up, "down": scene.band.down}
-    own = Own(
-        names={"hpa": name},
+    would = changes(scene, answer) if not arguments.at else []
+    found = explain_report.found(
+        asked,
+        {"hpa": name},
+        hpa,
+        answer,
+        sentence(scene, answer, would),
+        would=would,
+        when=when.of_hpa(scene, answer),
         most=hpa["spec"]["maxReplicas"],
         holds=HOLDS,
-        changes=changes(scene, answer) if not arguments.at else [],
-        sentence=lambda would: sentence(scene, answer, would),
-        when=when.of_hpa(scene, answer),
-        more={"tolerance": tolerance, "status": explain_report.status(hpa)},
     )
-    return explain_report.found(asked, hpa, answer, own)
+    tolerance = {"up": scene.band.up, "down": scene.band.down}
+    return found | {"tolerance": tolerance, "status": explain_report.status(hpa)}
 
 
 def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
@@ -90,20 +93,21 @@ def of_scaled_object(asked: Asked, tree: Tree) -> Json:
     scene = keda.of(asked.objects, tree, asked.now)
     answer = keda.decide(scene)
     if answer.outcome == "" and scene.replicas > 0:
-        found = _by_hpa(asked, scene, answer)
-        if found is not None:
-            return names | found
+        if (by_hpa := _by_hpa(asked, scene, answer)) is not None:
+            return names | by_hpa
         answer = keda.without_hpa(scene)
-    own = Own(
-        names=names | {"hpa": None},
+    found = explain_report.found(
+        asked,
+        names | {"hpa": None},
+        tree,
+        answer,
+        keda.sentence(scene, answer),
+        would=remedies.of_quota(answer.note, answer.desired) if answer.outcome == refused.OUTCOME else (),
+        when=when.of_keda(scene, answer),
         most=scene.most,
         holds=keda.HOLDS,
-        changes=remedies.of_quota(answer.note, answer.desired) if answer.outcome == refused.OUTCOME else (),
-        sentence=lambda _: keda.sentence(scene, answer),
-        when=when.of_keda(scene, answer),
-        more={"tolerance": None, "status": explain_report.status({})},
     )
-    return explain_report.found(asked, tree, answer, own)
+    return found | {"tolerance": None, "status": explain_report.status({})}
 
 
 def _by_hpa(asked: Asked, scene: keda.Scene, answer: Answer) -> Json | None:
