@@ -1,4 +1,4 @@
-"""Who waits in line, as the API, ``top``, the metrics and notices show it."""
+"""Who waits in line, as the API, ``top``, the metrics and events show it."""
 
 from __future__ import annotations
 
@@ -110,19 +110,19 @@ def test_top_of_a_quota_shows_its_line(answers: Answers):
 
 async def test_a_metric_says_how_many_wait(house: House):
     queries = Queries(house.gate.ledger)
-    text, _ = await Metrics(lambda: Levels(list(queries.quotas()), 4, 0, 0, 3, True, 0)).scrape("")
+    text, _ = await Metrics(lambda: Levels(list(queries.quotas()))).scrape("")
     assert 'extauthz_line_waiting{quota="root"} 2' in text.decode()
     assert 'extauthz_line_waiting{quota="a"} 0' in text.decode()
 
 
-def test_a_notice_says_that_its_turn_came(house: House):
-    episodes: Episodes[None] = Episodes()
+def test_an_event_says_that_its_turn_came(house: House):
+    episodes = Episodes()
     episodes.decided(refused(house), 0.0)
     house.wants("b", 0)
     granted = house.wants("c", 4)
     assert granted.verdict is Verdict.ALLOW
     episodes.decided(granted, 1.0)
-    (ended,) = episodes.take_ended()
+    (ended,) = episodes.ended
     assert (
         ended.good_news == 'deployments.apps "c" may grow to 4 replicas: its turn has come, after it was refused once'
     )

@@ -14,9 +14,8 @@ from extauthz.tools.render.options import Outage, Profile
 
 DESCRIPTION = """\
 Checks whether the gate is really asked. It looks at the proxy's configuration and at the cluster, and sends dry runs on
-the path that the autoscaler takes. With --kubeconfig and --url it also tries whether a write gets around the gate, from
-where you run this. A check whose option is missing is `skipped`, never ok. Nothing is changed: it writes only dry runs
-and reviews."""
+the path that the autoscaler takes. A check whose option is missing is `skipped`, never ok. Nothing is changed: it
+writes only dry runs and reviews."""
 
 
 EPILOG = """\
@@ -105,21 +104,11 @@ def _cluster(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="An administrator's, straight at the API server. In a pod that is told nothing else: its own account.",
     )
-    group.add_argument(
-        "--service", type=NAMESPACED, metavar="NAMESPACE/NAME", help="The gate's Service, for its port and topology."
-    )
-    group.add_argument("--zone", metavar="ZONE", help="The autoscaler's. Default: every zone that has a node.")
+    group.add_argument("--service", type=NAMESPACED, metavar="NAMESPACE/NAME", help="The gate's Service, for its port.")
     group.add_argument(
         "--gate-account",
         type=NAMESPACED,
         default=("extauthz-system", "extauthz"),
         metavar="NAMESPACE/NAME",
         help="The gate's service account. Default: extauthz-system/extauthz.",
-    )
-    group.add_argument(
-        "--webhook-secret",
-        type=NAMESPACED,
-        metavar="NAMESPACE/NAME",
-        help="Where gates keep the webhook's certificate, if they make it. Default: extauthz-webhook, beside the "
-        "service account.",
     )

@@ -124,7 +124,6 @@ def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     add("--autoscaler", choices=certificates.NAMESPACES, default="keda", help="Whose Envoy. Default: keda.")
     _places(parser)
-    add("--days", type=days, default=TLS_DEFAULTS.days, help=f"How long they are valid. Default: {TLS_DEFAULTS.days}.")
     add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
 
 
@@ -155,13 +154,7 @@ def _places(parser: argparse.ArgumentParser) -> None:
     add("--namespace", "Where it runs.", "NAME", type=types.namespace)
     dialled = "What the autoscaler dials: a DNS name or an address. May be repeated."
     add("--name", dialled, "NAME", "names", action="append", type=_name)
-    authority = "Where cert-manager looks for the Secret of a ClusterIssuer (its --cluster-resource-namespace)."
-    for flag, text, field, kind in (
-        ("--tls-secret", "Secret with what Envoy shows to it.", "client_facing", object_name),
-        ("--gate-namespace", "Where the gate's Service is.", "gate_namespace", types.namespace),
-        ("--authority-namespace", authority, "authority_namespace", types.namespace),
-    ):
-        add(flag, text, "NAME", field, type=kind, default=getattr(TLS_DEFAULTS, field))
+    add("--gate-namespace", "Where the gate's Service is.", "NAME", type=types.namespace)
 
 
 # Flags of ``extauthz render webhook``.

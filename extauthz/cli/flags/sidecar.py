@@ -73,7 +73,6 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
     add("--gate-name", "In the gate's certificate.", "NAME", "gate_server_name")
     add("--gate-cert", "Certificate to show to the gate (mTLS).", "FILE", "gate_cert_file")
     add("--gate-key", "Its key.", "FILE", "gate_key_file")
-    add("--access-log", "A line for each decided write and each failure.", "FILE")
 
 
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
@@ -123,7 +122,6 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
     add("--gate-timeout", "For the decision.", "SECONDS", "gate_timeout_s", type=duration)
     answer = "For the API server's answer to a write that can grow a workload."
     add("--write-timeout", answer, "SECONDS", "write_timeout_s", type=duration)
-    add("--body-timeout", "For its body.", "SECONDS", "body_timeout_s", type=duration)
 
 
 def members_of(kind: type[StrEnum]) -> dict[str, Any]:

@@ -71,12 +71,6 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--max-denied-minutes", type=MINUTES, metavar="N", help="Exit 1 above so many replica-minutes.")
     parser.add_argument("--html", type=Path, metavar="FILE", help="Write a page: wanted, granted and limit over time.")
-    parser.add_argument(
-        "--hours",
-        type=Path,
-        metavar="FILE",
-        help="Write CSV: hours of CPUs, GiB and devices, by quota, workload and day.",
-    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     sums = parser.add_argument_group("sums")
     sums.add_argument("--week", action="store_true", help="Sum what was refused.")
