@@ -223,20 +223,11 @@ def reading(request: Request, observed: Observed | None) -> Reading:
     return asked.question.reading if isinstance(asked, intake.Review) else asked
 
 
-def review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:  # noqa: ANN401 (any object)
+def review(ref: WorkloadRef, new: Tree, old: Tree, target: str) -> dict[str, Any]:
     """The AdmissionReview of an object that an API server is about to store in place of ``old``."""
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "resource": {"group": ref.group, "version": "v1", "resource": ref.resource},
-        "name": ref.name,
-        "namespace": ref.namespace,
-        "operation": "CREATE" if old is None else "UPDATE",
-        "userInfo": {},
-        "object": new,
-        "oldObject": old,
-        "dryRun": counts.dry_run(target.partition("?")[2]),
-    }
-    return {"apiVersion": intake.API_VERSION, "kind": intake.KIND, "request": request}
+    named: Tree = {"resource": {"group": ref.group, "version": "v1", "resource": ref.resource}, "name": ref.name}
+    named |= {"namespace": ref.namespace, "userInfo": {}, "dryRun": counts.dry_run(target.partition("?")[2])}
+    return admission(new, old, **named)
 
 
 def document(ref: WorkloadRef, observed: Observed) -> dict[str, Any]:
