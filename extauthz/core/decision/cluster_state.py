@@ -54,7 +54,6 @@ class ClusterState:
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
-        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
         self.bounds: Bounds | None = None
         """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False

@@ -55,10 +55,6 @@ class Policy:
     on_stale: OnUnknown = "deny"
     on_max_scale_unknown: OnUnknown = "deny"
     """If the platform's service for replica bounds says nothing. The quotas hold all the same."""
-    charge_surge: bool = False
-    """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
-    before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
-    """
     window_s: float = 135.0
     """The landing window: how long after its decision an allowed write may still land (design.md L3).
 
