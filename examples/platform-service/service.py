@@ -1,5 +1,5 @@
-"""A small backend of a platform: workspaces and their limits in SQLite, a page to change them, and the two questions
-that gates ask (docs/http-source.md).
+"""A small backend of a platform: workspaces and their limits in SQLite, a page to change them, and the
+quotas that gates ask for (docs/http-source.md).
 
 ``python service.py --database platform.db --port 8080``. It listens on 127.0.0.1: your own proxy with the login and TLS
 stands before the page. Where TOKEN is set, gates have to show it.
@@ -18,8 +18,6 @@ from aiohttp import web
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL, pods INTEGER NOT NULL, most INTEGER);
-CREATE TABLE IF NOT EXISTS questions (id INTEGER PRIMARY KEY, workspace TEXT, workload TEXT, current INTEGER,
-    desired INTEGER, requester TEXT, most INTEGER);
 """
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces</title>
 <h1>Workspaces</h1>
@@ -27,12 +25,8 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces
 <label>CPUs <input name="cpu" required></label> <label>Pods <input name="pods" type="number" min="0" required></label>
 <label>Replicas of one workload <input name="most" type="number" min="0"></label> <button>Save</button></form>
 <table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods<th>Replicas of one workload</tr>{workspaces}</table>
-<table><caption>Last questions</caption><tr><th>Workspace<th>Workload<th>From<th>To<th>Who<th>May have</tr>
-{questions}</table>
 """
-ASKED = "INSERT INTO questions (workspace, workload, current, desired, requester, most) VALUES (?, ?, ?, ?, ?, ?)"
-FORGOTTEN = "DELETE FROM questions WHERE id <= ? - 1000"
-SHOWN = 20
+LIST = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuotaList"}
 NAME = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Gates refuse the whole answer for a name that is none of a label."""
 
@@ -48,28 +42,11 @@ class Platform:
     async def quotas(self, _: web.Request) -> web.Response:
         """All limits. A workspace is the namespaces with the label ``workspace: <its name>``."""
         rows = self._sql.execute("SELECT * FROM workspaces")
-        limits = {row["name"]: {"requests.cpu": row["cpu"], "pods": str(row["pods"])} for row in rows}
-        return web.json_response({"workspaces": limits})
-
-    async def max_scale(self, request: web.Request) -> web.Response:
-        """How many replicas one workload may have. Each question is kept."""
-        told = request.query
-        row = self._sql.execute("SELECT most FROM workspaces WHERE name = ?", (told["workspace"],)).fetchone()
-        most = row["most"] if row is not None else None
-        workload = f"{told['namespace']}/{told['name']}"
-        question = (told["workspace"], workload, told["current"], told["desired"], told.get("requester"), most)
-        last = self._sql.execute(ASKED, question).lastrowid
-        self._sql.execute(FORGOTTEN, (last,))
-        return web.json_response({"maxAvailableScale": most})
+        return web.json_response({**LIST, "items": [_quota(row) for row in rows]})
 
     async def page(self, _: web.Request) -> web.Response:
         workspaces = self._sql.execute("SELECT name, cpu, pods, most FROM workspaces ORDER BY name")
-        questions = self._sql.execute(
-            "SELECT workspace, workload, current, desired, requester, most FROM questions ORDER BY id DESC LIMIT ?",
-            (SHOWN,),
-        )
-        text = PAGE.format(workspaces=_rows(workspaces), questions=_rows(questions))
-        return web.Response(text=text, content_type="text/html")
+        return web.Response(text=PAGE.format(workspaces=_rows(workspaces)), content_type="text/html")
 
     async def save(self, request: web.Request) -> web.Response:
         """Put limits in force. Gates ask for them every 10 s."""
@@ -86,6 +63,15 @@ class Platform:
         raise web.HTTPSeeOther("/")
 
 
+def _quota(row: sqlite3.Row) -> dict[str, object]:
+    """A workspace's limits, and how many replicas one workload of it may have."""
+    spec: dict[str, object] = {"hard": {"requests.cpu": row["cpu"], "pods": str(row["pods"])}}
+    if row["most"] is not None:
+        message = f"a workload of {row['name']} has at most {row['most']} replicas"
+        spec["policies"] = [{"name": "replicas", "expression": str(row["most"]), "message": message}]
+    return {"metadata": {"name": row["name"]}, "spec": spec}
+
+
 def _rows(rows: sqlite3.Cursor) -> str:
     cells = ("".join(f"<td>{'' if cell is None else escape(str(cell))}" for cell in row) for row in rows)
     return "".join(f"<tr>{row}</tr>" for row in cells)
@@ -97,7 +83,7 @@ def application(database: str, token: str = "") -> web.Application:
     @web.middleware
     async def guarded(request: web.Request, handler: web.RequestHandler) -> web.StreamResponse:
         shown = request.headers.get("authorization", "")
-        asks = token and request.path in ("/quotas", "/max-scale")
+        asks = token and request.path == "/quotas"
         if asks and not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
             raise web.HTTPUnauthorized
         return await handler(request)
@@ -108,7 +94,6 @@ def application(database: str, token: str = "") -> web.Application:
             web.get("/", platform.page),
             web.post("/workspaces", platform.save),
             web.get("/quotas", platform.quotas),
-            web.get("/max-scale", platform.max_scale),
         ]
     )
     return made

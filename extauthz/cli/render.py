@@ -131,11 +131,8 @@ def _tls_options(arguments: argparse.Namespace) -> TlsOptions:
         TLS_DEFAULTS,
         client_namespace=arguments.namespace or certificates.NAMESPACES[arguments.autoscaler],
         names=tuple(arguments.names or TLS_DEFAULTS.names),
-        client_facing=arguments.client_facing,
         service=arguments.form == "deployment",
-        gate_namespace=arguments.gate_namespace,
-        authority_namespace=arguments.authority_namespace,
-        days=arguments.days,
+        gate_namespace=arguments.gate_namespace or TLS_DEFAULTS.gate_namespace,
     )
 
 

@@ -222,25 +222,6 @@ async def test_an_authority_that_was_replaced_is_read_again_at_once(server: Serv
         assert (await connection.call("GET", NAMESPACES))["items"] is not None
 
 
-@pytest.mark.parametrize("inline", [False, True], ids=["file", "inline"])
-async def test_it_tells_what_the_servers_certificate_is_held_against(authority: Authority, tmp_path, inline: bool):
-    config = tmp_path / "config"
-    write_kubeconfig(config, "https://127.0.0.1:1", authority.ca, {"token": "t"})
-    async with connect(config) as connection:
-        assert await connection.trust() == (authority.ca, "")
-    tree = json.loads(config.read_text())
-    cluster = tree["clusters"][0]["cluster"]
-    del cluster["certificate-authority"]
-    cluster["tls-server-name"] = "api.example"
-    if inline:
-        cluster["certificate-authority-data"] = base64.b64encode(authority.ca.read_bytes()).decode()
-    config.write_text(json.dumps(tree))
-    async with connect(config) as connection:
-        ca, server_name = await connection.trust()
-        assert server_name == "api.example"
-        assert (ca.read_bytes() == authority.ca.read_bytes()) if inline else ca is None
-
-
 async def test_a_refusal_has_the_fields_of_its_status(server: Server, tmp_path):
     async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
         with pytest.raises(ApiError) as refusal:

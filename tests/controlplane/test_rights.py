@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import OwnerRef
+from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.inputs.cluster.live import DEPLOYMENTS, PHASES
@@ -27,6 +28,7 @@ from extauthz.serve.ledger_store.store import Stored
 from extauthz.serve.selfsigned import issuing, keeper, renewal
 from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, Subject
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.kube_events import EVENTS, KubeEvents
 from extauthz.tell.observe.status import StatusWriter
 from extauthz.testing import gate, workload
@@ -115,7 +117,7 @@ def silent(*given: object, **named: object) -> None: ...
 
 def events(heard: Heard) -> KubeEvents:
     known = {("apps", "deployments"): DEPLOYMENTS}
-    return KubeEvents(heard, gate([], workload()), known, instance="g", tell=silent)
+    return KubeEvents(heard, Queries(gate([], workload()).ledger), known, Episodes(), instance="g", tell=silent)
 
 
 def sent(method: str, path: str) -> Doing:

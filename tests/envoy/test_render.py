@@ -202,7 +202,8 @@ def test_every_choice_has_a_flag_that_says_its_default(capsys):
         main(["render", "envoy", "--help"])
     text = capsys.readouterr().out
     parts = text.partition("\nprofiles:\n")[0].split("\n  -")[2:]
-    assert len(parts) == len(fields(SidecarOptions)) - 1 + len(fields(GateTls)) + 2, "and --part, --output"
+    no_flags = {"gate_tls", "access_log", "body_timeout_s"}
+    assert len(parts) == len(fields(SidecarOptions)) - len(no_flags) + len(fields(GateTls)) + 2, "--part, --output"
     for part in parts:
         assert "Default:" in part
     for profile in Profile:

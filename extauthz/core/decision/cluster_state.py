@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
@@ -54,8 +53,6 @@ class ClusterState:
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
-        self.bounds: Bounds | None = None
-        """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False
         self.state_known = False
         """Everything in the cluster was observed at least once."""
@@ -110,7 +107,7 @@ class ClusterState:
     def _put_in_force(self, now_s: float) -> None:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
-        self.ledger.usage.set_tree(tree)
+        self.ledger.usage.set_tree(tree, self.ledger.pending.with_objects())
         self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:

@@ -53,8 +53,6 @@ class Policy:
     """A policy that fails, is slow or is missing. Allowed, whoever makes it fail is free of it; quotas hold."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
-    on_max_scale_unknown: OnUnknown = "deny"
-    """If the platform's service for replica bounds says nothing. The quotas hold all the same."""
     window_s: float = 135.0
     """The landing window: how long after its decision an allowed write may still land (design.md L3).
 

@@ -20,7 +20,7 @@ from extauthz.core.model import Tree
 from .clock import ClockCheck
 from .lists import listed, loads
 from .resource import Calls
-from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session
 
 CONNECT_WITHIN_S = 10.0
 
@@ -63,10 +63,6 @@ class Connection:
     @property
     def server(self) -> str:
         return self._session.server
-
-    async def trust(self) -> Trust:
-        """How the server's certificate is verified. Raises NoClusterError."""
-        return (await self._session.current()).trust
 
     async def call(
         self,

@@ -41,11 +41,11 @@ from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
 from extauthz.serve.service.settings import Settings
+from extauthz.serve.service.sources import Inputs, policy_names
 from extauthz.serve.service.sources import levels as levels_of_policies
-from extauthz.serve.service.sources import policy_names
 from extauthz.tell.observe.log import Bridge, Log
-from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.quota_facts import DeviceOwners, Waiting
+from extauthz.tell.observe.metrics import Levels, Metrics, each
+from extauthz.tell.observe.quota_facts import DeviceOwners, Level, Waiting
 from extauthz.tell.record.recorder import RecordThread
 
 Leave: TypeAlias = Callable[[], Awaitable[None]]
@@ -260,26 +260,35 @@ class App:
     def _levels(self) -> Levels:
         most = self._settings.numbers.metrics_of_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
-        return Levels(
-            uses=list(islice(queries.quotas(), most)),
-            quotas=queries.quota_count,
-            left_out=max(queries.quota_count - most, 0),
-            pending_writes=queries.pending_count,
-            workloads=queries.workload_count,
-            ready=not self._stage,
-            log_dropped=self._log.dropped,
-            stale=self._gate.stale is not None,
-            reached=self._gate.reaching.reached,
-            watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
-            calls=self._connection.calls if self._connection is not None else {},
-            failing=inputs.quotas.failing() if inputs is not None else {},
-            status_writes=inputs.quotas.status_writes() if inputs is not None else {},
-            event_writes=inputs.state.event_writes() if inputs is not None else {},
-            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
-            certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
-            by_kind=self._device_owners.used,
-            policies=levels_of_policies(self._gate.gate.policies),
-            policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
-            record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,
-            waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
-        )
+        policies, recording, reached = self._gate.gate.policies, self._gate.recording, self._gate.reaching.reached
+        ends = {use: at - now_s for one in self._certificates for use, at in one.ends_s().items()}
+        others: dict[str, Level] = {
+            "extauthz_quotas": {(): queries.quota_count},
+            "extauthz_quotas_left_out": {(): max(queries.quota_count - most, 0)},
+            "extauthz_intents": {(): queries.pending_count},
+            "extauthz_workloads": {(): queries.workload_count},
+            "extauthz_ready": {(): int(not self._stage)},
+            "extauthz_stale": {(): int(self._gate.stale is not None)},
+            "extauthz_log_dropped_total": {(): self._log.dropped},
+            "extauthz_record_dropped_total": {(): recording.recorder.dropped if recording is not None else 0},
+            "extauthz_webhook_reached": {(): int(reached)} if reached is not None else {},
+            "extauthz_api_calls_total": each(self._connection.calls if self._connection is not None else {}),
+            "extauthz_certificate_ends_in_seconds": each(ends),
+            "extauthz_quota_used_by_kind": self._device_owners.used,
+            "extauthz_policy_level": levels_of_policies(policies),
+            **(_of_inputs(inputs) if inputs is not None else {}),
+        }
+        uses = list(islice(queries.quotas(), most))
+        waiting = [Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()]
+        return Levels(uses, waiting, policy_names(policies, self._gate.gate.ledger.coverage.tree), others)
+
+
+def _of_inputs(inputs: Inputs) -> dict[str, Level]:
+    watches = [one for each in inputs for one in each.watches()]
+    return {
+        "extauthz_watch_age_seconds": each({one.resource: one.age_s for one in watches}),
+        "extauthz_watch_relists_total": each({one.resource: one.relists for one in watches}),
+        "extauthz_quotas_failing": each(inputs.quotas.failing()),
+        "extauthz_status_writes_total": each(inputs.quotas.status_writes()),
+        "extauthz_event_writes_total": each(inputs.state.event_writes()),
+    }
