@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake import admission as intake
 from extauthz.core.intake import counts
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import (
-    Amounts,
     Decision,
     NotACount,
     Observed,
     Reading,
     Request,
     Requester,
-    Template,
     Unreadable,
     WorkloadRef,
 )
-from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.fields import labels_dict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota, parse
@@ -113,20 +109,6 @@ def workload(
 def owned_by(name: str, uid: str | None = None, kind: str = "Deployment") -> list[dict[str, Any]]:
     """``metadata.ownerReferences`` of a controller."""
     return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid or f"uid-{name}", "controller": True}]
-
-
-@dataclass
-class Snapshot:
-    """A ``ClusterSnapshot`` made by hand."""
-
-    namespaces: dict[str, dict[str, str]]
-    workloads: list[tuple[WorkloadRef, Observed]]
-    limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
-    overheads: dict[str, Amounts] = field(default_factory=dict)
-    claim_templates: dict[str, dict[str, Template]] = field(default_factory=dict)
-    device_classes: dict[str, str] = field(default_factory=dict)
-    default_storage_class: str = ""
-    kinds: tuple[tuple[str, str, str, Mapping[str, Shape]], ...] = ()
 
 
 def snapshot(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Snapshot:

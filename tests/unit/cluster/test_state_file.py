@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.quota.selector_text import labelled, parsed, spelled
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.snapshot import Snapshot
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.watch import Watched
@@ -116,7 +116,7 @@ def test_documents_and_directories_do_as_well_as_a_list(tmp_path):
 
 
 def test_an_empty_namespace_list_is_a_snapshot_too(tmp_path):
-    assert load(tmp_path).state == Snapshot({}, {}, (), {}, {}, {}, "", {})
+    assert load(tmp_path).state == Snapshot({}, ())
 
 
 def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(tmp_path):
