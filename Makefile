@@ -29,8 +29,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	$(SET_UP) demo $(PYTHON)
 	@touch $@
 
-demo: $(DEMO)  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
-	@KEEP=$(KEEP) $(BIN)/python -m tests.controlplane.demo
+demo: $(DEMO)  ## recorded autoscalers through a real Envoy and the gate to a stand-in for an API server (KEEP=1: the page stays open)
+	@KEEP=$(KEEP) $(BIN)/python -m extauthz.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build

@@ -54,7 +54,6 @@ def quota(
     mode: str = "Enforce",
     on_unknown: Mapping[str, str] | None = None,
     requesters: Mapping[str, Any] | None = None,
-    notify: Sequence[str] | None = None,
     policies: Sequence[Mapping[str, Any]] | None = None,
     guaranteed: Mapping[str, str] | None = None,
     turn_s: int | None = None,
@@ -77,8 +76,6 @@ def quota(
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:
         spec["requesters"] = dict(requesters)
-    if notify is not None:
-        spec["notify"] = list(notify)
     if policies is not None:
         spec["policies"] = [dict(one) for one in policies]
     if workloads is not None:

@@ -8,6 +8,7 @@ import gc
 import json
 import stat
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -288,17 +289,6 @@ async def test_a_netrc_says_nothing_to_the_api_server(server: Server, tmp_path, 
         await connection.call("GET", NAMESPACES)
 
 
-async def test_a_list_that_is_longer_than_its_bound_is_given_up(server: Server, tmp_path):
-    taken: list[Tree] = []
-    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
-        size = len(json.dumps(await connection.call("GET", NAMESPACES)))
-        with pytest.raises(Unreachable, match="answered with more than 10 bytes"):
-            await connection.items(NAMESPACES, taken.append, most_bytes=10)
-        assert taken == []
-        await connection.items(NAMESPACES, taken.append, most_bytes=2 * size)
-        assert len(taken) == len((await connection.call("GET", NAMESPACES))["items"])
-
-
 async def test_events_are_listed_by_what_they_are_about(server: Server, tmp_path):
     path = "/api/v1/namespaces/default/events"
     taken: list[Tree] = []
@@ -363,3 +353,17 @@ async def test_outside_a_pod_and_without_a_kubeconfig_the_cure_is_told(tmp_path)
     with pytest.raises(NoClusterError, match="outside a pod, name a kubeconfig"):
         async with connect(environ={}, service_account=tmp_path):
             pass
+
+
+@pytest.mark.parametrize("off_s", [0.0, 60.0, -60.0])
+async def test_every_answer_says_whether_the_clock_is_right(server: Server, tmp_path, off_s: float):
+    """A refusal and the beginning of a watch do, too."""
+    write_kubeconfig(tmp_path / "config", server.url, server.ca, {"token": server.tokens[0]})
+    async with connect(tmp_path / "config", wall=lambda: time.time() + off_s) as connection:
+        with pytest.raises(ApiError):
+            await connection.call("GET", "/api/v1/namespaces/nobody")
+        first = connection.clock.off_s
+        async with connection.watch(NAMESPACES, silence_s=10.0):
+            pass
+        assert off_s * first >= 0
+        assert abs(off_s) - 20.0 < abs(first) <= abs(connection.clock.off_s) <= abs(off_s)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
 import pytest
 
+from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.core.queries import Ceiling
+from extauthz.core.queries import Ceiling, Queries
 from extauthz.core.quota.problems import Fault, Standing, compact
 from extauthz.inputs.cluster.live import DEPLOYMENTS
 from extauthz.inputs.kube.connection import Unreachable, connect
 from extauthz.tell.observe import kube_events
 from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject
 from extauthz.tell.observe.ceilings import Ceilings
-from extauthz.tell.observe.episodes import UPDATE_S
+from extauthz.tell.observe.episodes import UPDATE_S, Episodes, Recent
 from extauthz.tell.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import Facts, status_of
@@ -120,10 +121,12 @@ class Cluster:
         limits = [quota("acme", {"cpu": "2"}, namespaces={})]
         self.gate = gate(limits, made, namespaces={namespace: {}})
         self._ask = Asker(self.gate)
+        self.recent = Recent(lambda: self.now_s)
         self.events = KubeEvents(
             self.server.connection,
-            self.gate,
+            Queries(self.gate.ledger),
             {("apps", "deployments"): DEPLOYMENTS},
+            self.recent.blocked,
             instance="extauthz-0",
             tell=lambda _level, event, **_: self.told.append(event),
             clock=lambda: self.now_s,
@@ -134,7 +137,7 @@ class Cluster:
     def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
         self.now_s += after_s
         decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
-        self.events.decided(Report(decision))
+        self.recent.decided(Report(decision))
         return decision.verdict
 
     async def written(self) -> list[tuple[str, str, str, int]]:
@@ -149,6 +152,19 @@ class Cluster:
             )
             for one in await self.server.events()
         )
+
+
+def teller(server: Any, known: Gate, name: str, told: Callable[[str], None] = print) -> KubeEvents:
+    """One of several gates. ``told``: of what it logs."""
+    return KubeEvents(
+        server.connection,
+        Queries(known.ledger),
+        {},
+        Episodes(),
+        instance=name,
+        tell=lambda _, event, **__: told(event),
+        calls_per_s=1e6,
+    )
 
 
 async def test_a_refusal_is_told_on_the_workload_and_on_its_autoscaler(server: Any):
@@ -269,7 +285,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
     cluster, namespace = await Cluster(server).start(), server.namespace
     made = await server.create(HPAS, hpa(namespace))
     for name in ("extauthz-0", "extauthz-1"):
-        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events = teller(server, cluster.gate, name)
         scalers = Autoscalers(server.connection, lambda: cluster.now_s)
         lines = list[str]()
         ceilings = Ceilings(
@@ -277,7 +293,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
             cluster.gate,
             clock=lambda: cluster.now_s,
             tell=lambda _, event, **__: lines.append(event),  # noqa: B023 (it is called in this round)
-            found=[events.never_fits],
+            found=events.never_fits,
         )
         await ceilings.look()
         await events.write()
@@ -293,7 +309,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
 async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(server: Any):
     cluster = await Cluster(server).start()
     for name in ("extauthz-0", "extauthz-1"):
-        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events = teller(server, cluster.gate, name)
         events.uncovered(server.namespace, "acmee")
         await events.write()
         assert not events.results["failed"]
@@ -320,12 +336,7 @@ async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.M
 
 async def test_of_two_gates_that_write_the_same_status_one_writes_the_event(server: Any):
     known, told = gate([]), []
-    first, second = (
-        KubeEvents(
-            server.connection, known, {}, instance=name, tell=lambda _, event, **__: told.append(event), calls_per_s=1e6
-        )
-        for name in ("extauthz-0", "extauthz-1")
-    )
+    first, second = (teller(server, known, name, told.append) for name in ("extauthz-0", "extauthz-1"))
     facts = Facts(Standing(f"two-{server.namespace}", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
     for events in (first, second):
         events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))

@@ -13,7 +13,6 @@ from extauthz.demo.envoy import Envoy
 from tests.controlplane.plane import write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
-from tests.waiting import eventually
 
 from .doctoring import Rows, examined, given, options
 
@@ -90,13 +89,6 @@ def test_left_to_itself_it_looks_for_a_deployment_that_a_quota_covers(world: Wor
     assert "dry run on doctored/web was decided" in doctor(canary=None)["canary"]["found"]
 
 
-def test_straight_at_the_api_server_the_canary_is_not_gated(world: World, doctored: Workspace, doctor: Doctor):
-    rows = doctor(url=world.plane.url)
-    assert {"canary", "listener"} <= set(having(rows, "fail"))
-    assert "not gated" in rows["canary"]["found"]
-    assert doctored.replicas("web") == 2
-
-
 def test_a_deployment_in_a_namespace_that_never_asks_is_no_canary(
     world: World, doctored: Workspace, doctor: Doctor, tmp_path
 ):
@@ -119,14 +111,3 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     rows = doctor(kubeconfig=kubeconfig)
     assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods"]
     assert rows["canary"]["verdict"] == "ok"
-
-
-def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
-    world.gate.kill()
-    try:
-        rows = doctor()
-        assert having(rows, "fail") == ["canary", "gate reachable"]
-        assert "the gate gives no answer" in rows["canary"]["found"]
-    finally:
-        world.gate.start()
-        eventually(lambda: not world.gate.holding)

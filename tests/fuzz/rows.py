@@ -117,7 +117,7 @@ def of_expressions(draw: random.Random, floor_s: float) -> float:
 
 def _quota(draw: random.Random) -> dict[str, Any]:
     spec: dict[str, Any] = {"hard": {"pods": draw.choice(("3", "1e999", 7, None, "9" * 400))}}
-    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}, {"notify": [{}]}))
+    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}))
     spec |= draw.choice(({}, {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}))
     spec |= draw.choice(({}, {"policies": [{"name": "p", "expression": expression(draw, 2)}]}))
     kind = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota"}

@@ -158,21 +158,6 @@ def test_quotas_of_a_service_are_in_force_and_so_is_each_change(service: Platfor
         assert within(5, lambda: unchanged in gate.get("/metrics")[1]), "it is asked again and again"
 
 
-def test_a_name_in_notify_that_is_no_receivers_is_logged(service: Platform, tmp_path: Path):
-    service.token = ""
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "4"}, "notify": ["ops"]}
-    service.quotas = {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuotaList",
-        "items": [{"metadata": {"name": "acme"}, "spec": spec}],
-    }
-    with Running(tmp_path, *flags(service), quotas_every_s=0.05) as gate:
-        assert not gate.allows(5), "the limits are in force"
-        assert [line["problem"].split(" is no ")[0] for line in gate.events("odd")] == [
-            "WorkspaceQuota \"acme\": spec.notify[0]: 'ops'"
-        ]
-
-
 def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(service: Platform, tmp_path: Path):
     service.token = ""
     with Running(tmp_path, *flags(service), quotas_every_s=0.05, stale_after_s=0.5) as gate:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterable
+from email.utils import formatdate
 from enum import StrEnum
 from urllib.parse import parse_qs
 
@@ -31,6 +33,9 @@ class Break(StrEnum):
 class ApiServer(apiserver.ApiServer):
     """The demo's, with lists, watches and creates, and with faults on demand."""
 
+    date_off_s = 0.0
+    """By how much its clock is ahead, as its answers have it."""
+
     def __init__(self, certificate: Pair, items: Iterable[Tree] = ()) -> None:
         super().__init__(certificate, items)
         self.silent = threading.Event()
@@ -49,12 +54,20 @@ class ApiServer(apiserver.ApiServer):
         """What arrived that was no read, and whose target begins like this."""
         return [one for one in self.seen if one.method not in ("GET", "HEAD") and one.target.startswith(path)]
 
+    def application(self) -> web.Application:
+        app = super().application()
+        app.on_response_prepare.append(self._date)
+        return app
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("upgrade", "").lower() != "websocket":
             return await super().handle(request)
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.seen.append(Seen(request.method, request.raw_path, headers, b""))
         return await _echo(request)
+
+    async def _date(self, _: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers["Date"] = formatdate(time.time() + self.date_off_s, usegmt=True)
 
     async def answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")

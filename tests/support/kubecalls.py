@@ -203,8 +203,8 @@ class Reviewer:
             return {"authenticated": True, "user": user} | told
         assert path == ACCESS_REVIEWS
         asked = spec["resourceAttributes"]
-        assert asked["verb"] in ("get", "list")
-        names = ("", asked.get("name", "")) if asked["verb"] == "get" else (f"list in {asked['namespace']}",)
+        assert asked["verb"] == "get"
+        names = ("", asked.get("name", ""))
         if asked["resource"] == "workspacequotas" and asked.get("namespace"):
             names = (f"in {asked['namespace']}",)
         return {"allowed": any((who, asked["resource"], n) in self.allowed for who in _of(spec) for n in names)}

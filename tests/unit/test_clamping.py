@@ -56,7 +56,7 @@ class World:
         self.gate.observe(*observe(workload("web", 2, version="6")))
 
     def _levels(self) -> Levels:
-        return Levels(list(Queries(self.gate.ledger).quotas()), 1, 0, 0, 1, True, 0)
+        return Levels(list(Queries(self.gate.ledger).quotas()))
 
     def lines(self) -> list[dict[str, Any]]:
         self.observers.drain()

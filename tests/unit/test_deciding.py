@@ -10,7 +10,8 @@ import re
 import time
 from asyncio.selector_events import _SelectorSocketTransport
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -34,7 +35,9 @@ from extauthz.core.model import (
 )
 from extauthz.core.quota.selectors import by_name
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.inputs.kube.connection import Connection
 from extauthz.serve.servers.ext_authz import SERVICE, Checks
+from extauthz.serve.service import assembly
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
 from extauthz.serve.service.deciding import Deciding, briefly
 from extauthz.serve.service.ids import new_id
@@ -73,7 +76,7 @@ class Broken:
 async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], str]:
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     observers = Observers([log.decided, metrics.decided], log.event)
     deciding = Deciding(gate, observers, log.event, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
@@ -430,6 +433,52 @@ async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) ->
     assert ("user_agent" in line) == isinstance(question, Request)
 
 
+class WithClock:
+    """A connection that knows how far the clock is off."""
+
+    def __init__(self) -> None:
+        self.clock = SimpleNamespace(off_s=0.0)
+
+
+async def test_a_clock_that_is_off_is_told_and_one_that_is_far_off_ends_growth_under_overrides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "TICK_S", 0.001)
+    for name in ("quotas", "state"):
+        (tmp_path / f"{name}.yaml").write_text("{apiVersion: v1, kind: List, items: []}")
+    words = {name: str(tmp_path / f"{name}.yaml") for name in ("quotas", "state")}
+    stream, connection = io.StringIO(), WithClock()
+    log, metrics = Log(stream), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    gate = Assembly(load(words, {}, None), Surroundings(log, metrics, time.monotonic, lambda: "d"))
+    told: list[tuple[float, str, str | None]] = []
+
+    async def serve(_: Decide) -> None:
+        for off_s in (2.0, 2.5, 5.0, -5.5, -3.0, 0.0):
+            connection.clock.off_s = off_s
+            await asyncio.sleep(0.05)
+            notes = [note for note in gate.notes() if "clock" in note]
+            told.append((off_s, "".join(notes), gate.gate.clock_why))
+
+    await gate.run(cast("Connection", connection), asyncio.Event(), serve)
+    log.close()
+    behind = "its clock is at least 5.5 s behind the API server's; have NTP keep both"
+    assert [why for *_, why in told] == [None, None, None, behind, None, None]
+    assert [note for _, note, _ in told] == [
+        "",
+        "its clock is at least 2.5 s ahead of the API server's; have NTP keep both",
+        "its clock is at least 5.0 s ahead of the API server's; have NTP keep both",
+        f"{behind}; growth under quotas with overrides: deny",
+        "its clock is at least 3.0 s behind the API server's; have NTP keep both",
+        "",
+    ]
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["level"], one.get("seconds")) for one in lines if one["event"].startswith("clock-")] == [
+        ("warning", 2.5),
+        ("error", -5.5),
+        ("info", None),
+    ]
+
+
 async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
     """Whatever the last answer was, even where no turn of the loop is left."""
     quotas, state = tmp_path / "quotas.yaml", tmp_path / "state.yaml"
@@ -438,7 +487,7 @@ async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
     settings = load({"quotas": str(quotas), "state": str(state)}, {}, None)
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     gate = Assembly(settings, Surroundings(log, metrics, time.monotonic, lambda: "the last"))
 
     async def serve(decide: Decide) -> None:

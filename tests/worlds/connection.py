@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from extauthz.core.model import Tree
+from extauthz.inputs.kube.clock import ClockCheck
 from extauthz.inputs.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.inputs.kube.lists import loads
 from extauthz.inputs.kube.reflector import INITIAL_EVENTS_END
@@ -34,6 +35,7 @@ class SimulatedConnection(Connection):
         self._link = link
         self._loop = loop
         self.calls: Counter[str] = Counter()
+        self.clock = ClockCheck()
         self.ended = False
         self.taken = Taken()
         self._streams: list[Stream] = []
@@ -108,7 +110,6 @@ class SimulatedConnection(Connection):
         *,
         query: Query = (),
         timeout_s: float = 60.0,
-        most_bytes: int | None = None,
     ) -> Tree:
         answer = await self.call("GET", path, query=[one for one in query if one[0] != "limit"], timeout_s=timeout_s)
         for tree in answer["items"]:

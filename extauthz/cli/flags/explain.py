@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from extauthz.cli.explain_finding import KINDS
-from extauthz.cli.flags import asking, settings
+from extauthz.cli.flags import asking, settings, types
 from extauthz.explain import objects as controller
 
 DESCRIPTION = """\
@@ -64,7 +64,7 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     where.add_argument(
         "--now",
-        type=asking.moment,
+        type=types.moment,
         metavar="TIME",
         help="With --state: a time such as 2027-02-01T12:00:00Z. Default: the newest time in the objects.",
     )

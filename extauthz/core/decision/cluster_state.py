@@ -61,6 +61,8 @@ class ClusterState:
         """Why quotas or state may be out of date; ``None``: they are not."""
         self.coverage_is_stale = False
         """Quotas or namespaces may be out of date. Then it is not known which quotas cover a namespace."""
+        self.clock_why: str | None = None
+        """Why the date may be wrong by more than overrides allow for; ``None``: it is not."""
         self.checked_until_s = math.inf
         self.hold_until_s: float | None = None
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
@@ -106,7 +108,7 @@ class ClusterState:
     def _put_in_force(self, now_s: float) -> None:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
-        self.ledger.usage.set_tree(tree)
+        self.ledger.usage.set_tree(tree, self.ledger.pending.with_objects())
         self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:

@@ -290,6 +290,8 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     state, step, growth = asked.state, proposal.step, proposal.growth
     has_policies = state.policies.all or state.ledger.coverage.tree.has_policies
     is_certain = state.hold_until_s is None and state.stale_why is None and not state.ledger.usage.is_counting
+    if state.clock_why is not None:
+        is_certain = is_certain and not any(node.timed for node in growth.grows)
     judges: list[Judge] = []
     if proposal.joins is not None:
         judges.append(known.unseen_owner)  # it names an owner that the gate does not know

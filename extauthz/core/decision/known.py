@@ -477,6 +477,10 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         yield _NotKnown(policy.on(Unknown.UNSYNCED, counted, who), "unsynced", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")
+    timed = [node for node in grown if node.timed] if state.clock_why is not None else []
+    if timed:
+        why = f"cannot tell which amounts hold now: {state.clock_why}"
+        yield _NotKnown(policy.on(Unknown.STALE, timed, who), "stale", why)
     if growth.illegible:
         concerned = [node for node in grown if node.illegible]
         why = f"cannot read the limits of quota {', '.join(growth.illegible)}"

@@ -103,7 +103,7 @@ class QuotaNode:
 
     __slots__ = (
         "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices",
-        "next_override", "override", "parent", "promised", "quota", "root", "rules", "turn_s",
+        "next_override", "override", "parent", "promised", "quota", "root", "rules", "timed", "turn_s",
     )  # fmt: skip
 
     def __init__(
@@ -121,6 +121,8 @@ class QuotaNode:
         """What is kept of it for its children while they use nothing."""
         self.holds: Amounts = _NOTHING
         """What is kept for it and those below it, while they use nothing."""
+        self.timed = bool(quota.overrides)
+        """What may be granted here depends on the time of day: for its overrides, or for guarantees in those below."""
         self.override: Override | None = None
         """One that is in force."""
         self.next_override: Override | None = None
@@ -162,11 +164,6 @@ class QuotaNode:
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
         return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
-
-    @property
-    def notify(self) -> tuple[str, ...] | None:
-        """Receivers that its quota names, or the nearest ancestor that names some; ``None``: none does."""
-        return next((said for node in reversed(self.lineage) if (said := node.quota.notify) is not None), None)
 
     def __repr__(self) -> str:
         return f"QuotaNode({'/'.join(self.path)})"
@@ -459,7 +456,12 @@ def _planting(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> 
 
 def _promise(nodes: Sequence[QuotaNode]) -> None:
     """Work out what guarantees keep while nothing is used. Of each node it is the sum of what its children hold."""
+    changing: set[QuotaNode] = set()
+    """Those of which what is kept for them above changes with the time."""
     for node in reversed(nodes):
+        if node.parent is not None and (node in changing or any(one.guaranteed for one in node.quota.overrides)):
+            node.parent.timed = True
+            changing.add(node.parent)
         if not (node.guaranteed or node.promised):
             continue
         keys = {**node.guaranteed, **node.promised}

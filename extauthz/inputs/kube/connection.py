@@ -17,9 +17,10 @@ from yarl import URL
 from extauthz.core import numbers
 from extauthz.core.model import Tree
 
+from .clock import ClockCheck
 from .lists import listed, loads
 from .resource import Calls
-from .session import SERVICE_ACCOUNT, InCluster, KubeConfig, Message, NoClusterError, Session
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session
 
 CONNECT_WITHIN_S = 10.0
 
@@ -52,8 +53,10 @@ class Unreachable(Exception):  # noqa: N818 (what it says of the server)
 class Connection:
     """One API server. Made by ``connect``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, clock: ClockCheck | None = None) -> None:
         self._session = session
+        self.clock = clock if clock is not None else ClockCheck()
+        """How far ours is off the server's."""
         self.calls: Counter[str] = Counter()
         """Requests sent so far, by HTTP method in lower case. Watches count as ``watch``."""
 
@@ -91,18 +94,16 @@ class Connection:
         *,
         query: Query = (),
         timeout_s: float = 60.0,
-        most_bytes: int | None = None,
     ) -> Tree:
         """GET a List and hand its items to ``take`` one by one, others taking turns; the list's metadata.
 
-        Raises: as ``call``, and Unreachable if it has more than ``most_bytes``. Some items may have been handed over
-            by then.
+        Raises: as ``call``. Some items may have been handed over by then.
         """
         self.calls["get"] += 1
         message = Message("GET", _target(path, query), None, "application/json", aiohttp.ClientTimeout(total=timeout_s))
         async with self._answer(message) as response:
             with _told(self.server, timeout_s):
-                body = await _bounded(response, self.server, most_bytes)
+                body = await response.read()
         found = _decoded(body, self.server, listed)
         for number, item in enumerate(found.items or ()):
             take(_decoded(bytes(item), self.server))
@@ -145,7 +146,7 @@ class Connection:
         """Send it. If its credentials are refused and there are newer ones, send it once more."""
         access = await self._session.current()
         try:
-            response = await access.send(message)
+            response = await self._timed(access, message)
             if response.status != 401:
                 return response
         except aiohttp.ClientConnectorCertificateError:
@@ -155,7 +156,13 @@ class Connection:
             if renewed is access:
                 return response
             response.close()
-        return await renewed.send(message)
+        return await self._timed(renewed, message)
+
+    async def _timed(self, access: Access, message: Message) -> aiohttp.ClientResponse:
+        began_s = self.clock.begin()
+        response = await access.send(message)
+        self.clock.answered(began_s, response.headers.get("Date"))
+        return response
 
 
 async def get_or_none(api: Calls, path: str, timeout_s: float = 10.0) -> Tree | None:
@@ -176,6 +183,7 @@ async def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
 ) -> AsyncIterator[Connection]:
     """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
 
@@ -186,7 +194,7 @@ async def connect(
     session = Session(source, user_agent, clock)
     await session.current()
     try:
-        yield Connection(session)
+        yield Connection(session, ClockCheck(wall, clock))
     finally:
         await session.close()
 
@@ -206,19 +214,6 @@ def _told(server: str, patience_s: float) -> Iterator[None]:
         raise Unreachable(f"{server}: {error or type(error).__name__}") from error
     except NoClusterError as error:
         raise Unreachable(str(error)) from error
-
-
-async def _bounded(response: aiohttp.ClientResponse, server: str, most: int | None) -> bytes:
-    """The whole body. Raises Unreachable if it is longer than ``most``."""
-    if most is None:
-        return await response.read()
-    parts, size = [], 0
-    async for chunk in response.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > most:
-            raise Unreachable(f"{server} answered with more than {most} bytes")
-    return b"".join(parts)
 
 
 async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) -> AsyncIterator[Tree]:

@@ -17,6 +17,7 @@ from extauthz.core.intake.counts import Reader
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, WorkloadRef
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
+from extauthz.core.quota.overrides import MARGIN_S
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.policies.plugins import Host
@@ -29,7 +30,6 @@ from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
 from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
-from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.reaching import Reaching
 from extauthz.serve.service.recording import Recording, recorder
 from extauthz.serve.service.recounting import Recounting
@@ -43,6 +43,9 @@ from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Observer, Observers
 from extauthz.tell.record.files import Files
+
+CLOCK_TOLD_S = 2.0
+"""By more than that off the API server's clock, it is told."""
 
 TICK_S = 1.0
 """How late a pending write may end. The landing window is much longer."""
@@ -108,14 +111,13 @@ class Assembly:
         """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
+        self._clock_off_s = 0.0
         self._limits = True
         """Some quota is in force, or it is not known yet."""
         self._settings = settings
         self._around = around
         self._log = around.log
         self._clock = around.clock
-        self.notifying = notifying(settings, self.gate, around.log, around.clock)
-        """``None``: there are no receivers of notices."""
         self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.unanswered())
         self.askers = Askers(
             settings,
@@ -160,8 +162,6 @@ class Assembly:
                         await serve(self._worded(deciding))
                     finally:
                         self.observers.drain()
-                    if self.notifying is not None:
-                        await self.notifying.leave()
             except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                 refused = error
             for task in running:
@@ -178,19 +178,15 @@ class Assembly:
         if connection is not None:
             yield self.askers.run(connection)
             yield self.reaching.run(connection)
-        if self.notifying is not None:
-            yield self.notifying.run()
         host = Host(connection, self._clock, self._around.wall, self._log.event)
         yield from running_policies(self.gate.policies, host)
 
     def _wired(self, connection: Connection | None) -> tuple[Deciding, sources.Inputs]:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
-        notices = self.notifying.notices if self.notifying is not None else None
         inputs = self.inputs = sources.inputs(
             settings,
-            Into(self.gate, log, metrics, clock),
+            Into(self.gate, log, metrics, clock, self.recent.blocked),
             connection,
-            notices,
             self.askers.serving,
             self._around.ledger_store,
         )
@@ -199,7 +195,7 @@ class Assembly:
         if (reads := inputs.state.reads) is not None:
             fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
-        self.observers = Observers(self._observers(inputs), log.event)
+        self.observers = Observers(self._observers(), log.event)
         deciding = Deciding(
             self.gate,
             self.observers,
@@ -215,15 +211,13 @@ class Assembly:
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
 
-    def _observers(self, inputs: sources.Inputs) -> list[Observer]:
+    def _observers(self) -> list[Observer]:
         """Who is told of decisions, in this order."""
         policies = self.gate.policies
         found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
         if policies.all:
             found.insert(0, lambda told: policies.decided(told.decision, told.held))
-        if self.notifying is not None:
-            found.append(self.notifying.notices.decided)
-        return [*found, *inputs.state.observers]
+        return found
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding
@@ -243,7 +237,19 @@ class Assembly:
                 self.gate.ledger.turns.tick(now_s)
             self.recent.tick()
             self._tell_limits()
+            if connection is not None:
+                self._tell_clock(connection.clock.off_s)
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
+
+    def _tell_clock(self, off_s: float) -> None:
+        """Overrides allow for clocks that are ``MARGIN_S`` off. Of one that is further off, nobody knows what holds."""
+        before, self._clock_off_s = self._clock_off_s, off_s
+        self.gate.clock_why = self._off() if abs(off_s) > MARGIN_S else None
+        was, is_now = (_grade(each) for each in (before, off_s))
+        if is_now > was:
+            self._log.event(("warning", "error")[is_now - 1], "clock-off", why=self._off(), seconds=round(off_s, 1))
+        if was and not is_now:
+            self._log.event("info", "clock-right")
 
     def _tell_unreadable(self, ref: WorkloadRef, error: Exception) -> None:
         """Once of each, until it raises something else. Objects that are remembered are bounded."""
@@ -256,6 +262,10 @@ class Assembly:
         self._around.metrics.unreadable(ref.group_resource)
         name = f"{ref.namespace}/{ref.name}"
         self._log.event("error", "unreadable-object", resource=ref.group_resource, name=name, why=why)
+
+    def _off(self) -> str:
+        way = "ahead of" if self._clock_off_s > 0 else "behind"
+        return f"its clock is at least {abs(self._clock_off_s):.1f} s {way} the API server's; have NTP keep both"
 
     def _tell_limits(self) -> None:
         before, self._limits = self._limits, not self.gate.quotas_known or bool(self.gate.ledger.coverage.tree.nodes)
@@ -292,6 +302,11 @@ class Assembly:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         notes += self.reaching.notes() + self.notes_of_installation() + notes_of_policies(self.gate.policies)
+        if _grade(self._clock_off_s):
+            growth = (
+                f"; growth under quotas with overrides: {self._settings.on('stale')}" if self.gate.clock_why else ""
+            )
+            notes.append(self._off() + growth)
         if self.stale is not None:
             notes.append(f"{self.stale}; growth: {self._settings.on('stale')}")
         return notes
@@ -304,3 +319,8 @@ class Assembly:
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:
             notes.append("leaves whole objects to the webhook, and serves none: another gate of this ledger must")
         return notes
+
+
+def _grade(off_s: float) -> int:
+    """Of a clock: 0 right, 1 so far off that it is told, 2 further off than overrides allow for."""
+    return (abs(off_s) > CLOCK_TOLD_S) + (abs(off_s) > MARGIN_S)

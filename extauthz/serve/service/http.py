@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from extauthz.inputs.sources.gathering import Quotas
 from extauthz.inputs.sources.http import Endpoint, HttpQuotas
-from extauthz.serve.service import notifying
 from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
@@ -48,7 +46,6 @@ class ServiceQuotaInput(GatheredQuotaInput):
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
         told = RequestResults(self.name, self._endpoint, into.log, into.metrics)
         self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, into.clock)
-        self._receivers = notifying.names(settings)
 
     async def follow(self) -> None:
         await self._quotas.run()
@@ -65,6 +62,3 @@ class ServiceQuotaInput(GatheredQuotaInput):
             return None
         error = self._quotas.error
         return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
-
-    def _odd(self, quotas: Quotas) -> list[str]:
-        return [*super()._odd(quotas), *notifying.odd(quotas.tree, self._receivers)]

@@ -43,7 +43,6 @@ class Numbers:
     of them before."""
     metrics_of_quotas: int = 1000
     """How many quotas get series of their own in /metrics: a scrape costs about 150 microseconds a quota."""
-    writes_status: bool = True
-    """Used, reserved and conditions go to the status of each WorkspaceQuota of a cluster."""
-    writes_events: bool = True
-    """A refusal in a cluster is told by a Kubernetes event, one for each episode."""
+    tells_owners: bool = True
+    """Used, reserved and conditions go to the status of each WorkspaceQuota of a cluster. A refusal there is told by a
+    Kubernetes event, one for each episode."""

@@ -18,13 +18,11 @@ from extauthz.serve.service.setting_types import (
     Before,
     CertFile,
     File,
-    Folder,
     HostNames,
     Listen,
     ListenOrOff,
     PodGroups,
     Policies,
-    Receivers,
     Size,
     Unknowns,
     Url,
@@ -91,18 +89,12 @@ class Settings:
     )
     ca: File | None = setting(
         None,
-        description="Authorities that certificates of your services and of receivers of notices must come from, PEM. "
-        "Default: the system's.",
+        description="Authorities that certificates of your service must come from, PEM. Default: the system's.",
     )
     grpc: ListenOrOff = setting(
         "127.0.0.1:9191",
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path. `off`: "
         "no Envoy asks this gate, only the API server (`webhook`).",
-    )
-    grpc_server: Literal["own", "grpcio"] = setting(
-        "own",
-        description="Which server listens there. `grpcio`: gRPC's own, for who must run a known one; it costs more "
-        "([security.md](security.md)).",
     )
     http: Listen = setting(
         "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
@@ -156,23 +148,6 @@ class Settings:
         "",
         description="Whom a bearer token must be made for (`kubectl create token --audience`). Without it, the API "
         "server: then a token that was given away to the gate could be used there too.",
-    )
-    notify: Receivers = setting(
-        (),
-        description="Where [notices](notices.md) are sent: `NAME=https://…`, for several repeated, or with spaces "
-        "between them. Options stand after the name: `NAME,slack,grants,named,allow-http=…`. `NAME=file:PATH`: the URL "
-        "is in a file, so that the command line does not show it. `spec.notify` of a quota names receivers.",
-    )
-    notify_keys: Folder | None = setting(
-        None,
-        description="Folder with a file `NAME.key` for each receiver: the key by which its notices are signed. Without "
-        "it, they are not signed.",
-    )
-    notify_source: str = setting(
-        "/extauthz",
-        pattern=r"^[!-~]{1,200}$",
-        description="Who sends notices, as CloudEvents' attribute `source`: a URI reference, such as "
-        "`/clusters/east/extauthz`.",
     )
     refusals: Literal["full", "terse"] = setting(
         "full",

@@ -78,8 +78,6 @@ class Facts(NamedTuple):
     selected: Selected = Selected.WORKLOADS
     unpriced: int = 0
     """Workloads whose cost is not known."""
-    strangers: tuple[str, ...] = ()
-    """A sentence for each name in ``spec.notify`` that no receiver has."""
     serving: Serving = Serving()
     unasked: tuple[str, ...] = ()
     """Namespaces that it covers and that the webhook is not asked about."""
@@ -229,12 +227,6 @@ def _usage_known(facts: Facts) -> Finding:
     return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
 
 
-def _receivers_known(facts: Facts) -> Finding:
-    if facts.strangers:
-        return Finding("False", "UnknownReceiver", f"{'; '.join(facts.strangers)}; until then the others are told")
-    return Finding("True", "Known", "each receiver of spec.notify is known")
-
-
 _NOT_ASKED = "NotAsked"
 _NOT_REACHED = "NotReached"
 NOT_KNOWN = "NotKnown"
@@ -315,7 +307,6 @@ CONDITIONS: Mapping[str, Callable[[Facts], Finding]] = {
     HAS_HEADROOM: _has_headroom,
     "GuaranteesKept": _guarantees_kept,
     "UsageKnown": _usage_known,
-    "ReceiversKnown": _receivers_known,
     "Asked": _asked,
     MODE_IN_FORCE: _mode_in_force,
 }
@@ -325,40 +316,35 @@ _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
 
 
 def status_of(facts: Facts, now: str) -> Tree:
-    """The whole status. A condition whose status is as before keeps its ``lastTransitionTime``; else that is ``now``.
+    """The whole status, without what is empty: of a map that had members and is applied as an empty one, the API server
+    makes null, and refuses it. A condition whose status is as before keeps its ``lastTransitionTime``; else that is
+    ``now``.
 
     Args:
         now: RFC 3339, in UTC, to the second.
     """
     before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
-    return {
-        "observedGeneration": facts.standing.generation,
-        HEARTBEAT: now,
-        "mode": _mode(facts) if facts.standing.in_force is not None else "",
-        "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
-        "used": {row.resource: _text(row, row.used) for row in facts.rows},
-        "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
-        **_shares(facts.rows),
-        **_overrides(facts),
-        NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
-        "summary": _summary(facts.rows),
-        "conditions": [_condition(one, facts, before.get(one, {}), now) for one in CONDITIONS],
-    }
+    return _filled(
+        {
+            "observedGeneration": facts.standing.generation,
+            HEARTBEAT: now,
+            "mode": _mode(facts) if facts.standing.in_force is not None else "",
+            "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
+            "used": {row.resource: _text(row, row.used) for row in facts.rows},
+            "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
+            "guaranteed": {row.resource: _text(row, row.guaranteed) for row in facts.rows if row.guaranteed},
+            "kept": {row.resource: _text(row, row.kept) for row in facts.rows if row.kept},
+            "override": facts.override and facts.override.told(ends=True),
+            "nextOverride": facts.next_override and facts.next_override.told(ends=False),
+            NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
+            "summary": _summary(facts.rows),
+            "conditions": [_condition(one, facts, before.get(one, {}), now) for one in CONDITIONS],
+        }
+    )
 
 
-def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
-    return {
-        "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
-        "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
-    }
-
-
-def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
-    now, then = facts.override, facts.next_override
-    return {
-        "override": now.told(ends=True) if now is not None else {},
-        "nextOverride": then.told(ends=False) if then is not None else {},
-    }
+def _filled(status: Tree) -> Tree:
+    return {key: value for key, value in status.items() if value not in ({}, "", None)}
 
 
 def same(status: Tree, seen: bytes) -> bool:
@@ -366,18 +352,7 @@ def same(status: Tree, seen: bytes) -> bool:
     have added conditions."""
     there = json.loads(seen)
     there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in CONDITIONS]
-    missing: dict[str, Tree] = {
-        "mode": "",
-        "hard": {},
-        "used": {},
-        "reserved": {},
-        **_shares(()),
-        "override": {},
-        "nextOverride": {},
-        NEVER_FITS: {},
-        "summary": {},
-    }  # what is empty may be left out
-    return bool({**missing, **there, HEARTBEAT: status[HEARTBEAT]} == status)
+    return bool(_filled({**there, HEARTBEAT: status[HEARTBEAT]}) == status)
 
 
 def last_written(seen: bytes) -> str:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
@@ -58,6 +59,10 @@ _LATER = frozenset({401, 403, 408, 429})
 """Refusals, besides 5xx, that have nothing to do with the object: the others of a sweep would meet them too."""
 
 
+StatusWritten: TypeAlias = Callable[[Facts, Tree], None]
+"""What a status was made from, and what it says."""
+
+
 class StatusWriter:
     """Keeps the ``status`` of all quotas up to date.
 
@@ -67,8 +72,7 @@ class StatusWriter:
         now: the wall clock, for ``lastTransitionTime``.
         sweep_s: seconds between two looks at the gate.
         writes_per_s: at most so many writes a second.
-        receivers: names that ``spec.notify`` may have.
-        wrote: each is told of each status that was written: what it was made from, and what it says.
+        wrote: told of each status that was written.
         serving: who asks the gates.
         never_fit: autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet, and
             until then nothing is written.
@@ -84,8 +88,7 @@ class StatusWriter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sweep_s: float = SWEEP_S,
         writes_per_s: float = WRITES_PER_S,
-        receivers: frozenset[str] = frozenset(),
-        wrote: Iterable[Callable[[Facts, Tree], None]] = (),
+        wrote: StatusWritten | None = None,
         serving: Callable[[], Serving] = Serving,
         never_fit: Callable[[], NeverFit | None] = dict,
     ) -> None:
@@ -97,8 +100,7 @@ class StatusWriter:
         self._now = now
         self._sweep_s = sweep_s
         self._pause_s = 1 / writes_per_s
-        self._receivers = receivers
-        self._wrote = tuple(wrote)
+        self._wrote = wrote
         self._serving = serving
         self._never_fit = never_fit
         self._said: dict[str, Facts] = {}
@@ -130,7 +132,7 @@ class StatusWriter:
         never_fit = self._never_fit()
         if never_fit is None or not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers, self._serving(), never_fit, self._hold_s())
+        seen = await survey(self._queries, self._serving(), never_fit, self._hold_s())
         standings = list(self._standings())
         silent = []
         for number, standing in enumerate(standings, 1):
@@ -187,16 +189,14 @@ class StatusWriter:
                 await self._write(facts.standing.name, status)
             except (ApiError, Unreachable) as error:
                 return self._failed(facts, error)
-            for wrote in self._wrote:
-                wrote(facts, status)
+            if self._wrote is not None:
+                self._wrote(facts, status)
             await asyncio.sleep(self._pause_s)
         self._said[facts.standing.name] = facts
         return True
 
     async def _write(self, name: str, status: Tree) -> None:
-        # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
-        said = {key: value for key, value in status.items() if value not in ({}, "")}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": status}
         path = f"{COLLECTION}/{name}/status"
         content_type = "application/apply-patch+yaml"
         answer = await self._connection.call("PATCH", path, query=APPLY, body=body, content_type=content_type)

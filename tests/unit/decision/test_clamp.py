@@ -63,34 +63,6 @@ def test_a_count_that_does_not_fit_is_lowered_to_the_largest_that_does():
     assert [row.resource for row in found.evidence.shortages] == ["requests.cpu"]
 
 
-def test_the_question_charges_nothing_and_what_is_then_sent_is_decided_and_reserved():
-    asked = clamping(workload("web", 2))
-    assert granted(asked, scale("web", 9)) == 4
-    assert asked.ledger.pending_writes == 0
-    sent = asked.decide(read(scale("web", 4)), "d2", 0.0)
-    assert (sent.verdict, sent.pending_write) == (Verdict.ALLOW, "d2")
-
-
-def test_the_count_that_was_asked_for_is_asked_about_again_without_effect():
-    asked = clamping(workload("web", 2))
-    assert granted(asked, scale("web", 4)) is None, "it fits as it is"
-    assert [granted(asked, scale("web", 9)) for _ in range(3)] == [4, 4, 4]
-
-
-def test_what_others_have_reserved_is_not_given_away():
-    asked = clamping(workload("web", 2), workload("api", 1))
-    assert asked.decide(read(scale("api", 2)), "d2", 0.0).verdict is Verdict.ALLOW
-    assert granted(asked, scale("web", 9)) is None, "two and two are four"
-    assert granted(clamping(workload("web", 2), workload("api", 1)), scale("web", 9)) == 3
-
-
-@pytest.mark.parametrize("there", [4, 5, 9], ids=["full", "over", "far over"])
-def test_where_nothing_fits_above_the_current_count_it_is_left_to_be_denied(there: int):
-    asked = clamping(workload("web", there))
-    assert granted(asked, scale("web", 12)) is None
-    assert asked.decide(read(scale("web", 12)), "d2", 0.0).verdict is Verdict.DENY
-
-
 def two(parent: str, child: str, parent_cpu: str = "6") -> Gate:
     quotas = [
         quota("corp", {"requests.cpu": parent_cpu}, namespaces={"none": "such"}, mode=parent),

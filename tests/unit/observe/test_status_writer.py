@@ -63,7 +63,7 @@ class Cluster:
             now=lambda: self.now,
             sweep_s=0.001,
             writes_per_s=writes_per_s,
-            wrote=[self._wrote],
+            wrote=self._wrote,
             serving=lambda: self.serving,
             never_fit=lambda: self.never_fit,
         )
@@ -267,7 +267,6 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
         "WithinHard": "WithinHard",
         "HasHeadroom": "Headroom",
         "UsageKnown": "Priced",
-        "ReceiversKnown": "Known",
         "Asked": "Asked",
         "ModeInForce": "InForce",
     }
@@ -299,13 +298,6 @@ async def test_it_is_told_what_a_workload_selector_leaves_out_and_who_may_set_it
     )
 
 
-async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limits_stay_in_force():
-    found = await reasons(gate([]), quota("a", notify=["ops", "https://evil.example/"]), receivers=frozenset({"ops"}))
-    assert (found["ReceiversKnown"], found["Ready"]) == ("UnknownReceiver", "InForce")
-    found = await reasons(gate([]), quota("a", notify=["ops"]), receivers=frozenset({"ops"}))
-    assert found["ReceiversKnown"] == "Known"
-
-
 async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
     cluster = Cluster()
     await cluster.writer.sweep()
@@ -322,9 +314,9 @@ async def test_a_limit_above_the_parents_is_told():
     assert found["WithinParent"] == "AboveParent"
 
 
-async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> dict[str, str]:
+async def reasons(known: Gate, *objects) -> dict[str, str]:
     """Of the conditions of the first of these quotas."""
-    return {one["type"]: one["reason"] for one in await found_of(known, *objects, receivers=receivers)}
+    return {one["type"]: one["reason"] for one in await found_of(known, *objects)}
 
 
 async def selecting(known: Gate, *objects) -> tuple[str, str]:
@@ -333,14 +325,12 @@ async def selecting(known: Gate, *objects) -> tuple[str, str]:
     return next((one["status"], one["message"]) for one in found if one["type"] == "SelectsWorkloads")
 
 
-async def found_of(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> list[dict[str, str]]:
+async def found_of(known: Gate, *objects) -> list[dict[str, str]]:
     """The conditions of the first of these quotas."""
     api = ScriptedApi()
     known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
     standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
-    writer = StatusWriter(
-        api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6, receivers=receivers
-    )
+    writer = StatusWriter(api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6)
     await writer.sweep()
     found: list[dict[str, str]] = api.objects[f"{COLLECTION}/a"]["status"]["conditions"]
     return found

@@ -34,7 +34,7 @@ class World:
     def _levels(self) -> Levels:
         uses = list(Queries(self.gate.ledger).quotas())[: self._most]
         waiting = [Waiting(one.latest, self.now_s - one.began_s) for one in self.recent.episodes()]
-        return Levels(uses, 1, 0, 0, 1, True, 0, waiting=waiting)
+        return Levels(uses, waiting)
 
     def scale(self, name: str, replicas: int) -> Decision:
         decision = self.ask(scale(name, replicas))
