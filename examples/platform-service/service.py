@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL,
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces</title>
 <h1>Workspaces</h1>
 <form method="post" action="/workspaces"><label>Name <input name="name" required></label>
-<label>CPUs <input name="cpu" required></label> <label>Pods <input name="pods" type="number" min="0" required></label> <button>Save</button></form>
+<label>CPUs <input name="cpu" required></label> <label>Pods <input name="pods" type="number" min="0" required></label>
+<button>Save</button></form>
 <table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods</tr>{workspaces}</table>
 """
 LIST = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuotaList"}
