@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
@@ -48,8 +47,6 @@ class ClusterState:
         self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
         self.ledger.pod_costs.charge_surge = self.policy.charge_surge
-        self.bounds: Bounds | None = None
-        """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False
         self.state_known = False
         """Everything in the cluster was observed at least once."""
