@@ -173,8 +173,8 @@ def grows_back():
     """While a quota is over its limit, a workload grows back within what an old grant allows (rule 10)."""
     original = Accounts.weigh
 
-    def weigh(self, step):
-        return original(self, step._replace(observed_only=step.before, this_write_only=step.after))
+    def weigh(self, *steps):
+        return original(self, *(one._replace(observed_only=one.before, this_write_only=one.after) for one in steps))
 
     return replaced(Accounts, weigh=weigh)
 
