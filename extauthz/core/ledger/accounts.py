@@ -790,12 +790,11 @@ def _above(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple
 def _grown(rises: Iterable[_Rises], node: QuotaNode) -> Grown:
     """By how much a quota grows above the envelope."""
     more, sure = [], []
-    for one in rises:
+    for one in [one for one in rises if node in one.step.after.envelope_in]:
         before, after, *_ = one.step
-        if node in after.envelope_in:
-            more.append(one.here(node)[0])
-            stays = difference(_counted_in(before, node)[1], NOTHING) if node not in before.unsure_in else _NO_CHANGE
-            sure.append(stays if node in after.unsure_in else more[-1])
+        more.append(one.here(node)[0])
+        stays = difference(_counted_in(before, node)[1], NOTHING) if node not in before.unsure_in else _NO_CHANGE
+        sure.append(stays if node in after.unsure_in else more[-1])
     return Grown(node, _summed(more), _summed(sure))
 
 
