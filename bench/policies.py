@@ -47,5 +47,5 @@ def measure(size: Size) -> Figure:
 def _gate(population: Population) -> Gate:
     gate = Gate()
     gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     return gate

@@ -16,7 +16,8 @@ from typing import Any, Final
 from extauthz.cli import exits, report
 from extauthz.core.model import WOULD_REFUSE, Verdict
 from extauthz.core.texts import stamp
-from extauthz.tell.record.reading import Ask, Record
+from extauthz.tell.record.lines import Ask
+from extauthz.tell.record.reading import Record
 
 Line = Mapping[str, Any]
 
@@ -79,12 +80,11 @@ def _found(arguments: argparse.Namespace) -> list[Line]:
 
 def _of_ask(ask: Ask) -> Line:
     """As a log has it, with how many there were."""
-    ref = ask.ref
     return {
         "time": stamp(ask.at_s, "milliseconds"),
-        "until": stamp(max(ask.last_s, ask.at_s), "milliseconds"),
+        "until": stamp(ask.ends_s, "milliseconds"),
         "n": ask.n,
-        "workload": f"{ref.group_resource}/{ref.namespace}/{ref.name}",
+        "workload": ask.workload,
         "to": ask.to,
         "verdict": Verdict.ALLOW if ask.is_allowed else Verdict.DENY,
         "would": Verdict.DENY if ask.would_refuse or ask.reason == WOULD_REFUSE else None,

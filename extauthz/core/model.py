@@ -299,8 +299,6 @@ class Fetch(Enum):
 
     WORKLOAD = "workload"
     """The object itself: it may have been made a moment ago, and the watch is behind."""
-    MAX_SCALE = "max-scale"
-    """How many replicas a platform's own service allows."""
     COUNT = "count"
     """What quotas have in use: it is being counted anew."""
 
@@ -310,8 +308,6 @@ class NeedsFetch(NamedTuple):
 
     what: Fetch
     ref: WorkloadRef
-    about: tuple[tuple[str, str], ...] = ()
-    """What a platform's own service is told of the write, as names and texts (docs/openapi.yaml)."""
 
 
 class Shortage(NamedTuple):
@@ -432,8 +428,6 @@ class Evidence(NamedTuple):
     """Largest replica count that fits; ``None``: not asked for, or no bound."""
     never_fits: bool = False
     """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
-    max_scale: int | None = None
-    """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
     unspecified: tuple[Unspecified, ...] = ()
     """What pods have to state for quotas that refused because of it, would have, or only audit."""
     policies: tuple[PolicyAnswer, ...] = ()

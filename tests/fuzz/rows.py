@@ -52,7 +52,7 @@ def spoilt(draw: random.Random, raw: bytes) -> bytes:
 
 def _quota(draw: random.Random) -> dict[str, Any]:
     spec: dict[str, Any] = {"hard": {"pods": draw.choice(("3", "1e999", 7, None, "9" * 400))}}
-    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}, {"notify": [{}]}))
+    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}))
     spec |= draw.choice(({}, {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}))
     kind = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota"}
     return kind | {"metadata": {"name": draw.choice(("acme", "b", "", None, "A", "x" * 300))}, "spec": spec}

@@ -12,7 +12,7 @@ from extauthz.tell.observe.reasons import BY_CODE, TABLE
 
 DECISION = Path(__file__).parents[2] / "extauthz" / "core" / "decision"
 
-NO_REASONS = {"max-scale", "team-a"}
+NO_REASONS = {"team-a"}
 
 
 def hyphenated() -> set[str]:

@@ -210,19 +210,17 @@ def _rank(asked: Case, proposal: Proposal) -> int:
     return asked.state.policies.rank(policing.growth(asked, proposal))
 
 
-_FOR_ITS_COUNT = (weighing.EXCEEDED, weighing.MAX_SCALE_EXCEEDED, NOT_ITS_TURN)
+_FOR_ITS_COUNT = (weighing.EXCEEDED, NOT_ITS_TURN)
 
 
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
-    """By quotas in mode Clamp and nothing else, for want of room, because others come first, or for what the platform's
-    service allows; it differs from what is observed only by the count; and nothing else is charged for it."""
+    """By quotas in mode Clamp and nothing else, for want of room, or because others come first; it differs from what is
+    observed only by the count; and nothing else is charged for it."""
     if refused.verdict is not Verdict.DENY or refused.reason not in _FOR_ITS_COUNT:
         return False
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     refusing = {short.quota for short in refused.evidence.shortages}
-    if refused.reason == weighing.MAX_SCALE_EXCEEDED:
-        refusing = {node.quota.name for node in weighing.bound_by_service(asked, proposal)}
     return (
         refusing <= clamping
         and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal, _rank(asked, proposal)))
@@ -306,8 +304,6 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(weighing.exceeded)  # it grows past a quota
     if state.ledger.coverage.tree.has_turns and growth.grows:
         judges.append(turns.kept)  # what is left is kept for somebody who comes before it
-    if state.bounds is not None and asked.has_count:
-        judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
     judges.append(full)  # too many writes are under way
     if state.policies.all:
         judges.append(policing.let_go)  # a policy does not let it grow yet
@@ -351,7 +347,6 @@ def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
     recorded = record(asked, proposal, grounds)
     evidence = Evidence(
         audit=proposal.growth.audit,
-        max_scale=grounds.max_scale,
         unspecified=grounds.unspecified,
         policies=grounds.policies,
         grows=bool(proposal.growth.grows) or asked.may_raise,

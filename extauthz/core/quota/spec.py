@@ -32,7 +32,7 @@ _METADATA_FIELDS = (
 )  # fmt: skip
 _SPEC_FIELDS = (
     "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "sharing", "mode",
-    "onUnknown", "requesters", "notify",
+    "onUnknown", "requesters",
 )  # fmt: skip
 _SHARING_FIELDS = ("turns", "turnSeconds", "weight")
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
@@ -83,8 +83,6 @@ class WorkspaceQuota:
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
     requesters: Requesters | None = None
     """Whom it binds; ``None``: everybody."""
-    notify: tuple[str, ...] | None = None
-    """Receivers of notices about its workloads; ``None``: those of its parent."""
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
@@ -159,7 +157,6 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         guaranteed={},
         overrides=(),
         requesters=None,
-        notify=None if "notify" in spoilt else quota.notify,
         illegible=True,
     )
 
@@ -188,7 +185,6 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=selectors.parse_requesters(spec.get("requesters"), ("spec", "requesters"), problems),
-        notify=_notify(spec.get("notify"), problems),
         generation=generation,
     )
 
@@ -290,15 +286,6 @@ def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:
     return said
 
 
-def _notify(tree: Tree, problems: Problems) -> tuple[str, ...] | None:
-    """Names. Whether there are such receivers, the gate's configuration says; that takes no limit out of force."""
-    if tree is None:
-        return None
-    path: Path = ("spec", "notify")
-    names = (problems.text(item, (*path, number)) for number, item in enumerate(problems.items(tree, path)))
-    return tuple(name for name in names if name is not None)
-
-
 def _amounts(
     fields: Mapping[str, Tree], name: str, problems: Problems, path: Path, within: Amounts | None = None
 ) -> dict[str, int]:
@@ -368,7 +355,7 @@ def written(name: str, spec: Tree) -> Tree:
 def dumped(quota: WorkspaceQuota) -> Tree:
     """Its ``spec``: parent, selectors, limits, guarantees, overrides and mode. Fields that say nothing are left out.
 
-    Whom it binds, receivers of notices and reasons of overrides are left out too.
+    Whom it binds and reasons of overrides are left out too.
     """
     fields = {
         "parent": quota.parent,

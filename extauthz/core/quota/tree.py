@@ -163,11 +163,6 @@ class QuotaNode:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
         return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
 
-    @property
-    def notify(self) -> tuple[str, ...] | None:
-        """Receivers that its quota names, or the nearest ancestor that names some; ``None``: none does."""
-        return next((said for node in reversed(self.lineage) if (said := node.quota.notify) is not None), None)
-
     def __repr__(self) -> str:
         return f"QuotaNode({'/'.join(self.path)})"
 

@@ -289,8 +289,6 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
         fields["clamped_to"] = decision.todo.to
     if decision.evidence.fits is not None:
         fields["fits"] = decision.evidence.fits
-    if decision.evidence.max_scale is not None:
-        fields["max_scale"] = decision.evidence.max_scale
 
 
 def shortage(row: Shortage) -> Fields:

@@ -223,16 +223,6 @@ def test_what_can_stand_is_salvaged_and_the_rest_stands_by_itself():
     ]
 
 
-def test_receivers_come_from_the_nearest_quota_that_names_some():
-    said = {"corp": ("ops",), "acme": None, "below": None, "mute": (), "own": ("team", "ops")}
-    parents = {"corp": None, "acme": "corp", "below": "acme", "mute": "acme", "own": "mute"}
-    tree = QuotaTree.build([WorkspaceQuota(name, parents[name], notify=notify) for name, notify in said.items()])
-    assert {node.quota.name: node.notify for node in tree.nodes} == {
-        "corp": ("ops",), "acme": ("ops",), "below": ("ops",), "mute": (), "own": ("team", "ops"),
-    }  # fmt: skip
-    assert QuotaTree.build([WorkspaceQuota("alone")]).nodes[0].notify is None
-
-
 @pytest.mark.parametrize(
     ("above", "told"),
     [({"pods": "9"}, ["a", "root"]), ({"requests.cpu": "9"}, ["root"]), ({"pods": "9", "requests.cpu": "9"}, ["root"])],

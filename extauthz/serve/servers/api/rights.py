@@ -47,9 +47,6 @@ class Rights(Protocol):
     async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
-    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        """Whether they may list objects that the gate reads for them. Raises Problem."""
-
 
 class Access(Protocol):
     """Lets people in, and tells what became of their questions."""
@@ -68,9 +65,6 @@ class Everything:
 
     async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         return ALL
-
-    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        return True
 
 
 class ThisHost:
