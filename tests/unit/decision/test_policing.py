@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Unknown, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
@@ -172,7 +172,7 @@ class TestOnlyGrowth:
 
     def test_a_count_of_unknown_cost_is_growth(self) -> None:
         one = Says(filter=Refused("no"))
-        settings = Policy(on_unknown_footprint="allow")
+        settings = Policy(allows={Unknown.FOOTPRINT})
         ask = asker(one, objects=[workload("web", 2, {"cpu": "odd"})], settings=settings)
         assert ask(scale("web", 3)).reason == "policy-refused"
         assert ask(scale("web", 2)).verdict is Verdict.ALLOW
@@ -270,7 +270,7 @@ class TestUnknown:
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "policy-unknown")
         assert refused.refusal is Refusal.UNKNOWN
         assert "the quota gate cannot tell what its policies say: policy p0: it " in refused.sentence
-        allowed = asker(says, settings=Policy(on_unknown_policy="allow"))(scale("web", 3))
+        allowed = asker(says, settings=Policy(allows={Unknown.POLICY}))(scale("web", 3))
         assert allowed.verdict is Verdict.ALLOW
         assert [row.result for row in allowed.evidence.policies] == ["unknown"]
 

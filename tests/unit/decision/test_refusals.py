@@ -20,6 +20,7 @@ from extauthz.core.model import (
     Refusal,
     Request,
     Requester,
+    Unknown,
     Verdict,
     WorkloadRef,
 )
@@ -133,7 +134,7 @@ def test_others_are_not_concerned():
 
 
 def test_growth_may_pass_where_that_is_the_policy_and_is_weighed_by_what_can_be_read():
-    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, on_stale="allow"))
+    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, allows={Unknown.STALE}))
     allowed, denied = asking(scale("web", 9)), asking(scale("web", 10))
     assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "illegible-quota")
     assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota")
