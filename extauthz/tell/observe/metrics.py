@@ -91,8 +91,6 @@ class Levels(NamedTuple):
     """The quotas that have series, each after its parent."""
     waiting: Sequence[Waiting] = ()
     """Workloads that are refused and go on asking."""
-    policy_names: frozenset[str] = frozenset()
-    """Those that there are. Others have no series any more."""
     others: Mapping[str, Level] = MappingProxyType({})
     """Numbers that are known elsewhere, by the names of the table. What is left out has no series."""
 
@@ -212,7 +210,6 @@ class Metrics:
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
             _keep(self._counts[name], lambda key: key[:2] in shown)
-        _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         by_kind = now.others.get("extauthz_quota_used_by_kind", {})
         levels: dict[str, Level] = {
             **dict.fromkeys(NAMES, MappingProxyType({})),

@@ -146,8 +146,6 @@ _IN_FORCE: Mapping[Mode, str] = {
 
 
 def _meanwhile(standing: Standing) -> str:
-    if standing.fault is Fault.POLICIES_UNREAD:
-        return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
     if standing.fault is Fault.NO_EFFECT:
         return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
