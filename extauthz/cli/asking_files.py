@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.snapshot import Snapshot
 from extauthz.inputs.files import content
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file

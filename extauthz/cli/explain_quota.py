@@ -11,6 +11,7 @@ from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.errors import ObjectError
@@ -19,7 +20,7 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.explain import remedies, target
 from extauthz.explain.answer import Change, replicas
 from extauthz.explain.objects import ExplainError, Objects, namespace_of
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service import pod_groups

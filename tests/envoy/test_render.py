@@ -146,7 +146,7 @@ def test_envoy_takes_what_is_rendered(authority: Authority, tmp_path: Path, vari
     files = files_of(pair, authority) | {"secrets_dir": str(tmp_path)}
     options = SidecarOptions(**files | variant, gate_tls=gate_tls)
     write_secrets(options, tmp_path)
-    config.write_text(envoy.to_json(envoy.sidecar(options)))
+    config.write_text(json.dumps(envoy.sidecar(options)))
     assert validate(config) == ""
 
 

@@ -75,12 +75,6 @@ def _mesh(parser: argparse._ArgumentGroup) -> None:
     )
     add("--namespace", "Where it runs.", "NAME", type=types.namespace)
     add("--service-ip", "Address of the Service default/kubernetes.", "IP", type=_ip, default=ISTIO_DEFAULTS.service_ip)
-    for flag, text, field in (
-        ("--tls-secret", "Secret that holds --cert and --key.", "client_facing"),
-        ("--gate-secret", "Secret that holds --gate-ca, --gate-cert and --gate-key.", "gate_facing"),
-        ("--ca-config-map", "ConfigMap that holds what the client trusts, in ca.crt.", "trusted"),
-    ):
-        add(flag, text, "NAME", field, default=getattr(ISTIO_DEFAULTS, field))
 
 
 # Flags of ``extauthz render tls``.

@@ -16,26 +16,21 @@ def subject(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}"'
 
 
-def exceeded(
-    ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int, *, is_kept: bool = False
-) -> str:
+def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, *, is_kept: bool = False) -> str:
     """A denial, with every quota that refused and the numbers of each.
 
     Args:
         fits: the largest count that fits, if one can be named.
-        surge: pods of a rollout that it is charged with.
         is_kept: there is room for more, which is kept for those who come first.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4, 0))
+    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4))
     ... # doctest: +NORMALIZE_WHITESPACE
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4
     """
     room = _largest_allowed(ref, fits) + (", as others come first" if is_kept else "")
-    pods = "1 pod" if surge == 1 else f"{surge} pods"
-    counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
-    return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"
+    return f"{subject(ref)} is forbidden: {_quotas(shortages)}{room}"
 
 
 def _largest_allowed(ref: WorkloadRef, fits: int | None) -> str:
@@ -131,21 +126,19 @@ def by_policies(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A denial by policies, with what each says.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(by_policies(web, [PolicyAnswer("hours", "acme", "filter", "refused", "grow from 9 to 17")]))
-    deployments.apps "web" is forbidden: policy hours of workspace quota acme: grow from 9 to 17
+    >>> print(by_policies(web, [PolicyAnswer("hours", "filter", "refused", "grow from 9 to 17")]))
+    deployments.apps "web" is forbidden: policy hours: grow from 9 to 17
     """
-    return f"{subject(ref)} is forbidden: {'; '.join(f'{policy(row)}: {row.message}' for row in rows)}"
+    return f"{subject(ref)} is forbidden: {_said(rows)}"
 
 
 def policies_unknown(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A refusal because policies fail."""
-    found = "; ".join(f"{policy(row)}: {row.message}" for row in rows)
-    return unavailable(ref, f"cannot tell what its policies say: {found}")
+    return unavailable(ref, f"cannot tell what its policies say: {_said(rows)}")
 
 
-def policy(row: PolicyAnswer) -> str:
-    """``policy hours of workspace quota acme``; of a plug-in ``policy hours``."""
-    return f"policy {row.policy} of workspace quota {row.quota}" if row.quota else f"policy {row.policy}"
+def _said(rows: Iterable[PolicyAnswer]) -> str:
+    return "; ".join(f"policy {row.policy}: {row.message}" for row in rows)
 
 
 def about(seconds: float) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import at
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
 from extauthz.inputs.files.objects import Placed, objects
 from extauthz.inputs.files.text import steps

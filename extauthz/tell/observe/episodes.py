@@ -58,7 +58,7 @@ def would_get_now(queries: Queries, is_known: Callable[[], bool], decide: Decide
         if decide is not None and fits is not None:
             fits, _ = most_granted(lambda count: decide(scaled(ref, count)), found.observed, fits)
         is_kept = fits != found.fits
-        sentence = sentences.exceeded(ref, found.shortages, fits, 0, is_kept=is_kept)
+        sentence = sentences.exceeded(ref, found.shortages, fits, is_kept=is_kept)
         evidence = refused.evidence._replace(shortages=found.shortages, fits=fits, never_fits=found.never_fits)
         return refused._replace(sentence=sentence, replicas_before=found.observed, evidence=evidence)
 
@@ -309,6 +309,6 @@ def _size(decision: Decision, user: str, user_agent: str) -> int:
     evidence = decision.evidence
     _, resource, namespace, name = decision.ref or ("", "", "", "")
     texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
-    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in evidence.policies)
+    texts_have += sum(len(row.policy) + len(row.message) for row in evidence.policies)
     rows = len(evidence.shortages) + len(evidence.audit) + len(evidence.unspecified) + len(evidence.policies)
     return 700 + 500 * rows + 4 * texts_have
