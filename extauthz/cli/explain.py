@@ -94,5 +94,6 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
     if arguments.now is not None:
         return objects, arguments.now
     now = newest(objects.all())
-    sys.stderr.write(f"extauthz: as of {stamp(now, 'seconds')}, the newest time in the objects (--now TIME for another)\n")
+    at = stamp(now, "seconds")
+    sys.stderr.write(f"extauthz: as of {at}, the newest time in the objects (--now TIME for another)\n")
     return objects, now
