@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -71,8 +72,9 @@ KINDS: dict[str, dict[str, Any]] = {
         "often": {"finish": 8.0, "evict": 2.0, "suspend": 0.7, "delete": 2.0},
     },
     "limit-ranges-that-come-late": {"words": ("bare", "bare", "deploy")},
-    "odd-surges": {
+    "odd-surges-that-are-charged": {
         "words": ("surge", "surge", "deploy"),
+        "charges_surge": True,
         "often": {"apply": 8.0, "delete": 2.0},
     },
     "pods-gated-at-creation": {"words": ("pod", "pod", "team", "job")},
@@ -358,6 +360,11 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "at rest it counts what there is",
         lambda: replaced(Usage, observe_limit_ranges=lambda *_: None),
         KINDS["limit-ranges-that-come-late"],
+    ),
+    "every-surge-is-a-quarter": (
+        "at rest it counts what there is",
+        lambda: replaced(pod_costs, _max_surge=lambda template: Fraction(1, 4)),
+        KINDS["odd-surges-that-are-charged"],
     ),
     "dearer-pods-are-free": (
         "at rest it counts what there is",

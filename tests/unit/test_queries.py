@@ -200,6 +200,7 @@ class TestHeadroom:
             pytest.param([workload("web", 2), REPLICA_SET], None, id="with-its-replica-set"),
             pytest.param([workload("web", 2), DEARER], None, id="with-a-dearer-revision"),
             pytest.param([workload("web", 2), workload("api", 5)], None, id="beside-another"),
+            pytest.param([workload("web", 2)], Policy(window_s=90.0, charge_surge=True), id="charged-with-its-surge"),
             pytest.param([stateful(2)], None, id="with-claims"),
         ],
     )

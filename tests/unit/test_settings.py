@@ -310,5 +310,9 @@ def test_what_passes_unknown_is_named_and_all_else_is_refused() -> None:
         load({"allow_unknown": "unsinced"}, {}, None)
 
 
+def test_the_surge_of_a_rollout_is_reserved_where_the_setting_says_so() -> None:
+    assert [policy(load(given, {}, None)).charge_surge for given in ({}, {"charge_surge": True})] == [False, True]
+
+
 def test_there_are_no_more_settings_than_a_person_can_read() -> None:
-    assert len(described()) <= 29
+    assert len(described()) <= 30

@@ -46,6 +46,7 @@ class ClusterState:
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
+        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
         self.quotas_known = False
         self.state_known = False
         """Everything in the cluster was observed at least once."""

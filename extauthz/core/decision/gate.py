@@ -398,7 +398,7 @@ def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[st
     if not (short or grounds.unspecified):
         return None
     ref, rows = asked.write.ref, [row for row in grounds.unspecified if row.audits]
-    would = [sentences.exceeded(ref, short, None)] if short else []
+    would = [sentences.exceeded(ref, short, None, 0)] if short else []
     would += [sentences.must_specify(ref, rows)] if rows else []
     return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; Enforce would say: {'; '.join(would)}"
 

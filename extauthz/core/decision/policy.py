@@ -53,6 +53,10 @@ class Policy:
     """A policy that fails, is slow or is missing. Allowed, whoever makes it fail is free of it; quotas hold."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
+    charge_surge: bool = False
+    """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
+    before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
+    """
     window_s: float = 135.0
     """The landing window: how long after its decision an allowed write may still land (design.md L3).
 

@@ -16,21 +16,26 @@ def subject(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}"'
 
 
-def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, *, is_kept: bool = False) -> str:
+def exceeded(
+    ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int, *, is_kept: bool = False
+) -> str:
     """A denial, with every quota that refused and the numbers of each.
 
     Args:
         fits: the largest count that fits, if one can be named.
+        surge: pods of a rollout that it is charged with.
         is_kept: there is room for more, which is kept for those who come first.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4))
+    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4, 0))
     ... # doctest: +NORMALIZE_WHITESPACE
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4
     """
     room = _largest_allowed(ref, fits) + (", as others come first" if is_kept else "")
-    return f"{subject(ref)} is forbidden: {_quotas(shortages)}{room}"
+    pods = "1 pod" if surge == 1 else f"{surge} pods"
+    counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
+    return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"
 
 
 def _largest_allowed(ref: WorkloadRef, fits: int | None) -> str:

@@ -46,14 +46,15 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         return grounds._replace(
             reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not"
         )
-    pending_write, fits = asked.pending_write, None
+    pending_write, fits, surge = asked.pending_write, None, 0
     if asked.has_count:
         fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
         short = _tightest_first(asked, short, fits, free)
+        surge = asked.state.ledger.surge(proposal, pending_write)
     has_turns = asked.state.ledger.coverage.tree.has_turns
     rank = asked.state.policies.rank(grounds.growth) if has_turns else 0
     by_room, fits = fits, turns.within(asked, proposal, fits, rank) if has_turns else fits
-    sentence = sentences.exceeded(asked.write.ref, short, fits, is_kept=fits != by_room)
+    sentence = sentences.exceeded(asked.write.ref, short, fits, surge, is_kept=fits != by_room)
     replicas = pending_write.replicas if asked.has_count else None
     never = proposal.step.never_fits((row.resource, row.hard) for row in short)
     places = turns.places(asked, proposal, short, rank) if has_turns else ()

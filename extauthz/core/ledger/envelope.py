@@ -49,7 +49,7 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         pod = _pod_of_each_count(entry, observed, products, costs) if counts_alone else None
     envelope = used
     is_settled = counts_alone and observed is not None and entry.top_replicas() == observed.replicas
-    if not is_settled:
+    if not is_settled or pod_costs.charge_surge:
         envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     nodes, may_leave = _places(entry, coverage, used_in)
     return Position(used, used_in, envelope, nodes, costs.unknown, pod, may_leave)
@@ -75,7 +75,7 @@ def _has_equal_pods(entry: Entry, observed: Observed, pod_costs: PodCosts) -> bo
     """Whether its family has no more pods than it asks for, each at the cost of its template."""
     if entry.claims or entry.left or entry.adoptable or entry.outside:
         return False  # something is added to the product
-    if entry.ref[:2] == JOBS:
+    if pod_costs.charge_surge or entry.ref[:2] == JOBS:
         return False  # something is added to the product
     if not entry.children and not entry.pods:
         return True
@@ -115,6 +115,8 @@ def _pod_of_each_count(
     if of_members:
         return None  # more may be there than it asks for
     if entry.claims or own.extra or own.replicas != observed.replicas or entry.ref[:2] == JOBS:
+        return None
+    if costs.pod_costs.charge_surge and entry.ref[:2] == DEPLOYMENTS:
         return None
     if _dearer_pods(_UNBOUNDED, own.per_pod, _groups(entry), costs):
         return None  # pods that are there would come to be among those asked for
@@ -245,7 +247,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     shown: Templates = [entry.shown.template] if entry.shown is not None else []
 
     def product(count: int, templates: Templates) -> Product:
-        return _own(entry, count, templates, costs)
+        return _own(entry, costs.pod_costs.with_surge(entry.ref, count, templates), templates, costs)
 
     top = max([entry.observed.replicas if entry.observed is not None else 0, *counts])
     yield product(top, shown + others)
@@ -330,7 +332,7 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
             part = charge(_products(member, costs, pending=pending), {})
         count += part.replicas
         _add(total, part.amounts)
-    free = costs.pod_costs.surge(entry.ref, entry.observed)
+    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.ref, entry.observed)
     dearest = costs.highest(_running(entry, pending=False)) if free else {}
     charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
     if charged:

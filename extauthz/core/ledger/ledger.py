@@ -243,6 +243,13 @@ class Ledger:
         ]
         return charged + min(rooms, default=0)
 
+    def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
+        """Pods of a rollout that the count of ``pending_write`` is charged with."""
+        count = pending_write.replicas or 0
+        shown = proposal.entry.shown
+        templates = pending_write.templates or ((shown.template,) if shown is not None else ())
+        return self.pod_costs.with_surge(proposal.entry.ref, count, templates) - count
+
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between.
 

@@ -59,6 +59,8 @@ class PodCosts:
         """RuntimeClass to what each of its pods costs besides its containers."""
         self.default_storage_class = ""
         """The storage class of claims that name none."""
+        self.charge_surge = False
+        """Whether pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
         self.max_footprints = 262_144
         """How many footprints are kept by template. Others are worked out again."""
         self.epoch = 0
@@ -210,15 +212,22 @@ class PodCosts:
         """Pods that a rollout may add for a while, beyond what it shows by itself: ``maxSurge``, percentages rounded
         up.
 
-        They are not charged, as ResourceQuota counts no pod before it is there, and a full workspace could not keep
-        what it has; so they are bounded. By the observed count alone: by a higher one that only pends, the envelope
-        would fall below what is there.
+        They are not charged, and so are bounded, unless each is charged before it is there. By the observed count
+        alone: by a higher one that only pends, the envelope would fall below what is there.
         Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
         """
         if observed is None or observed.template is None or ref[:2] != DEPLOYMENTS:
             return 0
-        several = (_max_surge(observed.template), _of_surge(DEFAULT_SURGE))
-        return min(_allowed(one, observed.replicas) for one in several)
+        allowed = _allowed(_max_surge(observed.template), observed.replicas)
+        return allowed if self.charge_surge else min(allowed, _allowed(_of_surge(DEFAULT_SURGE), observed.replicas))
+
+    def with_surge(self, ref: WorkloadRef, count: int, templates: Iterable[Template | None]) -> int:
+        """The most pods that ``count`` replicas of one of ``templates`` are charged as: with those of a rollout, where
+        these are charged."""
+        if not self.charge_surge or not count or ref[:2] != DEPLOYMENTS:
+            return count
+        allowed = [_allowed(_max_surge(one), count) for one in templates if one is not None]
+        return count + max(allowed, default=0)
 
 
 _UNKNOWN: Final = Shared()

@@ -185,6 +185,11 @@ class Settings:
         "spaces between: the entry points of the group `extauthz.policies`. `NAME=Audit` refuses nothing and is "
         "reported.",
     )
+    charge_surge: bool = setting(
+        _POLICY.charge_surge,
+        description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
+        "are free, up to 25 %.",
+    )
     window_s: float = setting(
         _POLICY.window_s,
         **SECONDS,
@@ -312,6 +317,7 @@ def policy(settings: Settings) -> Policy:
         **allowed,
         mode=settings.mode,
         objects=settings.objects or by_default,
+        charge_surge=settings.charge_surge,
         window_s=settings.window_s,
         admitted_window_s=numbers.window_of_admitted_s if has_default else None,
         max_intents=numbers.pending_writes,

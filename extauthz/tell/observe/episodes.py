@@ -58,7 +58,7 @@ def would_get_now(queries: Queries, is_known: Callable[[], bool], decide: Decide
         if decide is not None and fits is not None:
             fits, _ = most_granted(lambda count: decide(scaled(ref, count)), found.observed, fits)
         is_kept = fits != found.fits
-        sentence = sentences.exceeded(ref, found.shortages, fits, is_kept=is_kept)
+        sentence = sentences.exceeded(ref, found.shortages, fits, 0, is_kept=is_kept)
         evidence = refused.evidence._replace(shortages=found.shortages, fits=fits, never_fits=found.never_fits)
         return refused._replace(sentence=sentence, replicas_before=found.observed, evidence=evidence)
 

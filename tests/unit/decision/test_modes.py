@@ -280,15 +280,17 @@ def test_what_fits_is_granted_as_always():
     assert (decision.reason, decision.sentence) == ("fits", "fits every quota")
 
 
-def test_other_quotas_refuse_as_always_and_say_what_fits_them():
+@pytest.mark.parametrize(("charges_surge", "fits"), [(False, 6), (True, 5)], ids=["reckoned", "by-bisection"])
+def test_other_quotas_refuse_as_always_and_say_what_fits_them(charges_surge: bool, fits: int):
     corp = quota("corp", {"requests.cpu": "6"}, namespaces={})
     acme = quota("acme", {"requests.cpu": "3"}, parent="corp", requesters=ONLY_AUTOSCALERS)
     ask = asking(corp, acme)
+    ask.gate.ledger.pod_costs.charge_surge = charges_surge
     decision = ask(scale("web", 9), by=ADMIN)
     assert decision.verdict is Verdict.DENY
-    assert ([row.quota for row in decision.evidence.shortages], decision.evidence.fits) == (["corp"], 6)
+    assert ([row.quota for row in decision.evidence.shortages], decision.evidence.fits) == (["corp"], fits)
     assert "acme" not in decision.sentence
-    for replicas, verdict in ((6, Verdict.ALLOW), (7, Verdict.DENY)):
+    for replicas, verdict in ((fits, Verdict.ALLOW), (fits + 1, Verdict.DENY)):
         assert ask(scale("web", replicas), by=ADMIN, charge=False).verdict is verdict
         assert ask(scale("web", replicas), by=HPA, charge=False).verdict is Verdict.DENY
 

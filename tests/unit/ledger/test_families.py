@@ -535,10 +535,13 @@ def test_a_custom_resource_covers_what_it_makes_once_its_kind_is_known():
     assert books(ask) == (3, 0)
 
 
+@pytest.mark.parametrize("charge_surge", [False, True])
 @pytest.mark.parametrize("children", [0, 1])
-def test_a_custom_resource_without_a_template_at_zero_costs_nothing_and_more_is_unknown(children: int):
+def test_a_custom_resource_without_a_template_at_zero_costs_nothing_and_more_is_unknown(
+    charge_surge: bool, children: int
+):
     made = [revision("web-1", 0, ownerReferences=of_rollout())] * children
-    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], policy=Policy(window_s=90.0)))
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], policy=Policy(window_s=90.0, charge_surge=charge_surge)))
     ask.gate.observe_kind(*ROLLOUTS)
     see(ask, *made)
     shop = WorkloadRef(*ROLLOUTS[::2], "team-a", "shop")

@@ -152,6 +152,13 @@ def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_the_deare
     assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
 
 
+def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_either():
+    policy = Policy(window_s=90.0, charge_surge=True)
+    ask = Asker(gate([quota("acme", {"count/deployments.apps": "1"})], workload("web", 1), policy=policy))
+    denied = ask(create(workload("api", 3)))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, None)
+
+
 def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_other():
     ask = Asker(gate([quota("acme", {"pods": "10"})]))
     asked = (create(workload("api", 1)), scale("api", 2), scale("api", 3))

@@ -26,8 +26,8 @@ QUOTAS = (
 NAMESPACES = {f"team-{n}": {"workspace": "acme"} for n in range(4)}
 
 
-def asker() -> Asker:
-    return Asker(gate(QUOTAS, namespaces=NAMESPACES, policy=Policy(window_s=90.0)))
+def asker(*, charge_surge: bool) -> Asker:
+    return Asker(gate(QUOTAS, namespaces=NAMESPACES, policy=Policy(window_s=90.0, charge_surge=charge_surge)))
 
 
 def finished(steps, between: Callable[[], object] = lambda: None) -> tuple[Difference, ...] | None:
@@ -44,7 +44,7 @@ class Bustle:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.ask = asker()
+        self.ask = asker(charge_surge=bool(seed % 2))
         self.version = 10
         self.granted: list[str] = []
         self.kinds: list[Callable[[], None]] = [
@@ -218,7 +218,7 @@ def test_an_amount_that_only_one_of_both_has_is_told_and_put_right(kept: dict[st
 
 @pytest.mark.parametrize("name", ["acme", "corp", "paid"])
 def test_a_wrong_number_is_found_in_whichever_quota_it_is(name: str):
-    ask = asker()
+    ask = asker(charge_surge=False)
     ask.gate.observe(*observe(workload("web", 3, namespace="team-0", labels={"app": "web", "tier": "paid"})))
     spoil(ask, name, "used", "count/deployments.apps" if name == "corp" else "pods", 1)
     assert [one.quota for one in finished(ask.gate.ledger.usage.repair(100)) or ()] == [name]

@@ -144,6 +144,31 @@ def test_annotations_of_replica_sets_that_a_scale_down_multiplies_bring_their_co
     assert ask(scale_revision("web-1", 7)).verdict is Verdict.ALLOW
 
 
+def test_a_surge_of_any_length_is_a_bounded_number():
+    ask = asker(web(4, "1" + 5000 * "0" + "%"), hard="9", policy=Policy(window_s=90.0, charge_surge=True))
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("surge", "reserved"), [(0, 0), ("1%", 1), ("33%", 2), (None, 1), ("130%", 6)])
+def test_a_rollout_is_charged_by_the_deployment_s_own_surge_whatever_its_replica_sets_do_not_say(surge, reserved):
+    ask = asker(web(4, surge), revision("web-0", 4), hard="20", policy=Policy(window_s=90.0, charge_surge=True))
+    assert books(ask) == (4, reserved)
+
+
+@pytest.mark.parametrize("found", ["to be adopted", "changed"])
+def test_a_replica_set_that_is_on_its_way_brings_no_surge_of_its_own(found: str):
+    """The Deployment's own surge of none holds for whatever its pods come to run."""
+    labels = {"app": "web", "pod-template-hash": "1"}
+    seen = revision("web-0", 2, "1", owner="web" if found == "changed" else None, labels=labels)
+    ask = asker(web(4, 0), seen, hard="20", policy=Policy(window_s=90.0, charge_surge=True))
+    if found == "changed":
+        change = patch(path("web-0", resource="replicasets"), {"spec": {"template": pod({"cpu": "500m"})}})
+        assert ask(change).verdict is Verdict.ALLOW
+        assert books(ask) == (4, 0)
+    else:
+        assert books(ask) == (6, 0), "of four, and the two that it has not adopted yet"
+
+
 @pytest.mark.parametrize("surge", ["most", "-5", -5, "%", ""])
 def test_a_surge_that_no_server_would_take_is_none(surge: object):
     assert books(asker(web(4, surge), revision("web-0", 6))) == (6, 0)

@@ -10,12 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.intake import admission as intake
 from extauthz.core.ledger.entry import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Request, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import (
     Asker,
+    admission,
     create,
     gate,
     owned_by,
@@ -27,7 +30,7 @@ from extauthz.testing import (
     snapshot,
     workload,
 )
-from tests.unit.asking import adopt, told
+from tests.unit.asking import adopt, books, told
 
 
 def see(made: Gate, obj: dict[str, Any]) -> None:
@@ -112,6 +115,100 @@ def test_the_tightest_quota_is_named_first(hard: tuple[str, str]):
     assert [row.quota for row in denied.evidence.shortages] == [tightest, other]
     assert denied.sentence.index(f"workspace quota: {tightest}") < denied.sentence.index(f"workspace quota: {other}")
     assert denied.evidence.fits == 4
+
+
+CPU = 10**9
+CHARGED = Policy(window_s=90.0, charge_surge=True)
+
+
+def web(replicas: int, surge: object = None, strategy: str = "RollingUpdate", **more: object) -> dict:
+    made = workload("web", replicas, **more)
+    made["spec"]["strategy"] = {"type": strategy}
+    if surge is not None:
+        made["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": surge}
+    return made
+
+
+def asker(*objects: dict, hard: str = "10", policy: Policy = CHARGED) -> Asker:
+    return Asker(gate([quota("acme", {"requests.cpu": hard})], *objects, policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("made", "reserved"),
+    [
+        pytest.param(web(4), 1, id="a-quarter-by-default"),
+        pytest.param(web(5), 2, id="rounded-up"),
+        pytest.param(web(4, 3), 3, id="a-number"),
+        pytest.param(web(4, "150%"), 6, id="beyond-the-default"),
+        pytest.param(web(4, 0), 0, id="none"),
+        pytest.param(web(0, 3), 0, id="nothing-to-roll-out"),
+        pytest.param(web(4, None, "Recreate"), 0, id="recreated"),
+        pytest.param(workload("web", 4, kind="StatefulSet"), 0, id="stateful-set"),
+    ],
+)
+def test_a_deployment_is_charged_with_its_surge_as_reserved(made: dict, reserved: int):
+    replicas = made["spec"]["replicas"]
+    assert books(asker(made)) == (replicas, reserved)
+    assert books(asker(made, policy=Policy())) == (replicas, 0), "unless the setting says so it is free"
+
+
+@pytest.mark.parametrize(
+    ("surge", "strategy", "fits"),
+    [("25%", "RollingUpdate", 8), ("100%", "RollingUpdate", 5), (0, "RollingUpdate", 10), (None, "Recreate", 10)],
+)
+def test_a_create_carries_its_own_surge_and_so_does_a_change_of_it(surge: object, strategy: str, fits: int):
+    assert asker()(create(web(fits, surge, strategy))).verdict is Verdict.ALLOW
+    denied = asker()(create(web(fits + 1, surge, strategy)))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, fits)
+    for count in (fits, 10):
+        there = web(count, 0)
+        shown = intake.read(json.dumps(admission(web(count, surge, strategy), there)).encode())
+        assert isinstance(shown, intake.Review)
+        verdict = asker(there).gate.decide(shown.question.reading, "d1", 0.0).verdict
+        assert verdict is (Verdict.ALLOW if count <= fits else Verdict.DENY)
+
+
+def test_a_deployment_that_is_recreated_is_charged_with_all_of_its_count_and_nothing_beside():
+    ask = asker(web(4, None, "Recreate"))
+    assert (ask(scale("web", 6)).verdict, books(ask)) == (Verdict.ALLOW, (4, 2))
+
+
+def test_a_denial_says_with_how_many_pods_of_a_rollout_it_counts_and_what_fits_with_them():
+    denied = asker(web(4))(scale("web", 9))
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 8)
+    assert denied.evidence.shortages[0].requested == 7 * CPU, "9 and a surge of 3, less 4 and one of 1"
+    assert denied.sentence == (
+        'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=7, '
+        "used: requests.cpu=4, reserved: requests.cpu=1, limited: requests.cpu=10; "
+        "counted with 3 pods more for a rollout (maxSurge); largest allowed replicas: 8"
+    )
+    assert asker(web(4))(scale("web", 8)).verdict is Verdict.ALLOW
+    assert "(maxSurge)" not in asker(web(4), policy=Policy())(scale("web", 11)).sentence
+
+
+def test_one_pod_of_surge_is_said_as_one():
+    assert "counted with 1 pod more for" in asker(web(1, 1), hard="2")(scale("web", 2)).sentence
+
+
+def test_a_rollout_moves_what_was_reserved_to_used_and_never_exceeds_what_was_charged():
+    ask = asker(web(4, 2, uid="uid-web"), hard="6")
+    assert books(ask) == (4, 2)
+    for name, replicas in (("old", 4), ("new", 2)):
+        made = workload(name, replicas, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+        ask.gate.observe(*observe(made))
+    assert books(ask) == (6, 0)
+
+
+def test_a_new_deployment_is_taken_to_surge_as_by_default_until_it_is_seen():
+    ask = asker(web(4), hard="10")
+    assert ask(create(workload("api", 4))).verdict is Verdict.ALLOW
+    assert books(ask) == (4, 6)
+    assert ask(create(workload("tiny", 1))).verdict is Verdict.DENY
+
+
+def test_a_template_is_counted_with_the_rollout_of_what_is_there():
+    dearer = patch(path("web"), {"spec": {"template": pod({"cpu": "9"})}})
+    assert "counted with 2 pods more for" in asker(web(4, 2))(dearer).sentence
 
 
 # A pending write of another gate, or of an earlier run, counts as it did where it was allowed.

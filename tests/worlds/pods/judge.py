@@ -36,7 +36,7 @@ from tests.worlds.pods.objects import (
     pods_of,
     word_of,
 )
-from tests.worlds.pods.rollouts import surge_of
+from tests.worlds.pods.rollouts import max_surge, surge_of
 from tests.worlds.server import ApiServer
 from tests.worlds.views import UNSEEN_S
 
@@ -137,6 +137,7 @@ class Judge:
     Args:
         limits: of all workloads, by no name, and of those of each tier.
         broken: told of what is above them.
+        charges_surge: nothing is excused because it is a rollout's.
     """
 
     def __init__(
@@ -145,11 +146,14 @@ class Judge:
         clock: Callable[[], float],
         limits: Mapping[str, Amounts],
         broken: Callable[[str], None],
+        *,
+        charges_surge: bool = False,
     ) -> None:
         self._server = server
         self._clock = clock
         self._limits = limits
         self._broken = broken
+        self._charges_surge = charges_surge
         self._pasts: dict[Key, Past] = defaultdict(Past)
         self._made_s: dict[str, float] = {}
         """Pods by UID to when they were made."""
@@ -290,6 +294,12 @@ class Judge:
             total = total.plus(Amounts(sum(self._counted_m(app, some)), len(some), devices))
         return total
 
+    def surges(self) -> Amounts:
+        """What the next rollouts of all Deployments may add for a while."""
+        held = self._server.objects(DEPLOYMENT.collection).values()
+        added = [(surge_of(pods_of(one), max_surge(one)), each_m(one)) for one in held]
+        return Amounts(sum(count * cost_m for count, cost_m in added), sum(count for count, _ in added))
+
     def _counted_m(self, app: Key, pods: list[Tree]) -> Iterator[int]:
         """What each pod counts for: what it says, or what it may be made anew from."""
         each = [(tree, self._each(app, tree, pods)) for tree in self._asking(app) if pods_of(tree)]
@@ -388,12 +398,12 @@ class Judge:
         dearest_m = objects.dearest_m(pods)
         count = self._count(app)
         extra = max(len(pods) - count, 0)
-        # "Surge of rollouts: for a while the pods of maxSurge exist beside those that are
+        # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
         # counted." "A Deployment leaves its ReplicaSets in a rollout [...] pods beyond its own count [...] count once".
         surge, beside = 0, extra
         if past.deployed is not None:
             beside = max(len(pods), count, past.deployed) - past.deployed
-            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside)
+            surge = min(surge_of(past.counts.between(now_s - UNSEEN_S)), beside) if not self._charges_surge else 0
             specs_m = [each_m(tree) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
         # "In a rollout, pods that an old ReplicaSet is to delete exist beside those that come in their place."

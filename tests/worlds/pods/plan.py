@@ -59,6 +59,8 @@ class Plan:
     """Quotas within the one of all, by the label of their workloads, and what each is limited to."""
     guaranteed: Mapping[str, Amounts] = field(default_factory=dict)
     """What some of them have for themselves."""
+    charges_surge: bool = False
+    """The setting ``charge-surge`` is on."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -84,6 +86,7 @@ def draw(
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew"),
     ledger: str = "",
     tiers: bool = False,
+    charges_surge: bool = False,
 ) -> Plan:
     """The world of a seed. A third of the worlds has no faults, the others some or all of ``faults``.
 
@@ -128,7 +131,7 @@ def draw(
         drawn.append(Step(number, round(at_s, 4), what, how))
     limits = {tier: _between(random, hard, 1 / 2, 1.0) for tier in TIERS} if tiers else {}
     own = {tier: _between(random, hard, 0.0, 1 / 4) for tier in limits if random.random() < 2 / 3}
-    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, limits, own)
+    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, limits, own, charges_surge)
 
 
 def _between(random: Random, whole: Amounts, least: float, most: float) -> Amounts:

@@ -19,6 +19,7 @@ class Wanted(NamedTuple):
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew")
     ledger: str = ""
     tiers: bool = False
+    charges_surge: bool = False
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Plants a defect in the code while a world runs."""
 

@@ -107,7 +107,7 @@ class World(Ground):
         self.found: Violation | None = None
         limits = {"": plan.hard, **plan.tiers}
         broken = lambda what: self.broken("never over", what)  # noqa: E731
-        self.judge = Judge(self.server, self.loop.time, limits, broken)
+        self.judge = Judge(self.server, self.loop.time, limits, broken, charges_surge=plan.charges_surge)
         self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
         self.controllers.stuck = self._stuck()
         if "pod" in plan.words:
@@ -121,7 +121,9 @@ class World(Ground):
         self.wiring = Wiring(
             self.loop,
             self.server,
-            replace(settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS),
+            replace(
+                settings(W_S, plan.ledger, "webhook"), pod_groups=objects.POD_GROUPS, charge_surge=plan.charges_surge
+            ),
             None,
             self.next_id,
             self.tell,
@@ -712,7 +714,9 @@ def _restless(world: World) -> list[str]:
 
 def _wrong(world: World, member: Member) -> list[str]:
     found = miscounts(world, member)
-    found += [f"reserves {row.reserved} of {row.resource}" for row in member.gate.usage() if row.reserved]
+    surges = _nano(world.judge.surges()) if world.plan.charges_surge else {}
+    rows = [row for row in member.gate.usage() if row.reserved != surges.get(row.resource, 0)]
+    found += [f"reserves {row.reserved} of {row.resource}, of {surges.get(row.resource, 0)}" for row in rows]
     if member.gate.ledger.pending_writes:
         found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
     return found
