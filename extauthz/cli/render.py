@@ -66,10 +66,11 @@ def sidecar_options(arguments: argparse.Namespace, defaults: SidecarOptions) -> 
     return chosen
 
 
-def _over(defaults: Options, arguments: argparse.Namespace, **chosen: Tree) -> Options:
-    """What was asked for, over the defaults: flags have the names of fields."""
+def _over(defaults: Options, arguments: argparse.Namespace, **more: object) -> Options:
+    """What was asked for, over the defaults: flags have the names of fields, but for ``more``."""
+    chosen: dict[str, Tree] = dict(more)
     for field in fields(defaults):
-        said: Tree = getattr(arguments, field.name, None)
+        said = getattr(arguments, field.name, None)
         if said is not None:
             chosen.setdefault(field.name, tuple(said) if isinstance(said, list) else said)
     return replace(defaults, **chosen)
