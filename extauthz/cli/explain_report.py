@@ -72,7 +72,6 @@ def _shown(names: Json, tree: Tree, answer: Answer, sentence: str, *, held: bool
 
 
 def status(tree: Tree, names: Sequence[str] = ("currentReplicas", "desiredReplicas")) -> Json:
-    """What an autoscaler's status says of its counts."""
     return {name: (tree.get("status") or {}).get(name) for name in names}
 
 

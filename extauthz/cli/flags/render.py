@@ -279,7 +279,6 @@ def object_selector(text: str) -> LabelSelector:
 
 
 def condition(text: str) -> webhook.Condition:
-    """A name and an expression."""
     name, equals, expression = text.partition("=")
     if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", name) or not equals or not expression.strip():
         raise argparse.ArgumentTypeError(
