@@ -36,8 +36,8 @@ from extauthz.serve.service.inputs import (
     Taken,
 )
 from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, MakesWriter, Watchdog
-from extauthz.serve.service.setting_types import SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.setting_types import KUBERNETES, SettingsError
+from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
