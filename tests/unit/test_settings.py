@@ -45,7 +45,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
     ("flags", "environ", "text", "says"),
     [
         pytest.param({"grpc": "9191"}, {}, "", "--grpc: '9191' has no port", id="flag"),
-        pytest.param({}, {"EXTAUTHZ_WINDOW_S": "0"}, "", "EXTAUTHZ_WINDOW_S: must be more than 0 and at", id="variable"),
+        pytest.param({}, {"EXTAUTHZ_WINDOW_S": "0"}, "", "EXTAUTHZ_WINDOW_S: must be more than 0", id="variable"),
         pytest.param({}, {}, "log-level: loud", "gate.yaml: log-level: must be one of debug,", id="file"),
         pytest.param({}, {}, "log-levl: info", "log-levl: no such setting; did you mean log-level?", id="unknown-key"),
         pytest.param({}, {}, "zzz: 1", "zzz: no such setting; `extauthz serve --help`", id="unlike-any-key"),
