@@ -142,6 +142,7 @@ def inputs(
     """
     watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
     state = _state(settings, into, connection, watchdog)
+    telling = state.telling
 
     def writer(connection: Connection, standings: Callable[[], Iterable[Standing]]) -> StatusWriter:
         return StatusWriter(
@@ -149,9 +150,9 @@ def inputs(
             into.gate,
             standings,
             tell=into.log.event,
-            wrote=state.status_written,
+            wrote=telling.events.status_written if telling is not None else None,
             serving=serving,
-            never_fit=state.never_fit,
+            never_fit=telling.ceilings.by_quota if telling is not None else dict,
         )
 
     quotas = _quotas(settings, into, connection, watchdog, writer)
