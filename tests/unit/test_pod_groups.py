@@ -243,5 +243,5 @@ def test_a_wrong_group_is_refused_with_the_field_and_the_cure(given, said):
 def test_something_else_than_a_text_is_refused(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("pod-groups: 7\n")
-    with pytest.raises(SettingsError, match="pod-groups: Input should be a valid string"):
+    with pytest.raises(SettingsError, match="pod-groups: must be a text, not"):
         load({}, {}, file)
