@@ -23,10 +23,6 @@ from extauthz.tools.render.webhook import Custom, WebhookOptions
 ISTIO_DEFAULTS = MeshOptions()
 
 _ip = types.reading(lambda text: str(ipaddress.ip_address(text)), "is no IP address")
-object_name = types.matching(
-    r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "is no name: lower-case letters, digits, dots and dashes"
-)
-"""A subdomain of RFC 1123."""
 days = types.whole(1, 825, "is no number of days from 1 to 825")
 
 
