@@ -17,18 +17,18 @@ from html import escape
 from aiohttp import web
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL, pods INTEGER NOT NULL, most INTEGER);
+CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL, pods INTEGER NOT NULL);
 """
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces</title>
 <h1>Workspaces</h1>
 <form method="post" action="/workspaces"><label>Name <input name="name" required></label>
 <label>CPUs <input name="cpu" required></label> <label>Pods <input name="pods" type="number" min="0" required></label>
-<label>Replicas of one workload <input name="most" type="number" min="0"></label> <button>Save</button></form>
-<table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods<th>Replicas of one workload</tr>{workspaces}</table>
+<button>Save</button></form>
+<table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods</tr>{workspaces}</table>
 """
 LIST = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuotaList"}
 NAME = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-"""Gates refuse the whole answer for a name that is none of a label."""
+"""Gates refuse the whole answer for a name that is not valid in a label."""
 
 
 class Platform:
@@ -45,35 +45,31 @@ class Platform:
         return web.json_response({**LIST, "items": [_quota(row) for row in rows]})
 
     async def page(self, _: web.Request) -> web.Response:
-        workspaces = self._sql.execute("SELECT name, cpu, pods, most FROM workspaces ORDER BY name")
+        workspaces = self._sql.execute("SELECT name, cpu, pods FROM workspaces ORDER BY name")
         return web.Response(text=PAGE.format(workspaces=_rows(workspaces)), content_type="text/html")
 
     async def save(self, request: web.Request) -> web.Response:
         """Put limits in force. Gates ask for them every 10 s."""
         form = await request.post()
         try:
-            most = int(form["most"]) if form.get("most") else None
-            row = (form["name"], form["cpu"], int(form["pods"]), most)
+            row = (form["name"], form["cpu"], int(form["pods"]))
             if not NAME.fullmatch(row[0]):
                 raise ValueError(f"{row[0]!r} is no name of a label")
         except (KeyError, ValueError) as error:
-            text = f"name, cpu and pods are needed; pods and most are whole numbers: {error}\n"
+            text = f"name, cpu and pods are needed; pods is a whole number: {error}\n"
             raise web.HTTPBadRequest(text=text) from None
-        self._sql.execute("INSERT OR REPLACE INTO workspaces VALUES (?, ?, ?, ?)", row)
+        self._sql.execute("INSERT OR REPLACE INTO workspaces VALUES (?, ?, ?)", row)
         raise web.HTTPSeeOther("/")
 
 
 def _quota(row: sqlite3.Row) -> dict[str, object]:
-    """A workspace's limits, and how many replicas one workload of it may have."""
-    spec: dict[str, object] = {"hard": {"requests.cpu": row["cpu"], "pods": str(row["pods"])}}
-    if row["most"] is not None:
-        message = f"a workload of {row['name']} has at most {row['most']} replicas"
-        spec["policies"] = [{"name": "replicas", "expression": str(row["most"]), "message": message}]
-    return {"metadata": {"name": row["name"]}, "spec": spec}
+    """A workspace's limits."""
+    hard = {"requests.cpu": row["cpu"], "pods": str(row["pods"])}
+    return {"metadata": {"name": row["name"]}, "spec": {"hard": hard}}
 
 
 def _rows(rows: sqlite3.Cursor) -> str:
-    cells = ("".join(f"<td>{'' if cell is None else escape(str(cell))}" for cell in row) for row in rows)
+    cells = ("".join(f"<td>{escape(str(cell))}" for cell in row) for row in rows)
     return "".join(f"<tr>{row}</tr>" for row in cells)
 
 

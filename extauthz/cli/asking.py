@@ -55,7 +55,7 @@ def source(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Source
     files = [name for name in ("quotas", "state") if getattr(arguments, name) is not None]
     if arguments.server is not None and files:
         raise SettingsError(f"--server and --{files[0]} are two places; leave one of them out")
-    check_credentials(arguments)
+    check_credentials(arguments, "kubeconfig")
     if arguments.server is not None:
         from extauthz.cli import asking_server
 

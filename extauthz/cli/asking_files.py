@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.snapshot import Snapshot
+from extauthz.inputs.files import content
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
@@ -38,15 +39,19 @@ def asked(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Files:
             "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs; of one in a cluster "
             "run kubectl -n extauthz-system port-forward service/extauthz 9192, and say --server http://127.0.0.1:9192"
         )
-    for name, command in SAVED.items():
-        given = str(getattr(arguments, name))
-        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
+    for name, given in (("quotas", arguments.quotas), *(("state", path) for path in arguments.state)):
+        if str(given) == KUBERNETES or str(given).startswith(("http:/", "https:/")):
             raise SettingsError(
-                f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
+                f"--{name}: files are read here, not {given}; save them first: {SAVED[name]}; or use --server"
             )
     where = pod_groups.where(effective(arguments).pod_groups, getattr(arguments, "custom", ()))
     now_s = time.time() if arguments.now is None else arguments.now
-    return of_state(arguments, lambda: state_file.load(arguments.state, where, more).state, now_s)
+
+    def state() -> Snapshot:
+        contents = [one for path in arguments.state for one in content.read(path)]
+        return state_file.parse(contents, where, more).state
+
+    return of_state(arguments, state, now_s)
 
 
 def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s: float) -> Files:

@@ -20,7 +20,7 @@ from extauthz.cli import (
 )
 from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT, NothingScalesError
 from extauthz.cli.explain_quota import Asked
-from extauthz.cli.flags.asking import OWN, check_credentials
+from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         return explain_reason.run(name)
     if arguments.namespace is None:
         raise SettingsError("--namespace is needed with KIND/NAME")
-    check_credentials(arguments, OWN)
+    check_credentials(arguments)
     try:
         return _explained(Asked(arguments, *_objects(arguments)))
     except ExplainError as error:

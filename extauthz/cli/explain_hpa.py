@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from extauthz.cli import explain_finding, explain_report
 from extauthz.cli.explain_quota import Asked
-from extauthz.cli.explain_report import Json, Own
+from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
 from extauthz.explain import keda, refused, remedies, said, specs, target, when
 from extauthz.explain import objects as controller
 from extauthz.explain.answer import Answer
-from extauthz.explain.decide import at_tolerance, decide, scene_of
+from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.objects import ExplainError, Flags, milli, namespace_of
 from extauthz.explain.sentence import HOLDS, changes, sentence
-from extauthz.explain.specs import Scene
 from extauthz.serve.service.setting_types import SettingsError
 
 OLD = ("autoscaling/v1", "autoscaling/v2beta1")
@@ -35,21 +34,24 @@ def explained(asked: Asked, hpa: Tree) -> Json:
         )
     if target.of(asked.objects, hpa) is None and (told := said.of(hpa, said.HPA)):
         return explain_report.only_said({"hpa": name}, hpa, told)
-    scene = _with_fields(scene_of(asked.objects, hpa, _flags(asked), asked.now), arguments.tolerance)
+    scene = scene_of(asked.objects, hpa, _flags(asked), asked.now)
     answer = decide(scene, _values(hpa, arguments.at))
-    if not (arguments.at or arguments.tolerance or arguments.controller):  # what if: nobody has refused that yet
+    if not (arguments.at or arguments.controller):  # what if: nobody has refused that yet
         answer = refused.believed(scene, answer)
-    tolerance = {"up": scene.band.up, "down": scene.band.down}
-    own = Own(
-        names={"hpa": name},
+    would = changes(scene, answer) if not arguments.at else []
+    found = explain_report.found(
+        asked,
+        {"hpa": name},
+        hpa,
+        answer,
+        sentence(scene, answer, would),
+        would=would,
+        when=when.of_hpa(scene, answer),
         most=hpa["spec"]["maxReplicas"],
         holds=HOLDS,
-        changes=changes(scene, answer) if not arguments.at else [],
-        sentence=lambda would: sentence(scene, answer, would),
-        when=when.of_hpa(scene, answer),
-        more={"tolerance": tolerance, "status": explain_report.status(hpa)},
     )
-    return explain_report.found(asked, hpa, answer, own)
+    tolerance = {"up": scene.band.up, "down": scene.band.down}
+    return found | {"tolerance": tolerance, "status": explain_report.status(hpa)}
 
 
 def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
@@ -73,28 +75,14 @@ def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
 
 def _flags(asked: Asked) -> Flags:
     """Of the controller: its pod's, then those that are given."""
-    arguments = asked.arguments
-    for text in arguments.controller:
+    for text in asked.arguments.controller:
         name = text.lstrip("-").removeprefix(controller.PREFIX).partition("=")[0]
         if name not in controller.names():
             raise SettingsError(f"--controller {text}: there are {', '.join(controller.names())}")
-    plain = [f"tolerance={text}" for text in arguments.tolerance if "=" not in text]
     try:
-        return controller.of_cluster(asked.objects).with_texts([*arguments.controller, *plain])
+        return controller.of_cluster(asked.objects).with_texts(asked.arguments.controller)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-
-
-def _with_fields(scene: Scene, texts: list[str]) -> Scene:
-    for text in texts:
-        way, given, value = text.partition("=")
-        if not given:
-            continue
-        try:
-            scene = at_tolerance(scene, **{{"up": "up", "down": "down"}[way]: float(value)})
-        except (KeyError, ValueError):
-            raise SettingsError(f"--tolerance {text}: write 0.05, up=0.05 or down=0.05") from None
-    return scene
 
 
 def of_scaled_object(asked: Asked, tree: Tree) -> Json:
@@ -105,20 +93,21 @@ def of_scaled_object(asked: Asked, tree: Tree) -> Json:
     scene = keda.of(asked.objects, tree, asked.now)
     answer = keda.decide(scene)
     if answer.outcome == "" and scene.replicas > 0:
-        found = _by_hpa(asked, scene, answer)
-        if found is not None:
-            return names | found
+        if (by_hpa := _by_hpa(asked, scene, answer)) is not None:
+            return names | by_hpa
         answer = keda.without_hpa(scene)
-    own = Own(
-        names=names | {"hpa": None},
+    found = explain_report.found(
+        asked,
+        names | {"hpa": None},
+        tree,
+        answer,
+        keda.sentence(scene, answer),
+        would=remedies.of_quota(answer.note, answer.desired) if answer.outcome == refused.OUTCOME else (),
+        when=when.of_keda(scene, answer),
         most=scene.most,
         holds=keda.HOLDS,
-        changes=remedies.of_quota(answer.note, answer.desired) if answer.outcome == refused.OUTCOME else (),
-        sentence=lambda _: keda.sentence(scene, answer),
-        when=when.of_keda(scene, answer),
-        more={"tolerance": None, "status": explain_report.status({})},
     )
-    return explain_report.found(asked, tree, answer, own)
+    return found | {"tolerance": None, "status": explain_report.status({})}
 
 
 def _by_hpa(asked: Asked, scene: keda.Scene, answer: Answer) -> Json | None:

@@ -6,7 +6,7 @@ import re
 
 from extauthz.cli import explain_finding, explain_hpa, explain_report
 from extauthz.cli.explain_quota import Asked
-from extauthz.cli.explain_report import Json, Own
+from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
 from extauthz.explain import said, when
@@ -29,25 +29,24 @@ def explained(asked: Asked, tree: Tree) -> Json:
         return {"kpa": name} | _by_hpa(asked, tree)
     if kind != KPA:
         raise ExplainError(f"kpa/{name} is of the class {kind}, whose arithmetic is not known here")
-    if asked.arguments.tolerance or asked.arguments.controller:
-        raise SettingsError(f"--tolerance and --controller are for HPAs; kpa/{name} knows neither")
+    if asked.arguments.controller:
+        raise SettingsError(f"--controller is for HPAs; kpa/{name} knows nothing of it")
     known = scene.of(asked.objects, tree, asked.now)
     answer = decide(known, _values(known, asked.arguments.at))
     aim = {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total}
-    own = Own(
-        names={"kpa": name},
+    found = explain_report.found(
+        asked,
+        {"kpa": name},
+        tree,
+        answer,
+        sentence(known, answer),
+        would=changes(known, answer),
+        when=when.of_knative(known, answer),
         most=known.rules.most or None,
         holds=HOLDS,
-        changes=changes(known, answer),
-        sentence=lambda _: sentence(known, answer),
-        when=when.of_knative(known, answer),
-        more={
-            "desiredScale": answer.scale if answer.scale >= 0 else None,
-            "target": aim,
-            "status": explain_report.status(tree, ("actualScale", "desiredScale")),
-        },
     )
-    return explain_report.found(asked, tree, answer, own)
+    status = explain_report.status(tree, ("actualScale", "desiredScale"))
+    return found | {"desiredScale": answer.scale if answer.scale >= 0 else None, "target": aim, "status": status}
 
 
 def _by_hpa(asked: Asked, tree: Tree) -> Json:

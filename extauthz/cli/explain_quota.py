@@ -11,12 +11,13 @@ from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.explain import by_quota, target
 from extauthz.explain.objects import ExplainError, Objects, namespace_of
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import named
 from extauthz.serve.service import pod_groups

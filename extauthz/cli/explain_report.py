@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Sequence
+from typing import Any
 
 from extauthz.cli import explain_quota, report
 from extauthz.cli.explain_quota import Asked
@@ -17,34 +17,32 @@ from extauthz.explain.when import When
 Json = dict[str, Any]
 
 
-class Own(NamedTuple):
-    """What an answer is shown with, of one kind of autoscaler."""
+def found(
+    asked: Asked,
+    names: Json,
+    tree: Tree,
+    answer: Answer,
+    sentence: str,
+    *,
+    would: Sequence[Change],
+    when: When,
+    most: int | None,
+    holds: Container[str],
+) -> Json:
+    """The fields that an answer for any autoscaler has, with what the quota says; ``as_text`` prints of these.
 
-    names: Json
-    """Its own, by the word for its kind."""
-    most: int | None
-    """Replicas that it may ask for; ``None``: any number."""
-    holds: Container[str]
-    """Outcomes in which something holds it back."""
-    changes: Sequence[Change]
-    sentence: Callable[[Sequence[Change]], str]
-    """Of what would do for one more replica."""
-    when: When
-    more: Json
-    """Fields that not every kind has."""
-
-
-def found(asked: Asked, tree: Tree, answer: Answer, own: Own) -> Json:
-    """All fields of the answer for one autoscaler, with what the quota says; ``as_text`` prints of these."""
-    quota = explain_quota.said(asked, tree, max(answer.desired, answer.current + 1), own.most)
-    wants_more = answer.desired > answer.current
-    would = by_quota.changes(quota, own.changes, wants_more=wants_more)
-    was_refused = answer.outcome == refused.OUTCOME
-    sentence = own.sentence(would) + by_quota.sentence(quota, wants_more=wants_more, was_refused=was_refused)
-    held = answer.outcome in own.holds or (wants_more and by_quota.is_denied(quota))
-    shown = _shown(own.names, tree, answer, sentence, held=held)
-    beside = {"when": own.when._asdict(), "oneMore": [one._asdict() for one in would], "quota": quota}
-    return shown | beside | own.more
+    Args:
+        names: its own, by the word for its kind.
+        most: replicas that it may ask for; ``None``: any number.
+        holds: outcomes in which something holds it back.
+    """
+    quota = explain_quota.said(asked, tree, max(answer.desired, answer.current + 1), most)
+    wants_more, was_refused = answer.desired > answer.current, answer.outcome == refused.OUTCOME
+    sentence += by_quota.sentence(quota, wants_more=wants_more, was_refused=was_refused)
+    held = answer.outcome in holds or (wants_more and by_quota.is_denied(quota))
+    one_more = [one._asdict() for one in by_quota.changes(quota, would, wants_more=wants_more)]
+    beside = {"when": when._asdict(), "oneMore": one_more, "quota": quota}
+    return _shown(names, tree, answer, sentence, held=held) | beside
 
 
 def only_said(names: Json, tree: Tree, told: Sequence[Step]) -> Json:

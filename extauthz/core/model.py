@@ -214,8 +214,6 @@ class Observed:
     selector: Labels | None = None
     """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions;
     ``fields.EVERYTHING`` of what makes groups of pods."""
-    annotations: str = ""
-    """Those that policies may look at, as JSON (``objects.fields.ANNOTATIONS``)."""
     kept: Mapping[str, str] | None = None
     """What policies keep of its pod template, by their names; ``None``: nothing, as no policy wants to."""
     acted_on: bool | None = None
@@ -386,8 +384,6 @@ class PolicyAnswer(NamedTuple):
 
     policy: str
     """Its name."""
-    quota: str
-    """The WorkspaceQuota that it is a part of; empty: it is a plug-in."""
     step: str
     """``filter``, ``limit`` or ``permit``."""
     result: Literal["refused", "unknown"]

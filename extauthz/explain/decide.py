@@ -198,7 +198,6 @@ def _combined(proposals: Sequence[Proposal], current: int) -> tuple[int | None, 
     return wanted, certain, [Step("several-metrics", f"the largest of {len(counts)} wins", wanted, certain)]
 
 
-def at_tolerance(scene: Scene, up: float | None = None, down: float | None = None) -> Scene:
-    """With another band."""
-    band = scene.band
-    return replace(scene, band=Tolerances(band.down if down is None else down, band.up if up is None else up))
+def at_tolerance(scene: Scene, up: float) -> Scene:
+    """With another tolerance for the way up."""
+    return replace(scene, band=scene.band._replace(up=up))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,33 +30,11 @@ HPAS = KINDS[0]
 NUMBER = count()
 
 
-class StandIn:
-    """The API server that is a dict."""
+class Server(NamedTuple):
+    """An API server and a namespace in it."""
 
-    def __init__(self) -> None:
-        self.connection = ScriptedApi()
-        self.namespace = "shop"
-
-    async def create(self, resource: Any, obj: Tree) -> Tree:
-        obj["metadata"]["uid"] = f"uid-{obj['metadata']['name']}"
-        return self.connection.put(resource.object(self.namespace, obj["metadata"]["name"]), obj)
-
-    async def events(self, namespace: str = "") -> list[Tree]:
-        path = EVENTS.collection(namespace or self.namespace) + "/"
-        return [one for at, one in self.connection.objects.items() if at.startswith(path)]
-
-    async def forget_events(self) -> None:
-        path = EVENTS.collection(self.namespace) + "/"
-        for at in [at for at in self.connection.objects if at.startswith(path)]:
-            del self.connection.objects[at]
-
-
-class Real:
-    """A real one, behind our own connection."""
-
-    def __init__(self, connection: Any, namespace: str) -> None:
-        self.connection = connection
-        self.namespace = namespace
+    connection: Any
+    namespace: str
 
     async def create(self, resource: Any, obj: Tree) -> Tree:
         return await self.connection.call("POST", resource.collection(self.namespace), body=obj)
@@ -68,19 +46,23 @@ class Real:
         await self.connection.call("DELETE", EVENTS.collection(self.namespace))
 
 
+def stand_in() -> Server:
+    return Server(ScriptedApi([EVENTS.collection("shop"), EVENTS.collection("default")]), "shop")
+
+
 @asynccontextmanager
-async def real(request: pytest.FixtureRequest) -> AsyncIterator[Real]:
+async def real(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
     plane = request.getfixturevalue("plane")
     name = f"events-{next(NUMBER)}"
     plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     async with connect(plane.kubeconfig) as connection:
-        yield Real(connection, name)
+        yield Server(connection, name)
 
 
 @pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.controlplane)])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     if request.param == "stand-in":
-        yield StandIn()
+        yield stand_in()
         return
     async with real(request) as found:
         yield found
@@ -268,7 +250,7 @@ async def test_a_quota_in_a_circle_of_parents_has_an_event_once_and_again_once_i
 
 
 async def test_an_event_on_a_quota_that_cannot_be_written_is_tried_again():
-    cluster = await Cluster(StandIn()).start()
+    cluster = await Cluster(stand_in()).start()
     cluster.server.connection.faults = [Unreachable("down")]
     facts = Facts(Standing("team", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
     cluster.events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))
@@ -324,7 +306,7 @@ async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(serve
 
 async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kube_events, "MOST_ONCE", 2)
-    cluster = await Cluster(StandIn()).start()
+    cluster = await Cluster(stand_in()).start()
     ceiling = Ceiling(2, "acme", "requests.cpu", 10**10, 2 * 10**9)
     for number in range(3):
         about = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"w{number}", f"u{number}")

@@ -19,6 +19,7 @@ from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
 from extauthz.inputs.cluster.live import PHASES, AnyFeed, feeds
 from extauthz.inputs.cluster.scaled import PodPrices
+from extauthz.inputs.files import content
 from extauthz.testing import owned_by, pod, quota, workload
 
 Tree = Any
@@ -184,7 +185,7 @@ CASES: dict[str, tuple[list[Tree], dict[str, int]]] = {
 
 def from_file(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
     (path / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    gate.load_state(state_file.load(path / "state.json").state, 0.0)
+    gate.load_state(state_file.parse(content.read(path / "state.json")).state, 0.0)
 
 
 def numbered(objects: Iterable[Tree], start: int = 1) -> list[Tree]:

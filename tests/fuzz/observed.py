@@ -192,7 +192,7 @@ def _pod(draw: random.Random) -> Tree:
 def _workload(draw: random.Random, name: str) -> Tree:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     return {
-        "metadata": {"labels": {"app": name}, "annotations": {"policy.extauthz.dev/tz": "UTC"}},
+        "metadata": {"labels": {"app": name}},
         "spec": {
             "replicas": draw.randrange(5),
             "parallelism": 2,

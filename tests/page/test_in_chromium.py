@@ -184,19 +184,6 @@ async def test_search_finds_as_one_types_and_its_address_can_be_shared(window: W
     await expect(window.page.locator(".tree h3")).to_have_text(["corp", "acme", "over"])
 
 
-async def test_ten_thousand_quotas_can_be_walked_and_searched(chromium: Browser):
-    many = [quota(f"q{number:05}", {"pods": "5"}, namespaces={"workspace": "none"}) for number in range(10_000)]
-    async for world in World(*many).serve():
-        window = await opened(world, chromium)
-        await window.go("/")
-        await window.page.get_by_role("link", name="Next →").click()
-        await expect(window.page.locator(".tree h3").first).to_have_text("q00050")
-        await window.page.get_by_label("Name").fill("q0777")
-        await expect(window.page.locator(".tree h3")).to_have_text([f"q0777{number}" for number in range(10)])
-        assert window.said == []
-        await window.context.close()
-
-
 async def test_the_keyboard_reaches_everything_and_shows_where_it_is(window: Window):
     window.refuse()
     await window.go("/")

@@ -108,19 +108,6 @@ async def test_what_pends_is_told_with_how_long(world: World):
     assert "web team-a to 4 replicas, for 1 min at most" in page.texts("li")
 
 
-async def test_who_stands_in_line_is_told_with_what_it_wants():
-    quotas = [
-        quota("corp", {"requests.cpu": "4"}, turn_s=300),
-        quota("acme", {"requests.cpu": "10"}, parent="corp", namespaces={"workspace": "acme"}),
-    ]
-    async for world in World(*quotas, objects=[workload("web", 2), workload("api", 2)]).serve():
-        assert "In line 1" not in (await world.get("/quotas/acme")).texts("h2")
-        world.gate.answered(world.write(scale("web", 3)), -130.0)
-        page = await world.get("/quotas/corp")
-        assert "In line 1" in page.texts("h2")
-        assert "1. web team-a wants 3 replicas, for 2 min" in page.texts("li")
-
-
 async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(world: World):
     for count in (5, 12, 4):
         world.ask("web", count)
@@ -223,17 +210,6 @@ async def test_only_those_that_refuse_or_are_over_can_be_asked_for(world: World)
     assert (await world.get("/?only=over")).texts("h3") == ["over"]
     assert (await world.get("/?only=nonsense&page=none")).texts("h3") == ["corp", "acme", "over"]
     assert (await world.get("/?below=acme")).texts("h3") == ["acme"]
-
-
-async def test_all_of_it_can_be_used_without_a_script(world: World):
-    page = await world.get("/")
-    (form,) = page.all("form")
-    assert (form.attributes["action"], form.attributes["method"]) == ("/", "get")
-    assert {one.attributes.get("name") for one in page.elements if one.tag in ("input", "select")} == {"q", "only"}
-    assert [one.tag for one in page.all("button")] == ["button"]
-    assert not list(page.all("noscript"))
-    (pulse,) = page.all("p", "pulse")
-    assert "hidden" in pulse.attributes, "nothing claims to be live"
 
 
 async def test_each_page_has_landmarks_a_skip_link_and_headings(world: World):

@@ -146,6 +146,14 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
     }
 
 
+def test_a_decision_without_a_workload_has_the_same_fields_and_a_dry_run_is_shown_as_one() -> None:
+    empty = Decision("1", Verdict.ALLOW, "read", "")
+    full = empty._replace(ref=WorkloadRef("", "pods", "n", "p"), operation=Operation.CREATE, dry_run=True)
+    assert shown.decision(full).keys() == shown.decision(empty).keys()
+    assert shown.decision(empty)["workload"] is None
+    assert "operation  create, dry run\n" in as_table(shown.decision(full))
+
+
 def test_a_question_charges_nothing(check: Check) -> None:
     assert "charged nothing" in check(4)[1]
 

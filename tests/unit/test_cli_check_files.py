@@ -104,9 +104,11 @@ def test_json_has_the_decisions_with_their_files(check):
 
 
 def test_what_cannot_be_decided_is_2_and_nothing_to_decide_is_0(check):
-    code, said = check.asked("-f", check.file("a.yaml", made(replicas="replicas: many")))
+    many = check.file("many.yaml", made(replicas="replicas: many"))
+    code, said = check.asked("-f", many)
     assert (code, said.split()[0]) == (2, "unavailable")
     assert "spec.replicas: must be a whole number" in said
+    assert check.asked("-f", many, "--allow-unknown", "unreadable")[0] == 0, "as the gate is set"
     assert check.asked("-f", check.file("a.yaml", "apiVersion: v1\nkind: Service\n")) == (
         0,
         "no object with replicas\n",

@@ -41,7 +41,7 @@ def metrics() -> Metrics:
         "extauthz_policy_level": {("memory", "used", "batch"): 0.95},
     }
     uses = [QuotaUse(node, (row,), 1, 0, ("shop",), waiting=3)]
-    levels = Levels(uses, [Waiting(DENIED, 90.0)], frozenset({"p", "calm", "hours"}), others)
+    levels = Levels(uses, [Waiting(DENIED, 90.0)], others)
     return Metrics(lambda: levels)
 
 
@@ -169,9 +169,9 @@ async def test_reads_are_told(metrics: Metrics) -> None:
 
 async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_result(metrics: Metrics) -> None:
     rows = (
-        PolicyAnswer("hours", "acme", "filter", "refused", "no"),
-        PolicyAnswer("calm", "", "permit", "unknown", "it failed"),
-        PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
+        PolicyAnswer("hours", "filter", "refused", "no"),
+        PolicyAnswer("calm", "permit", "unknown", "it failed"),
+        PolicyAnswer("hours", "filter", "refused", "no", audits=True),
     )
     metrics.decided(
         Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
@@ -186,12 +186,3 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         ("hours", "audited", "filter"): 1.0,
         ("hours", "refused", "filter"): 1.0,
     }
-
-
-async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
-    rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
-    metrics.decided(
-        Report(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
-    )
-    numbers = await scraped(metrics)
-    assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

@@ -4,7 +4,6 @@ shown by who asks."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +19,8 @@ SETTINGS = (
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """The flags that say where answers come from, and how they are printed."""
+def add(parser: argparse.ArgumentParser, kubeconfig: str) -> None:
+    """The flags that say where answers come from, and how they are printed; ``kubeconfig``: what it is for."""
     parser.add_argument(
         "--server",
         metavar="URL",
@@ -29,16 +28,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects, in place of a server.")
     parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
+        "--state",
+        type=Path,
+        action="append",
+        metavar="FILE|DIR",
+        help="Objects as kubectl prints them: namespaces, workloads, pods. May be repeated.",
     )
     parser.add_argument(
         "--now",
         type=types.moment,
         metavar="TIME",
-        help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
+        help="With --state: a time such as 2027-02-01T12:00:00Z. Default: now; of explain the newest in the objects.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    add_credentials(parser)
+    group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
+    for name, text in CREDENTIALS.items():
+        group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help=kubeconfig)
     settings.add(parser, SETTINGS)
 
 
@@ -66,28 +72,17 @@ CREDENTIALS: Final = {
     "token_file": "A bearer token, such as `kubectl create token` prints.",
     "client_cert": "A client certificate of an authority in the gate's --api-client-ca, PEM.",
     "client_key": "Its private key, PEM.",
-    "kubeconfig": "In place of these: shows the token, or the client certificate, of its current user.",
 }
-
-
-OWN: Final = tuple(name for name in CREDENTIALS if name != "kubeconfig")
-"""Those where --kubeconfig says where the objects are."""
-
-
-def add_credentials(parser: argparse.ArgumentParser, names: Collection[str] = CREDENTIALS) -> None:
-    group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
-    for name in names:
-        text = CREDENTIALS[name]
-        group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
+KUBECONFIG: Final = "Shows --server the token, or the client certificate, of its current user."
 
 
 def _word(name: str) -> str:
     return name.replace("_", "-")
 
 
-def check_credentials(arguments: argparse.Namespace, names: Collection[str] = CREDENTIALS) -> None:
-    """Whether the flags go together; else SettingsError."""
-    given = [name for name in names if getattr(arguments, name) is not None]
+def check_credentials(arguments: argparse.Namespace, *more: str) -> None:
+    """Whether the flags go together; else SettingsError. ``more``: others that show who asks."""
+    given = [name for name in (*CREDENTIALS, *more) if getattr(arguments, name) is not None]
     if not given:
         return
     if arguments.server is None:
@@ -116,7 +111,7 @@ def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = commands.add_parser("top", description=TOP, epilog=TOP_EPILOG)
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
-    add(parser)
+    add(parser, KUBECONFIG)
 
 
 CHECK = """\
@@ -165,4 +160,4 @@ def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="With -f: also objects of this custom resource, such as rollouts.argoproj.io, which the webhook is asked "
         "about with the same flag. May be repeated.",
     )
-    add(parser)
+    add(parser, KUBECONFIG)

@@ -288,7 +288,6 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     A resize has no count of its own to judge, and what it adds is not unspecified.
     """
     state, step, growth = asked.state, proposal.step, proposal.growth
-    has_policies = state.policies.all or state.ledger.coverage.tree.has_policies
     is_certain = state.hold_until_s is None and state.stale_why is None and not state.ledger.usage.is_counting
     if state.clock_why is not None:
         is_certain = is_certain and not any(node.timed for node in growth.grows)
@@ -299,14 +298,14 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(known.uncertain)  # something that bears on what it takes is not known
     if growth.unspecified and not asked.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits
-    if has_policies:
+    if state.policies.all:
         judges.append(policing.let_grow)  # a policy does not let it grow, or not so far
     if growth.shortages:
         judges.append(weighing.exceeded)  # it grows past a quota
     if state.ledger.coverage.tree.has_turns and growth.grows:
         judges.append(turns.kept)  # what is left is kept for somebody who comes before it
     judges.append(full)  # too many writes are under way
-    if has_policies:
+    if state.policies.all:
         judges.append(policing.let_go)  # a policy does not let it grow yet
     return judges
 

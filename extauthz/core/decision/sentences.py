@@ -131,21 +131,19 @@ def by_policies(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A denial by policies, with what each says.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(by_policies(web, [PolicyAnswer("hours", "acme", "filter", "refused", "grow from 9 to 17")]))
-    deployments.apps "web" is forbidden: policy hours of workspace quota acme: grow from 9 to 17
+    >>> print(by_policies(web, [PolicyAnswer("hours", "filter", "refused", "grow from 9 to 17")]))
+    deployments.apps "web" is forbidden: policy hours: grow from 9 to 17
     """
-    return f"{subject(ref)} is forbidden: {'; '.join(f'{policy(row)}: {row.message}' for row in rows)}"
+    return f"{subject(ref)} is forbidden: {_said(rows)}"
 
 
 def policies_unknown(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A refusal because policies fail."""
-    found = "; ".join(f"{policy(row)}: {row.message}" for row in rows)
-    return unavailable(ref, f"cannot tell what its policies say: {found}")
+    return unavailable(ref, f"cannot tell what its policies say: {_said(rows)}")
 
 
-def policy(row: PolicyAnswer) -> str:
-    """``policy hours of workspace quota acme``; of a plug-in ``policy hours``."""
-    return f"policy {row.policy} of workspace quota {row.quota}" if row.quota else f"policy {row.policy}"
+def _said(rows: Iterable[PolicyAnswer]) -> str:
+    return "; ".join(f"policy {row.policy}: {row.message}" for row in rows)
 
 
 def about(seconds: float) -> str:

@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
-from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
-from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects.custom import TEMPLATE, Shape, Where
+from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import kind_of, mapping, place_of, required
 from extauthz.core.objects.groups import Groups
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.object_readers import Workload
 from extauthz.inputs.kube import resource
 from extauthz.inputs.kube.resource import ScaledKind
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What the cluster runs, as the gate keeps it."""
-
-    namespaces: Mapping[str, Mapping[str, str]]
-    """Name to labels."""
-    limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]]
-    """By namespace."""
-    workloads: Sequence[Workload]
-    """Pods and volume claims among them, each of one replica; the ledger tells whose they are."""
-    overheads: Mapping[str, Amounts]
-    """RuntimeClass to what it adds to each of its pods, nano-units."""
-    claim_templates: Mapping[str, Mapping[str, Template]]
-    """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
-    device_classes: Mapping[str, str]
-    """DeviceClass to the extended resource that its devices are too; empty: none."""
-    default_storage_class: str
-    """The storage class of claims that name none; empty: there is none."""
-    not_counted: Mapping[str, int]
-    """``Kind.group`` of objects that do not matter here, and how many there were."""
-    kinds: Sequence[tuple[str, str, str, Mapping[str, Shape]]] = ()
-    """Of each definition that counts: group, kind, plural, and by API version where its objects have what counts."""
 
 
 class SnapshotBuilder:

@@ -41,7 +41,7 @@ from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
 from extauthz.serve.service.settings import Settings
-from extauthz.serve.service.sources import Inputs, policy_names
+from extauthz.serve.service.sources import Inputs
 from extauthz.serve.service.sources import levels as levels_of_policies
 from extauthz.tell.observe.log import Bridge, Log
 from extauthz.tell.observe.metrics import Levels, Metrics, each
@@ -280,7 +280,7 @@ class App:
         }
         uses = list(islice(queries.quotas(), most))
         waiting = [Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()]
-        return Levels(uses, waiting, policy_names(policies, self._gate.gate.ledger.coverage.tree), others)
+        return Levels(uses, waiting, others)
 
 
 def _of_inputs(inputs: Inputs) -> dict[str, Level]:

@@ -13,7 +13,6 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.problems import Standing
-from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files.content import FileProblem
 from extauthz.inputs.files.watch import Watched
@@ -282,12 +281,6 @@ def _notes(policy: LivePolicy) -> list[str]:
         return list(policy.notes())
     except Exception as error:  # noqa: BLE001 (code of others)
         return [f"its notes fail: {type(error).__name__}: {error}"]
-
-
-def policy_names(found: Policies, tree: QuotaTree) -> frozenset[str]:
-    """Names of all policies that there are: plug-ins, and those of quotas."""
-    of_quotas = (policy.name for node in tree.nodes for policy in node.quota.policies) if tree.has_policies else ()
-    return frozenset((*(one.name for one in found.all), *of_quotas))
 
 
 def levels(found: Policies) -> dict[tuple[str, ...], float]:

@@ -309,6 +309,6 @@ def _size(decision: Decision, user: str, user_agent: str) -> int:
     evidence = decision.evidence
     _, resource, namespace, name = decision.ref or ("", "", "", "")
     texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
-    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in evidence.policies)
+    texts_have += sum(len(row.policy) + len(row.message) for row in evidence.policies)
     rows = len(evidence.shortages) + len(evidence.audit) + len(evidence.unspecified) + len(evidence.policies)
     return 700 + 500 * rows + 4 * texts_have

@@ -306,7 +306,7 @@ def _unspecified(row: Unspecified) -> Fields:
 
 def _policy(row: PolicyAnswer) -> Fields:
     fields: Fields = {"policy": row.policy, "step": row.step, "result": row.result, "message": row.message}
-    optional = {"quota": row.quota or None, "replicas": row.replicas, "again_s": row.again_s}
+    optional = {"replicas": row.replicas, "again_s": row.again_s}
     fields |= {name: value for name, value in optional.items() if value is not None}
     return fields | {"audit": True} if row.audits else fields
 

@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from itertools import accumulate
 from types import MappingProxyType
@@ -48,25 +49,21 @@ TABLE = tuple(
 NAMES = {family.name for family in TABLE}
 
 
+@dataclass(frozen=True)
 class _Moment(Collector):
-    """The numbers of one moment. They are made into series in a thread, as that takes milliseconds.
+    """The numbers of one moment. They are made into series in a thread, as that takes milliseconds."""
 
-    Args:
-        levels: by the names of the table; those of quotas come of ``uses`` and ``waiting``.
-        uses: the quotas that have series, each after its parent.
-        waiting: workloads that are refused and go on asking.
-        checks: the histogram.
-    """
-
-    def __init__(
-        self, levels: Mapping[str, Level], uses: Sequence[QuotaUse], waiting: Sequence[Waiting], checks: Metric
-    ) -> None:
-        self._levels, self._uses, self._waiting, self._checks = levels, uses, waiting, checks
+    levels: Mapping[str, Level]
+    """By the names of the table; those of quotas come of ``uses`` and ``waiting``."""
+    uses: Sequence[QuotaUse]
+    waiting: Sequence[Waiting]
+    checks: Metric
+    """The histogram."""
 
     def collect(self) -> Iterator[Metric]:
-        levels = {**self._levels, **quota_facts.levels(self._uses, self._waiting)}
+        levels = {**self.levels, **quota_facts.levels(self.uses, self.waiting)}
         for family in TABLE:
-            yield self._checks if family.kind == "histogram" else _plain(family, levels[family.name])
+            yield self.checks if family.kind == "histogram" else _plain(family, levels[family.name])
         yield from REGISTRY.collect()  # memory, CPU, file descriptors, garbage collection: as of every Python exporter
 
     def encoded(self, accept: str) -> tuple[bytes, str]:
@@ -94,8 +91,6 @@ class Levels(NamedTuple):
     """The quotas that have series, each after its parent."""
     waiting: Sequence[Waiting] = ()
     """Workloads that are refused and go on asking."""
-    policy_names: frozenset[str] = frozenset()
-    """Those that there are. Others have no series any more."""
     others: Mapping[str, Level] = MappingProxyType({})
     """Numbers that are known elsewhere, by the names of the table. What is left out has no series."""
 
@@ -215,7 +210,6 @@ class Metrics:
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
             _keep(self._counts[name], lambda key: key[:2] in shown)
-        _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
         by_kind = now.others.get("extauthz_quota_used_by_kind", {})
         levels: dict[str, Level] = {
             **dict.fromkeys(NAMES, MappingProxyType({})),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.ledger.accounts import UsageRow
@@ -16,7 +15,7 @@ from extauthz.core.quota.problems import Standing
 from extauthz.core.quota.spec import Mode
 from extauthz.core.resources import is_device
 from extauthz.tell.observe.autoscalers import NeverFit
-from extauthz.tell.observe.observers import NOBODY_KNOWN, Serving
+from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_status import Facts, Selected
 
 SLICE = 200
@@ -42,9 +41,9 @@ def _selected(use: QuotaUse, *, is_parent: bool) -> Selected:
 
 async def survey(
     queries: Queries,
-    serving: Serving = NOBODY_KNOWN,
-    never_fit: NeverFit = MappingProxyType({}),
-    hold_s: int | None = None,
+    serving: Serving,
+    never_fit: NeverFit,
+    hold_s: int | None,
 ) -> dict[str, Callable[[Standing], Facts]]:
     """What the status of each quota depends on, once its object is given. Lets decisions pass in between: different
     quotas may be as of different moments.

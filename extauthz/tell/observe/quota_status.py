@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -53,17 +53,45 @@ MODE_IN_FORCE = "ModeInForce"
 """The condition that says whether its mode is what is done."""
 
 
-class Selected(StrEnum):
+class Finding(NamedTuple):
+    """Whether a condition holds."""
+
+    status: str
+    """``True``, ``False`` or ``Unknown``."""
+    reason: str
+    message: str
+
+
+class Selected(Enum):
     """Whom the selectors of a quota find."""
 
-    WORKLOADS = "workloads"
-    LABELLED_WORKLOADS = "workloads with these labels"
-    BELOW = "nothing itself, and its children workloads"
-    NO_WORKLOAD = "no workload in the namespaces"
-    NO_LABELLED_WORKLOAD = "no workload with these labels"
-    NO_NAMESPACE = "no namespace"
-    CHILDREN = "nothing itself, and its children no workload"
-    NOBODY = "nothing itself, and it has no children"
+    WORKLOADS = Finding("True", "Selecting", "there are workloads that count")
+    LABELLED_WORKLOADS = Finding(
+        "True",
+        "Selecting",
+        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
+        "whoever may write a workload may set its labels",
+    )
+    BELOW = Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else")
+    NO_WORKLOAD = Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects")
+    NO_LABELLED_WORKLOAD = Finding(
+        "False",
+        "SelectsNothing",
+        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
+        "the labels of the workload itself, not of its pods",
+    )
+    NO_NAMESPACE = Finding(
+        "False",
+        "SelectsNothing",
+        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
+    )
+    CHILDREN = Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet")
+    NOBODY = Finding(
+        "False",
+        "SelectsNothing",
+        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
+        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
+    )
 
 
 class Facts(NamedTuple):
@@ -97,15 +125,6 @@ class Facts(NamedTuple):
     """For how long the gates grant no growth yet; ``None``: they do."""
 
 
-class Finding(NamedTuple):
-    """Whether a condition holds."""
-
-    status: str
-    """``True``, ``False`` or ``Unknown``."""
-    reason: str
-    message: str
-
-
 def _ready(facts: Facts) -> Finding:
     standing = facts.standing
     if standing.fault is not None:
@@ -127,8 +146,6 @@ _IN_FORCE: Mapping[Mode, str] = {
 
 
 def _meanwhile(standing: Standing) -> str:
-    if standing.fault is Fault.POLICIES_UNREAD:
-        return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
     if standing.fault is Fault.NO_EFFECT:
         return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
@@ -142,41 +159,6 @@ def _within_parent(facts: Facts) -> Finding:
     if facts.above_parent:
         return Finding("False", "AboveParent", "; ".join(facts.above_parent))
     return Finding("True", "WithinParent", "no limit is above the parent's")
-
-
-_SELECTED: Mapping[Selected, Finding] = {
-    Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
-    Selected.LABELLED_WORKLOADS: Finding(
-        "True",
-        "Selecting",
-        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
-        "whoever may write a workload may set its labels",
-    ),
-    Selected.BELOW: Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else"),
-    Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
-    Selected.NO_LABELLED_WORKLOAD: Finding(
-        "False",
-        "SelectsNothing",
-        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
-        "the labels of the workload itself, not of its pods",
-    ),
-    Selected.NO_NAMESPACE: Finding(
-        "False",
-        "SelectsNothing",
-        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
-    ),
-    Selected.CHILDREN: Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet"),
-    Selected.NOBODY: Finding(
-        "False",
-        "SelectsNothing",
-        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
-        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
-    ),
-}
-
-
-def _selects_workloads(facts: Facts) -> Finding:
-    return _SELECTED[facts.selected]
 
 
 def _within_hard(facts: Facts) -> Finding:
@@ -302,7 +284,7 @@ def _mode_in_force(facts: Facts) -> Finding:
 CONDITIONS: Mapping[str, Callable[[Facts], Finding]] = {
     READY: _ready,
     "WithinParent": _within_parent,
-    "SelectsWorkloads": _selects_workloads,
+    "SelectsWorkloads": lambda facts: facts.selected.value,
     WITHIN_HARD: _within_hard,
     HAS_HEADROOM: _has_headroom,
     "GuaranteesKept": _guarantees_kept,

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.quota.selector_text import labelled, parsed, spelled
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.snapshot import Snapshot
+from extauthz.inputs.files import content
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.files.watch import Watched
 from extauthz.testing import gate, quota
@@ -58,7 +59,7 @@ def listed(*objects: Any) -> dict[str, Any]:
 
 def load(tmp_path: Path, *objects: Any) -> state_file.StateFile:
     (tmp_path / "state.json").write_text(json.dumps(listed(*objects), indent=4))
-    return state_file.load(tmp_path / "state.json")
+    return state_file.parse(content.read(tmp_path / "state.json"))
 
 
 def state(tmp_path: Path, *objects: Any) -> Snapshot:
@@ -76,7 +77,7 @@ def pods(snapshot: Snapshot, key: str = "pods") -> int:
 def test_namespaces_and_workloads_become_the_snapshot(tmp_path, dump):
     sts = workload("StatefulSet", "db", uid="u1", resourceVersion="7", labels={"tier": "data"})
     (tmp_path / "s").write_text(dump(listed(SHOP, workload("Deployment"), sts)))
-    found = state_file.load(tmp_path / "s")
+    found = state_file.parse(content.read(tmp_path / "s"))
     assert found.warnings == ()
     assert found.state.namespaces == {"shop": {"workspace": "acme"}}
     (web, web_seen), (db, db_seen) = found.state.workloads
@@ -110,12 +111,12 @@ def test_a_replication_controller_is_a_workload_of_the_core_group(tmp_path):
 def test_documents_and_directories_do_as_well_as_a_list(tmp_path):
     (tmp_path / "ns.yaml").write_text(yaml.safe_dump(SHOP))
     (tmp_path / "web.yaml").write_text(yaml.safe_dump_all([workload("Deployment"), workload("StatefulSet", "db")]))
-    found = state_file.load(tmp_path)
+    found = state_file.parse(content.read(tmp_path))
     assert (len(found.state.workloads), found.warnings) == (2, ())
 
 
 def test_an_empty_namespace_list_is_a_snapshot_too(tmp_path):
-    assert load(tmp_path).state == Snapshot({}, {}, (), {}, {}, {}, "", {})
+    assert load(tmp_path).state == Snapshot({}, ())
 
 
 def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(tmp_path):
@@ -363,7 +364,7 @@ def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
     text = json.dumps(listed(SHOP, broken(replicas=-1), broken("StatefulSet", replicas="x")), indent=1)
     (tmp_path / "s.json").write_text(text + '\n{"a": ')
     with pytest.raises(FilesError) as caught:
-        state_file.load(tmp_path / "s.json")
+        state_file.parse(content.read(tmp_path / "s.json"))
     assert [problem.field for problem in caught.value.problems] == ["spec.replicas", "spec.replicas", ""]
     lines = text.splitlines()
     assert [lines[(problem.line or 0) - 1].strip() for problem in caught.value.problems[:2]] == [
@@ -374,7 +375,7 @@ def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
 
 async def test_a_watched_state_file_loads_as_one_that_is_read_once(tmp_path):
     (tmp_path / "s.json").write_text(json.dumps(listed(SHOP, workload("Deployment"))))
-    assert Watched(tmp_path / "s.json", state_file.parse).load() == state_file.load(tmp_path / "s.json")
+    assert Watched(tmp_path / "s.json", state_file.parse).load() == state_file.parse(content.read(tmp_path / "s.json"))
 
 
 @pytest.mark.parametrize(

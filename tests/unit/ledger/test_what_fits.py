@@ -240,7 +240,7 @@ def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
 
 @pytest.mark.parametrize("is_told_first", [False, True], ids=["seen-first", "told-first"])
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate_and_rises_no_more_when_it_lands(
+def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(
     quotas: list[Any], made: dict[str, Any], is_told_first: bool
 ):
     first, heir = allowed(quotas, made), Gate()

@@ -165,18 +165,6 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "spec.hard[pods]: it is above; spec.hard.cpu: too",
         ),
         (
-            Facts(standing(), selected=Selected.NO_NAMESPACE),
-            "SelectsWorkloads",
-            "SelectsNothing",
-            "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
-        ),
-        (
-            Facts(standing(), selected=Selected.NO_WORKLOAD),
-            "SelectsWorkloads",
-            "NoWorkloads",
-            "there is no workload yet in the namespaces that it selects",
-        ),
-        (
             Facts(standing(), (row("requests.cpu", 12, 10), row("pods", 1, 10))),
             "WithinHard",
             "OverLimit",
@@ -257,7 +245,7 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
         ),
     ],
     ids=[
-        "invalid", "never valid", "no parent", "no effect", "ring", "above parent", "no namespace", "no workload",
+        "invalid", "never valid", "no parent", "no effect", "ring", "above parent",
         "over", "not yet kept", "overpromised", "nothing kept", "never fits", "over in audit", "not reached",
         "not asked", "no webhook", "not lowered", "auditing gates", "unpriced",
     ],
@@ -303,15 +291,6 @@ def test_the_failure_policy_in_force_is_said(policy: str, what: str):
     asked = Serving(webhooks=Webhooks(LabelSelector(), unanswered=policy), by_envoy=False)
     said = message(Facts(standing(), serving=asked), "Asked")
     assert said.endswith(f"; while none answers, growth there {what} (failurePolicy {policy})")
-
-
-@pytest.mark.parametrize("selected", list(Selected), ids=lambda one: one.name)
-def test_each_way_of_selecting_nothing_has_its_sentence(selected: Selected):
-    told = {message(Facts(standing(), selected=one), "SelectsWorkloads") for one in Selected}
-    assert len(told) == len(Selected)
-    status, _ = conditions(Facts(standing(), selected=selected))["SelectsWorkloads"]
-    selecting = {Selected.WORKLOADS, Selected.LABELLED_WORKLOADS, Selected.BELOW}
-    assert (status == "True") == (selected in selecting)
 
 
 def test_of_a_quota_that_was_never_good_nothing_but_that_is_known():
@@ -407,12 +386,3 @@ def test_a_long_message_is_cut_at_a_whole_character():
 @pytest.mark.parametrize(("text", "most", "left"), [("abc", 3, "abc"), ("abcd", 3, "…"), ("aéé", 4, "a…")])
 def test_what_is_cut_ends_in_an_ellipsis(text: str, most: int, left: str):
     assert cut(text, most) == left
-
-
-def test_a_quota_that_nobody_asks_about_is_neither_ready_nor_in_its_mode():
-    """No webhook configuration and no Envoy (public report: 40 replicas under a limit of 8, and "it is Enforce")."""
-    for facts in (Facts(standing(), serving=NOBODY), Facts(standing(), serving=NOBODY, unasked=("a",))):
-        found = conditions(facts)
-        assert (found["Ready"], found["Asked"][0]) == (("False", "NotAsked"), "False")
-        assert found["ModeInForce"] == ("False", "NotAsked")
-        assert status_of(facts, NOW)["mode"] == "NotAsked"
