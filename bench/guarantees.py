@@ -6,16 +6,15 @@ import gc
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 
-from .decision import COST_GROWTH, Size, batch, batch_us
-from .figures import Figure, Goal, median_ratio
+from .decision import COST_GROWTH, Size, batch, batch_us, in_us
+from .figures import Figure
 from .population import Population
 
-COST = Goal(1.5)
+COST = 1.5
 
 GUARANTEED = {"requests.cpu": 10**9, "requests.memory": 10**18, "limits.memory": 10**9, "pods": 10**13}
 """Of each workspace. Of two keys it uses more, so that it needs more; of the others less."""
@@ -40,14 +39,9 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     say(f"guarantees: {size.rounds} rounds")
     quotas = f"{many.quota_count:,} quotas over {size.small.quota_count:,}"
     return [
-        _figure("decision where every quota has guarantees, over one without", costs[1], costs[0], COST),
-        _figure(f"decision with guarantees: {quotas}", costs[2], costs[1], Goal(COST_GROWTH)),
+        in_us("decision where every quota has guarantees, over one without", costs[1], costs[0], COST),
+        in_us(f"decision with guarantees: {quotas}", costs[2], costs[1], COST_GROWTH),
     ]
-
-
-def _figure(name: str, measured: list[float], floor: list[float], goal: Goal) -> Figure:
-    shown = (f"{median(one):.1f} µs" for one in (measured, floor))
-    return Figure(name, *shown, median_ratio(measured, floor), goal)
 
 
 def _gate(population: Population, *, guaranteed: bool) -> Gate:

@@ -30,14 +30,16 @@ from extauthz.tools.render.webhook import NAME, WebhookOptions, configuration
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError, go_binary
 from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.support.objects import namespace, quota, scalable
 from tests.waiting import eventually
 
 from .figures import Figure, Goal, percentile
+from .filling import DEPLOYMENTS, create, define, each
+from .machine import counted
 
 Tree = Any
 
 SOURCE = Path(__file__).parent / "admission"
-CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 CONFIGURATION = "ValidatingWebhookConfiguration.admissionregistration.k8s.io/v1"
 NONE, EMPTY, PYTHON, OURS = "no webhook", "one that allows everything", "the same in Python", "ours"
@@ -47,7 +49,6 @@ RATE = 100.0
 """Of the extra rows. Writes a second of all clients together: a fraction of what an API server takes on two
 processors."""
 SERVICE, NAMESPACE = "webhook", "gates"
-AT_ONCE = 32
 OPERATOR, CONTROLLER = "system:serviceaccount:ray:operator", "system:serviceaccount:kube-system:replicaset-controller"
 """Who makes Pods that are gated, and who makes Pods that pass."""
 PODS = "/api/v1/namespaces/load/pods"
@@ -248,23 +249,20 @@ class Load:
 
     def asked(self) -> float:
         """How many calls of webhooks the API server has counted."""
-        page = self._plane.api.call("GET", "/metrics")
         name = "apiserver_admission_webhook_admission_duration_seconds_count{"
-        return sum(
-            float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(name) and NAME in line
-        )
+        lines = [line for line in self._plane.api.call("GET", "/metrics").splitlines() if NAME in line]
+        return counted("\n".join(lines), name)
 
 
 @contextmanager
 def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
     with ExitStack() as stack:
         plane = stack.enter_context(running_plane())
-        plane.kubectl("apply", "--server-side", f"--filename={CRD}")
-        eventually(lambda: plane.api.serves("WorkspaceQuota"))
+        define(plane)
         for name in ("load", NAMESPACE):
-            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            plane.api.create(namespace(name))
         plane.api.create(service())
-        plane.api.create(_quota())
+        plane.api.create(quota("all", {"requests.cpu": "10G", "pods": "1G"}, {}))
         asyncio.run(_fill(plane, most))
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
@@ -301,35 +299,10 @@ def service() -> Tree:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE}, "spec": spec}
 
 
-def _quota() -> Tree:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": "all"},
-        "spec": {"namespaceSelector": {}, "hard": {"requests.cpu": "10G", "pods": "1G"}},
-    }
-
-
 async def _fill(plane: Plane, number: int) -> None:
     async with connect(plane.kubeconfig) as connection:
-        todo = iter(range(number))
-
-        async def worker() -> None:
-            for one in todo:
-                path = "/apis/apps/v1/namespaces/load/deployments"
-                await connection.call("POST", path, body=_deployment(f"web-{one}"), timeout_s=60)
-
-        await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+        await each(create(connection, DEPLOYMENTS, _deployment(f"web-{one}")) for one in range(number))
 
 
 def _deployment(name: str) -> Tree:
-    labels = {"app": name}
-    container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": {"cpu": "1m"}}}
-    return {
-        "metadata": {"name": name, "namespace": "load", "labels": labels},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
+    return scalable(name, "load", 0, {"cpu": "1m"})
