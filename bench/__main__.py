@@ -50,8 +50,7 @@ NOTES = (
     "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "
     "each loads.",
     "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, who "
-    "send the bodies that cost the reader most, writes that the costliest policies judge, silent connections, or "
-    "resets. "
+    "send the bodies that cost the reader most, silent connections, or resets. "
     "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",

@@ -66,7 +66,7 @@ def _loaded(population: Population) -> tuple[Gate, float]:
     gate.load_quotas(population.quotas(), 0.0)
     gc.collect()
     before = memory_bytes([os.getpid()], "VmRSS")
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     gc.collect()
     return gate, (memory_bytes([os.getpid()], "VmRSS") - before) / population.workload_count
 

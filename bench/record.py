@@ -58,7 +58,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     population, pick = size.small, random.Random("record")
     gate = Gate()
     gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     files = Files(folder, "bench", 1 << 40, 1e9, time.time)
     notes = recorder(gate, files, "bench", time.time)
     await Recording(gate, notes).begin()

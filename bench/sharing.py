@@ -101,7 +101,7 @@ def fill(plane: Plane, size: Size, namespace: str = NAMESPACE) -> None:
 
 
 SERVE = [sys.executable, "-m", "tests.support.numbered", "serve"]
-NUMBERS = {**inputs.UNBOUNDED, "writes_status": 0, "writes_events": 0}
+NUMBERS = {**inputs.UNBOUNDED, "tells_owners": 0}
 
 
 def gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:

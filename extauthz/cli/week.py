@@ -137,8 +137,8 @@ def summed(lines: Iterable[Line], quota: str | None = None) -> list[Row]:
 
 def _quotas(line: Line) -> list[str]:
     """Those that speak against it, by their paths."""
-    against = [row for key in ("shortages", "audit", "unspecified", "policies") for row in line.get(key) or ()]
-    return sorted({row["quota"] for row in against if row.get("quota")}) or [_NO_QUOTA]
+    against = [row for key in ("shortages", "audit", "unspecified") for row in line.get(key) or ()]
+    return sorted({row["quota"] for row in against}) or [_NO_QUOTA]
 
 
 def _count(row: Row, line: Line) -> None:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import pytest
 
 from extauthz.inputs.kube.connection import connect
 from tests.controlplane.access import service_account
-from tests.controlplane.api import MERGE
 from tests.controlplane.living import namespace
 from tests.controlplane.metricsdesk import bare_envoy
 from tests.controlplane.plane import Plane, write_kubeconfig
@@ -30,14 +28,13 @@ importable()
 from memory_pressure.guard import rights  # noqa: E402 (it is beside the project)
 from memory_pressure.guard.controller import Controller, Options  # noqa: E402
 from memory_pressure.guard.limits import Limits  # noqa: E402
-from memory_pressure.guard.pods import ANNOTATION, Opted  # noqa: E402
+from memory_pressure.guard.pods import ANNOTATION  # noqa: E402
 from memory_pressure.marks import Marks  # noqa: E402
 
 pytestmark = [pytest.mark.envoy, pytest.mark.controlplane]
 
 Tree = Any
 SHOP, HOME, OTHER = "guarded", "guard-system", "not-guarded"
-OPTED = Opted("extauthz.dev/guard", "pause", 10 * 10**6)
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +106,9 @@ def events() -> list[tuple[str, dict[str, str]]]:
 
 
 def guard(calls: Any, events: list, *, dry_run: bool = False) -> Controller:
-    options = Options(Marks(90, 80, 2, 1), 0.05, 60.0, dry_run, 20.0)
+    options = Options(Marks(90, 80, 2, 1), 0.05, dry_run)
     return Controller(
-        Limits(calls, (SHOP,), OPTED), options, lambda event, **fields: events.append((event, fields)), time.time
+        Limits(calls, (SHOP,)), options, lambda event, **fields: events.append((event, fields)), time.time
     )
 
 
@@ -270,53 +267,6 @@ async def test_killed_again_while_it_restores_it_still_restores(plane, metrics, 
         await settled(plane)
 
 
-async def test_metrics_that_are_out_of_date_or_gone_lower_nobody_and_restore_everybody(
-    plane, metrics, connection, shop, events
-):
-    controller = guard(connection, events)
-    old = datetime.now(UTC) - timedelta(minutes=5)
-    for unknown in ({"n1": ("950Mi", old)}, {}):
-        metrics.nodes = unknown
-        await controller.round()
-        untouched(plane, shop)
-        metrics.nodes = {"n1": ("950Mi", None)}
-        await controller.round()
-        assert limits(plane)["small"] == "10m"
-        await settled(plane)
-        metrics.nodes = unknown
-        await controller.round()
-        untouched(plane, shop)
-        await settled(plane)
-
-
-async def test_what_somebody_else_has_set_meanwhile_is_theirs(plane, metrics, connection, shop, events):
-    metrics.nodes = {"n1": ("950Mi", None)}
-    controller = guard(connection, events)
-    await controller.round()
-    body = {"spec": {"containers": [{"name": "app", "resources": {"limits": {"cpu": "250m"}}}]}}
-    plane.api.call(
-        "PATCH", f"/api/v1/namespaces/{SHOP}/pods/small/resize", body, "application/strategic-merge-patch+json"
-    )
-    metrics.nodes = {"n1": ("500Mi", None)}
-    await controller.round()
-    assert limits(plane)["small"] == "250m"
-    assert notes(plane) == {}
-
-
-async def test_a_pod_without_the_label_is_restored(plane, metrics, connection, shop, events):
-    metrics.nodes = {"n1": ("950Mi", None)}
-    controller = guard(connection, events)
-    await controller.round()
-    assert notes(plane).keys() == {"small"}
-    await settled(plane)
-    plane.api.call(
-        "PATCH", f"/api/v1/namespaces/{SHOP}/pods/small", {"metadata": {"labels": {"extauthz.dev/guard": None}}}, MERGE
-    )
-    await controller.round()
-    assert limits(plane)["small"] == "500m"
-    assert "small" not in notes(plane)
-
-
 async def test_a_dry_run_says_what_it_would_do_and_writes_nothing(plane, metrics, connection, shop, events):
     calls = Fatal(connection)
     await scenario(plane, metrics, guard(calls, events, dry_run=True))
@@ -327,14 +277,6 @@ async def test_a_dry_run_says_what_it_would_do_and_writes_nothing(plane, metrics
         ("would restore", "guarded/large"),
         ("would restore", "guarded/small"),
     ]
-
-
-async def test_a_note_that_it_cannot_read_is_told_and_left(plane, metrics, connection, shop, events):
-    note = {"metadata": {"annotations": {ANNOTATION: "soon"}}}
-    plane.api.call("PATCH", f"/api/v1/namespaces/{SHOP}/pods/small", note, MERGE)
-    assert not await guard(connection, events).restore_all()
-    assert events[-1][0] == "unreadable"
-    assert notes(plane) == {"small": "soon"}
 
 
 @pytest.mark.parametrize(

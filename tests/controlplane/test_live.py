@@ -186,17 +186,6 @@ def shop(plane) -> Iterator[str]:
         eventually(lambda kind=kind: not plane.api.serves(f"{kind}.example.dev/v1"))
 
 
-async def test_one_with_a_template_costs_what_that_says(plane, relayed, shop):
-    tree = custom("Gadget", "gizmo", 3)
-    tree["spec"]["template"] = pod({"cpu": "2"})
-    plane.api.create(tree | {"metadata": {"name": "gizmo", "namespace": shop}})
-    async with living(plane, relayed, shop) as live:
-        assert live.used()[f"{shop} requests.cpu"] == 6 * NANO
-        patch = {"spec": {"size": {"count": 5}}}
-        plane.api.patch("Gadget.example.dev/v1", "gizmo", shop, patch)
-        await until(lambda: live.used()[f"{shop} requests.cpu"] == 10 * NANO, live.used)
-
-
 async def test_one_without_costs_what_the_dearest_of_its_pods_does(plane, relayed, shop):
     knob = plane.api.create(custom("Widget", "knob", 3) | {"metadata": {"name": "knob", "namespace": shop}})
     plane.api.patch(

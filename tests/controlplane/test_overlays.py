@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.cli import main
-from extauthz.tools.render import options
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
 from tests.rendering import chart
@@ -90,31 +88,3 @@ def test_nodes_are_let_to_the_grpc_port_and_nowhere_else(kubectl: Kubectl, tmp_p
     assert [each["port"] for each in ask["ports"]] == ["grpc"]
     assert [each["ipBlock"]["cidr"] for each in ask["from"] if "ipBlock" in each] == ["192.0.2.0/28"]
     assert all("ipBlock" not in each for each in look["from"])
-
-
-@pytest.mark.parametrize("client", [name for name in options.CLIENTS if name != "hpa-controller"])
-def test_the_mesh_is_laid_over_what_an_autoscaler_ships(
-    capsys: pytest.CaptureFixture[str], kubectl: Kubectl, tmp_path: Path, client: str
-):
-    """As docs/istio.md shows it."""
-    whose = options.CLIENTS[client]
-    own = {"name": whose.container, "image": "theirs", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
-    template = {"metadata": {"labels": dict(whose.labels)}, "spec": {"containers": [own]}}
-    shipped = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": whose.deployment, "namespace": whose.namespace},
-        "spec": {"selector": {"matchLabels": dict(whose.labels)}, "template": template},
-    }
-    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(shipped))
-    for what in ("istio", "istio-pod"):
-        assert main(["render", what, "--client", client]) == 0
-        (tmp_path / f"{what}.yaml").write_text(capsys.readouterr().out)
-    overlay = {"resources": ["theirs.yaml", "istio.yaml"], "patches": [{"path": "istio-pod.yaml"}]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    made = [*yaml.safe_load_all(kubectl("kustomize", str(tmp_path)))]
-    assert one(made, "EnvoyFilter")["spec"]["workloadSelector"]["labels"] == dict(whose.labels)
-    laid = one(made, "Deployment")["spec"]["template"]
-    (container,) = laid["spec"]["containers"]
-    assert (container["image"], len(container["volumeMounts"])) == ("theirs", 2)
-    assert laid["metadata"]["labels"].items() > dict(whose.labels).items()

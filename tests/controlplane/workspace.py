@@ -65,6 +65,18 @@ class Workspace:
         tree["metadata"].setdefault("namespace", self.namespace)
         return self.api.create(tree)
 
+    def runs(self, replicas: int) -> None:
+        """A Deployment ``web`` of one CPU a pod, once the gate counts it."""
+        self.create(workload("web", replicas, {"cpu": "1"}))
+        eventually(lambda: self.used() == replicas, self.used)
+
+    def always_grows(self, most: int, kind: str = "Deployment") -> None:
+        """One ready pod of ``web``, which is busy at any size, and its HPA."""
+        self.create(workload("web", 1, {"cpu": "1"}, kind))
+        self.await_ready("web", 1, kind)
+        self.busy("900m")
+        self.create(autoscaler("web", kind, most=most))
+
     def busy(self, cpu: str) -> None:
         """What every container of the first namespace uses from now on."""
         self.world.metrics.usage[self.namespace] = {"cpu": cpu, "memory": "1Mi"}

@@ -10,7 +10,7 @@ import pytest
 from extauthz.tools.render.options import Profile, SidecarOptions
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
-from tests.controlplane.workspace import Workspace, autoscaler, workload
+from tests.controlplane.workspace import Workspace, workload
 from tests.e2e.clamping import asked, clamps, forms
 from tests.e2e.webhooked import DENIED, WebhookWorld
 from tests.waiting import eventually
@@ -44,8 +44,7 @@ def scale(acme: Workspace, replicas: int, *more: str) -> str:
 
 def test_kubectl_scale_is_lowered_to_what_fits_with_a_warning_and_then_denied(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     said = scale(acme, 9)
     assert "scaled" in said
     assert f"Warning: replicas lowered from 9 to 4: no more requests.cpu in workspace quota {acme.name}" in said
@@ -66,8 +65,7 @@ def test_kubectl_scale_is_lowered_to_what_fits_with_a_warning_and_then_denied(wo
 
 def test_a_dry_run_shows_what_would_come_and_charges_and_tells_nothing(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     path = f"/apis/apps/v1/namespaces/{acme.namespace}/deployments/web/scale?dryRun=All"
     shown = world.api.call("PATCH", path, {"spec": {"replicas": 9}}, "application/merge-patch+json")
     assert shown["spec"]["replicas"] == 4
@@ -80,8 +78,7 @@ def test_a_dry_run_shows_what_would_come_and_charges_and_tells_nothing(world, wo
 
 def test_every_form_of_a_count_is_lowered_and_what_brings_more_than_a_count_is_denied(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 2, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 2)
+    acme.runs(2)
     for name, ask in forms(acme, world.api).items():
         ask()
         assert acme.replicas("web") == 4, name
@@ -100,8 +97,7 @@ def test_every_form_of_a_count_is_lowered_and_what_brings_more_than_a_count_is_d
 
 def test_what_envoy_has_lowered_the_webhook_leaves_as_it_is(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     through = world.kubectl_through(Profile.WRITES)
     said = through("scale", "deployment/web", "--replicas=9", "-n", acme.namespace)
     assert "scaled" in said
@@ -112,22 +108,11 @@ def test_what_envoy_has_lowered_the_webhook_leaves_as_it_is(world, workspace):
     assert clamps(acme) == 1
 
 
-def test_a_quota_in_mode_enforce_refuses_beside_one_that_clamps(world, workspace):
-    acme = workspace({"requests.cpu": "4"}, "Enforce")
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
-    assert DENIED in scale(acme, 9)
-    assert acme.replicas("web") == 1
-
-
 @pytest.mark.controlplane("kube-controller-manager")
 def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_rises(world, workspace):
     assert world.manager.running
     acme = workspace({"requests.cpu": "3"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    acme.await_ready("web", 1)
-    acme.busy("900m")
-    acme.create(autoscaler("web", most=8))
+    acme.always_grows(8)
 
     message = acme.await_refused()
     assert acme.replicas("web") == 3, "lowered to three; at two it asked for four"
@@ -147,8 +132,7 @@ def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_ris
 
 def test_a_dead_gate_lowers_nothing_and_growth_is_refused(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     world.gate.terminate()
     try:
         said = scale(acme, 9)

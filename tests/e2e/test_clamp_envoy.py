@@ -12,7 +12,6 @@ from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
-from tests.controlplane.workspace import workload
 from tests.controlplane.world import World
 from tests.e2e.clamping import asked, clamps, forms
 from tests.waiting import eventually
@@ -44,8 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClampWorld]:
 
 def test_every_form_is_lowered_on_the_version_that_is_there(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 2, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 2)
+    acme.runs(2)
     through = world.client()
     try:
         counts = {name: ask for name, ask in forms(acme, through).items() if name not in OBJECTS}

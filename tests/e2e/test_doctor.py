@@ -13,7 +13,6 @@ from extauthz.demo.envoy import Envoy
 from tests.controlplane.plane import write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
-from tests.waiting import eventually
 
 from .doctoring import Rows, examined, given, options
 
@@ -68,9 +67,8 @@ def having(rows: Rows, verdict: str) -> list[str]:
 def test_all_is_well_but_for_what_is_said_honestly(doctored: Workspace, doctor: Doctor):
     rows = doctor()
     assert having(rows, "fail") == []
-    assert having(rows, "skipped") == ["topology", *WEBHOOK], "no Service was named, and there is no webhook"
-    assert set(having(rows, "warn")) <= {"certificate", "way around", "backstop", "namespace labels"}
-    assert rows["backstop"]["found"] == "none"
+    assert having(rows, "skipped") == [*WEBHOOK], "there is no webhook"
+    assert set(having(rows, "warn")) <= {"certificate", "namespace labels"}
     assert "filtered-administrator" in rows["token"]["found"]
     assert "a dry run on doctored/web was decided" in rows["canary"]["found"]
     assert doctored.replicas("web") == 2
@@ -89,13 +87,6 @@ def test_left_to_itself_it_looks_for_a_deployment_that_a_quota_covers(world: Wor
     tree["metadata"]["namespace"] = "an-unlimited"
     world.api.create(tree)
     assert "dry run on doctored/web was decided" in doctor(canary=None)["canary"]["found"]
-
-
-def test_straight_at_the_api_server_the_canary_is_not_gated(world: World, doctored: Workspace, doctor: Doctor):
-    rows = doctor(url=world.plane.url)
-    assert {"canary", "listener"} <= set(having(rows, "fail"))
-    assert "not gated" in rows["canary"]["found"]
-    assert doctored.replicas("web") == 2
 
 
 def test_a_deployment_in_a_namespace_that_never_asks_is_no_canary(
@@ -118,16 +109,5 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     kubeconfig = tmp_path / "nowhere"
     write_kubeconfig(kubeconfig, "https://127.0.0.1:1", world.plane.ca, {"token": "t"})
     rows = doctor(kubeconfig=kubeconfig)
-    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods", "way around", "backstop"]
+    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods"]
     assert rows["canary"]["verdict"] == "ok"
-
-
-def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
-    world.gate.kill()
-    try:
-        rows = doctor()
-        assert having(rows, "fail") == ["canary", "gate reachable"]
-        assert "the gate gives no answer" in rows["canary"]["found"]
-    finally:
-        world.gate.start()
-        eventually(lambda: not world.gate.holding)

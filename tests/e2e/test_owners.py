@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.workspace import Workspace, autoscaler, workload
+from tests.controlplane.workspace import Workspace
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
@@ -39,11 +39,11 @@ def refusals(acme: Workspace) -> int:
 def test_an_owner_is_told_once_that_the_quota_is_full_and_once_that_there_is_room(world, workspace):
     assert world.manager.running
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    acme.await_ready("web", 1)
-    acme.busy("900m")
-    acme.create(autoscaler("web", most=8))
+    acme.always_grows(8)
 
+    sentence = f"exceeded workspace quota: {acme.name}"
+    assert sentence in acme.await_refused()
+    assert any(sentence in event["message"] for event in acme.events("FailedRescale", "web"))
     both = ["Deployment", "HorizontalPodAutoscaler"]
     eventually(lambda: told(acme, "WorkspaceQuotaExceeded") == both)
     eventually(lambda: status(acme).get("summary") == {"cpu": "4/4"}, lambda: status(acme))

@@ -95,24 +95,6 @@ def test_a_caller_whom_rbac_refuses_cannot_hold_a_tenants_quota(team: Team):
     frees_its_room(team, team.scale(3, token="nobody"), 403)
 
 
-def test_nor_can_one_whom_nobody_knows(team: Team):
-    frees_its_room(team, team.scale(3, token="made-up"), 401)
-
-
-def test_a_conflict_frees_its_room(team: Team):
-    scale = team.world.plane.api.call("GET", team.path())
-    scale["spec"]["replicas"] = 3
-    scale["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
-    answer = team.scale(3, method="PUT", content=json.dumps(scale), headers={"content-type": "application/json"})
-    frees_its_room(team, answer, 409)
-
-
-def test_a_write_that_validation_refuses_frees_its_room(team: Team):
-    body = {"spec": {"replicas": 3, "unknown": 1}}
-    answer = team.scale(3, path=team.path(query="?fieldValidation=Strict"), content=json.dumps(body))
-    frees_its_room(team, answer, 422)
-
-
 def test_a_write_that_an_admission_policy_refuses_frees_its_room(team: Team):
     forbid_scaling(team)
     frees_its_room(team, team.scale(3), 422)

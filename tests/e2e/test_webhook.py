@@ -16,7 +16,7 @@ from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import free_ports, running_plane
-from tests.controlplane.workspace import Workspace, autoscaler, workload
+from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld, rendered
@@ -55,8 +55,7 @@ def refused(call: Callable[[], Any]) -> str:
 
 def test_kubectl_scale_stops_at_the_edge_and_goes_on_when_the_limit_is_raised(world, workspace):
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     assert "scaled" in scale(acme, "web", 4)
     said = scale(acme, "web", 5)
     assert f'{DENIED}deployments.apps "web" is forbidden: exceeded workspace quota: {acme.name}' in said
@@ -70,8 +69,7 @@ def test_kubectl_scale_stops_at_the_edge_and_goes_on_when_the_limit_is_raised(wo
 
 def test_every_writer_and_form_is_asked_about(world, workspace):
     acme = workspace({"requests.cpu": "3"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
+    acme.runs(1)
     api, at = world.api, acme.namespace
     whole = api.get("Deployment", "web", at)
     whole["spec"]["replicas"] = 4
@@ -292,17 +290,6 @@ def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:
     return spec
 
 
-def test_a_dry_run_is_decided_and_charged_nothing(world, workspace):
-    acme = workspace({"requests.cpu": "2"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    eventually(lambda: acme.used() == 1)
-    path = f"/apis/apps/v1/namespaces/{acme.namespace}/deployments/web/scale?dryRun=All"
-    merge = "application/merge-patch+json"
-    world.api.call("PATCH", path, {"spec": {"replicas": 2}}, merge)
-    assert DENIED in refused(lambda: world.api.call("PATCH", path, {"spec": {"replicas": 3}}, merge))
-    assert acme.charged() == 1
-
-
 def condition_in_the_readme() -> str:
     shown = (Path(__file__).parents[2] / "README.md").read_text().partition("\n  AbleToScale")[2].partition("\n```")[0]
     return " ".join(f"AbleToScale{shown}".split())
@@ -312,10 +299,7 @@ def condition_in_the_readme() -> str:
 def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace):
     assert world.manager.running
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    acme.await_ready("web", 1)
-    acme.busy("900m")
-    acme.create(autoscaler("web", most=8))
+    acme.always_grows(8)
 
     message = acme.await_refused()
     assert acme.replicas("web") == 4

@@ -63,3 +63,18 @@ def stack(shared: Stack) -> Iterator[Stack]:
     shared.forget()
     yield shared
     shared.gate.answer = authz.allow()
+
+
+@pytest.fixture(scope="module")
+def hasty(launch) -> Iterator[Stack]:
+    """Short times for writes that can grow a workload: 4 s in all."""
+    yield from launch(body_timeout_s=1.0, gate_timeout_s=2.0, write_timeout_s=1.0)
+
+
+@pytest.fixture
+def silent(hasty: Stack) -> Iterator[Stack]:
+    """An API server that takes writes and never answers."""
+    hasty.forget()
+    hasty.api.silent.set()
+    yield hasty
+    hasty.api.silent.clear()

@@ -52,13 +52,6 @@ def test_a_401_of_envoys_own_is_not_logged(stack: Stack):
     assert not [line for line in stack.envoy.access_lines() if line["status"] == 401]
 
 
-@pytest.mark.parametrize("path", GROWTH.values(), ids=GROWTH)
-def test_with_any_token_the_gate_is_asked(stack: Stack, path: str):
-    stack.gate.answer = authz.deny(403, "no room")
-    assert send(stack, "PATCH", path, authorization="Bearer somebody").status_code == 403
-    assert len(stack.gate.checks) == 1
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", SCALE), ("DELETE", DEPLOYMENT), ("PATCH", f"{DEPLOYMENT}/status"), ("PATCH", "/api/v1/namespaces/team-a")],

@@ -90,20 +90,6 @@ def test_a_denial_was_not_forwarded(stack: Stack, h2: bool):
     assert heard_of(stack) == ("d-9", Event.NOT_FORWARDED)
 
 
-@pytest.fixture(scope="module")
-def hasty(launch) -> Iterator[Stack]:
-    yield from launch(write_timeout_s=2.0)
-
-
-@pytest.fixture
-def silent(hasty: Stack) -> Iterator[Stack]:
-    """An API server that takes writes and never answers."""
-    hasty.forget()
-    hasty.api.silent.set()
-    yield hasty
-    hasty.api.silent.clear()
-
-
 @H1_AND_H2
 def test_a_write_without_an_answer_in_time_is_unclear(silent: Stack, h2: bool):
     assert grow(silent, h2=h2).status_code == 504

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from functools import partial
 
 import pytest
 from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
@@ -122,30 +121,6 @@ def orphan(launch):
     yield from launch(gate=Endpoint("127.0.0.1", unused_port()), gate_timeout_s=2.0)
 
 
-@H1_AND_H2
-def test_a_growth_write_is_refused_with_a_status_that_says_so(orphan: Stack, h2: bool):
-    assert_outage(grow(orphan, h2=h2))
-    assert not orphan.api.writes(SCALE)
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/apis/apps/v1/namespaces/team-a/deployments/web"),
-        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager?timeout=5s"),
-        ("POST", "/api/v1/namespaces/team-a/events"),
-        ("PUT", "/apis/apps/v1/namespaces/team-a/deployments/web/status"),
-        ("DELETE", "/apis/apps/v1/namespaces/team-a/deployments/gone"),
-        ("PATCH", "/apis/apps/v1/namespaces/extauthz-system/deployments/extauthz"),
-    ],
-    ids=["read", "lease", "event", "status", "delete", "repair-of-the-gate"],
-)
-def test_everything_else_goes_on(orphan: Stack, method: str, path: str):
-    before = len(orphan.api.seen)
-    orphan.send(method, path, content=b"k8s\0", headers={"content-type": "application/vnd.kubernetes.protobuf"})
-    assert [one.target for one in orphan.api.seen[before:]] == [path]
-
-
 def test_it_is_logged_as_an_outage(orphan: Stack):
     grow(orphan)
     [line, *_] = eventually(lambda: [one for one in orphan.envoy.access_lines() if one["route"] == "scale"])
@@ -171,16 +146,6 @@ def babble(listener: socket.socket) -> None:
         with connection:
             connection.sendall(b"220 mail.example.org ESMTP\r\n")
             connection.recv(1024)
-
-
-def test_a_gate_that_comes_back_is_asked_again_at_once(launch):
-    """The gate is killed and started again on the same port; nobody touches Envoy."""
-    for stack in launch():
-        assert grow(stack).status_code == 200
-        stack.gate.__exit__(None, None, None)
-        assert_outage(grow(stack))
-        stack.gate.__enter__()
-        eventually(partial(allowed, stack))
 
 
 def test_with_allow_on_outage_writes_pass_without_a_gate_and_refusals_still_hold(launch):

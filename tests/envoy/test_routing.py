@@ -11,7 +11,6 @@ import h2.connection
 import h2.events
 import pytest
 
-from extauthz.tools.render.options import Profile
 from tests.support import authz
 from tests.support.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of, upgrade
 
@@ -77,18 +76,6 @@ def test_everything_else_passes_by_untouched(stack: Stack, method: str, path: st
     stack.send(method, path, content=b"k8s\0", headers={"content-type": "application/vnd.kubernetes.protobuf"})
     assert not stack.gate.checks
     assert [one.target for one in stack.api.seen] == [path]
-
-
-@pytest.fixture(scope="module")
-def scale_only(launch) -> Iterator[Stack]:
-    yield from launch(profile=Profile.SCALE)
-
-
-def test_the_scale_profile_asks_about_scales_and_leaves_rollouts_alone(scale_only: Stack):
-    scale_only.gate.answer = authz.deny(403, "no room")
-    assert scale_only.send("PUT", SCALE, content=b"{}").status_code == 403
-    scale_only.send("POST", f"{NAMESPACED}/replicasets", content=b"{}")
-    assert [check.attributes.request.http.path for check in scale_only.gate.checks] == [SCALE]
 
 
 def test_the_longest_name_of_a_namespace_can_be_exempt(launch):

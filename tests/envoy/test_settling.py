@@ -121,15 +121,6 @@ def test_a_write_that_the_api_server_refuses_frees_its_room_at_once(real: Real):
     assert real.usage("code-409", "reserved") == 0
 
 
-def test_a_failure_that_leaves_it_open_keeps_the_room_taken(real: Real):
-    real.api.failing = 503
-    assert real.grow("code-503").status_code == 503
-    real.api.failing = 0
-    hears(real, Event.ANSWERED_UNCLEAR)
-    assert not real.has_room("code-503")
-    assert real.usage("code-503", "reserved") == 2
-
-
 def test_answers_reach_a_gate_that_asks_for_certificates(authority: Authority, tmp_path: Path):
     pair = authority.issue("gate")
     flags = ("--tls-cert", str(pair.cert), "--tls-client-ca", str(authority.ca))

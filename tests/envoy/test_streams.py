@@ -70,21 +70,6 @@ def test_a_body_that_trickles_in_is_decided_on_once_and_whole(stack: Stack):
     assert [write.body for write in stack.api.writes()] == [body]
 
 
-@pytest.fixture(scope="module")
-def hasty(launch) -> Iterator[Stack]:
-    """Short times for writes that can grow a workload: 4 s in all."""
-    yield from launch(body_timeout_s=1.0, gate_timeout_s=2.0, write_timeout_s=1.0)
-
-
-@pytest.fixture
-def silent(hasty: Stack) -> Iterator[Stack]:
-    """An API server that takes writes and never answers."""
-    hasty.forget()
-    hasty.api.silent.set()
-    yield hasty
-    hasty.api.silent.clear()
-
-
 def test_a_body_that_never_ends_is_given_up(hasty: Stack):
     hasty.forget()
     with hasty.connect() as connection:

@@ -50,8 +50,6 @@ ROWS = (
     "bystanders beside 4 attackers with bodies at the size limit: p99 of a check",
     "bystanders beside 4 attackers with bodies at the size limit: checks lost",
     "bystanders beside 4 attackers with bodies at the size limit: peak memory",
-    "bystanders beside 4 attackers with writes that the costliest policies judge: p99",
-    "bystanders beside 4 attackers with writes that the costliest policies judge: checks lost",
     "bystanders beside 4 attackers with silent connections: p99",
     "bystanders beside 4 attackers with silent connections: checks lost",
     "bystanders beside 4 attackers with resets: p99",

@@ -97,14 +97,14 @@ def command(wheel: Path, folder: Path) -> Path:
     words = ["--console-script=extauthz", "--compressed", "--reproducible", f"--output-file={target}"]
     # From there: shiv takes what lies in its own folder, or on PYTHONPATH, for installed.
     pinned = f"--constraint={ROOT / 'constraints.txt'}"
-    _run(sys.executable, "-m", "shiv", *words, f"{wheel}[cel]", "--quiet", pinned, folder=folder)
+    _run(sys.executable, "-m", "shiv", *words, str(wheel), "--quiet", pinned, folder=folder)
     return target
 
 
 def bill_of_materials(wheel: Path, target: Path) -> None:
     """What the wheel brings when it is installed as in the image, in CycloneDX."""
     with tempfile.TemporaryDirectory(prefix="extauthz-release-") as name:
-        python = install(Path(name), f"{wheel}[cel]")
+        python = install(Path(name), str(wheel))
         words = ["environment", "--output-reproducible", "--output-format=JSON", f"--output-file={target}"]
         _run(sys.executable, "-m", "cyclonedx_py", *words, f"--pyproject={ROOT / 'pyproject.toml'}", str(python))
 

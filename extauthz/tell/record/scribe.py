@@ -396,4 +396,4 @@ class Scribe:
 def _against(evidence: Evidence) -> tuple[str, ...]:
     """Quotas that refused, or would have, by their paths."""
     paths = [row.path for row in (*evidence.shortages, *evidence.audit)] + [row.path for row in evidence.unspecified]
-    return tuple(sorted({"/".join(path) for path in paths} | {one.quota for one in evidence.policies if one.quota}))
+    return tuple(sorted({"/".join(path) for path in paths}))

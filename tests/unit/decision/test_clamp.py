@@ -7,11 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from extauthz.core.decision import known
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
@@ -19,8 +15,6 @@ from extauthz.core.intake.counts import read
 from extauthz.core.model import Decision, Fetch, Lower, NeedsFetch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.selectors import Names, Requesters, by_name
-from extauthz.core.quota.spec import WorkspaceQuota
-from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import (
     admission,
     create,
@@ -67,34 +61,6 @@ def test_a_count_that_does_not_fit_is_lowered_to_the_largest_that_does():
     )
     assert found.todo == Lower(4, "1"), "the write must be bound to the version that was looked at"
     assert [row.resource for row in found.evidence.shortages] == ["requests.cpu"]
-
-
-def test_the_question_charges_nothing_and_what_is_then_sent_is_decided_and_reserved():
-    asked = clamping(workload("web", 2))
-    assert granted(asked, scale("web", 9)) == 4
-    assert asked.ledger.pending_writes == 0
-    sent = asked.decide(read(scale("web", 4)), "d2", 0.0)
-    assert (sent.verdict, sent.pending_write) == (Verdict.ALLOW, "d2")
-
-
-def test_the_count_that_was_asked_for_is_asked_about_again_without_effect():
-    asked = clamping(workload("web", 2))
-    assert granted(asked, scale("web", 4)) is None, "it fits as it is"
-    assert [granted(asked, scale("web", 9)) for _ in range(3)] == [4, 4, 4]
-
-
-def test_what_others_have_reserved_is_not_given_away():
-    asked = clamping(workload("web", 2), workload("api", 1))
-    assert asked.decide(read(scale("api", 2)), "d2", 0.0).verdict is Verdict.ALLOW
-    assert granted(asked, scale("web", 9)) is None, "two and two are four"
-    assert granted(clamping(workload("web", 2), workload("api", 1)), scale("web", 9)) == 3
-
-
-@pytest.mark.parametrize("there", [4, 5, 9], ids=["full", "over", "far over"])
-def test_where_nothing_fits_above_the_current_count_it_is_left_to_be_denied(there: int):
-    asked = clamping(workload("web", there))
-    assert granted(asked, scale("web", 12)) is None
-    assert asked.decide(read(scale("web", 12)), "d2", 0.0).verdict is Verdict.DENY
 
 
 def two(parent: str, child: str, parent_cpu: str = "6") -> Gate:
@@ -247,78 +213,3 @@ def test_where_something_is_not_known_it_is_left_to_the_decision():
     asked = clamping(workload("web", 2))
     asked.stale("a watch is silent")
     assert ask(asked, scale("web", 9)) is None
-
-
-def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
-    asked = clamping(workload("web", 2))
-    asked.bounds = Bounds(ttl_s=60, keep_s=60)
-    unasked = ask(asked, scale("web", 9))
-    assert unasked is not None
-    assert unasked.todo[:2] == (Fetch.MAX_SCALE, WEB)
-    asked.bounds.failed(WEB, 0.0)
-    assert ask(asked, scale("web", 9)) is None, "how many it allows is not known"
-    asked.bounds.answered(WEB, 4, 0.0)
-    assert granted(asked, scale("web", 9)) == 4
-    asked.bounds.answered(WEB, 3, 0.0)
-    lowered = ask(asked, scale("web", 9))
-    assert lowered is not None
-    assert (lowered.replicas, lowered.todo[0]) == (9, 3), "what fits the quotas does not fit that"
-    assert lowered.sentence.endswith("may have 3: exceeded max available scale: limited: replicas=3")
-    roomy = clamping(workload("web", 2), cpu="20")
-    roomy.bounds = asked.bounds
-    assert granted(roomy, scale("web", 9)) == 3
-    asked.bounds.answered(WEB, 2, 0.0)
-    assert granted(roomy, scale("web", 9)) is None, "it has as many"
-    enforcing = gate([quota("acme", {"requests.cpu": "20"})], workload("web", 2))
-    enforcing.bounds = Bounds(ttl_s=60, keep_s=60)
-    enforcing.bounds.answered(WEB, 3, 0.0)
-    assert granted(enforcing, scale("web", 9)) is None, "no quota is in mode Clamp"
-
-
-def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):
-    asked = gate([quota("acme", {"requests.cpu": "4"})], workload("web", 2))
-    monkeypatch.setattr(known, "of_write", lambda *_: pytest.fail("it was evaluated"))
-    assert ask(asked, scale("web", 9)) is None
-
-
-COUNTS = st.integers(0, 12)
-MODES = st.sampled_from(["Clamp", "Enforce", "Audit"])
-
-
-@given(
-    modes=st.tuples(MODES, MODES),
-    hard=st.tuples(COUNTS, COUNTS),
-    there=st.tuples(COUNTS, COUNTS),
-    before=st.lists(st.tuples(st.sampled_from(["web", "api"]), COUNTS), max_size=4),
-    cut=st.none() | COUNTS,
-    wanted=COUNTS,
-)
-@settings(max_examples=300, deadline=None)
-def test_what_is_proposed_is_granted_is_more_than_is_there_and_is_the_most(
-    modes: tuple[str, str],
-    hard: tuple[int, int],
-    there: tuple[int, int],
-    before: list[tuple[str, int]],
-    cut: int | None,
-    wanted: int,
-):
-    def quotas(child: int) -> list[WorkspaceQuota]:
-        corp = quota("corp", {"pods": str(hard[0])}, namespaces={"none": "such"}, mode=modes[0])
-        return [corp, quota("acme", {"pods": str(child)}, parent="corp", mode=modes[1])]
-
-    asked = gate(quotas(hard[1]), workload("web", there[0]), workload("api", there[1]))
-    for number, (name, count) in enumerate(before):
-        asked.decide(read(scale(name, count)), f"b{number}", 0.0)
-    if cut is not None:
-        asked.load_quotas(QuotaTree.build(quotas(cut)), 0.0)
-    pending, count = asked.ledger.pending_writes, granted(asked, scale("web", wanted))
-    assert asked.ledger.pending_writes == pending
-    refused = asked.decide(read(scale("web", wanted)), "d1", 0.0, charge=False)
-    if count is None:
-        lowerable = refused.verdict is Verdict.DENY and (refused.evidence.fits or 0) > there[0]
-        assert not lowerable or "Enforce" in modes
-        return
-    assert refused.verdict is Verdict.DENY
-    assert there[0] < count < wanted
-    assert asked.decide(read(scale("web", count + 1)), "d2", 0.0, charge=False).verdict is Verdict.DENY
-    assert asked.decide(read(scale("web", count)), "d3", 0.0).verdict is Verdict.ALLOW

@@ -58,6 +58,14 @@ def test_a_new_one_costs_what_its_template_does(ask, replicas, verdict):
     assert decided(ask, replicas, Observed(replicas, CORE), Operation.CREATE).verdict is verdict
 
 
+@pytest.mark.parametrize(("replicas", "verdict"), [(3, Verdict.ALLOW), (4, Verdict.DENY)])
+def test_a_deployment_that_names_one_as_its_owner_needs_room_beside_it(ask, replicas, verdict):
+    """Whoever may write Deployments may write that: it is of no kind that is known to make them."""
+    owner = [{**owned_by("knob", "u", kind="Widget")[0], "apiVersion": "example.dev/v1"}]
+    ask.gate.observe(KNOB, replace(SEEN, selector="app=knob", resource_version="8"))
+    assert ask(create(workload("web", replicas, labels={"app": "knob"}, ownerReferences=owner))).verdict is verdict
+
+
 GPUS = {"requests.nvidia.com/gpu": "14"}
 CPU = {"requests.cpu": "99"}
 WHY = "does not know what devices its pods take"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -80,10 +79,12 @@ class Resizer:
     def __init__(self, asked: Gate) -> None:
         self.gate, self.count, self.now_s = asked, 0, 0.0
 
-    def __call__(self, new: Tree, old: Tree, *, by: Requester | None = None, **request: Any) -> Decision:
+    def __call__(
+        self, new: Tree, old: Tree, *, by: Requester | None = None, sub: str = "resize", **request: Any
+    ) -> Decision:
         self.count += 1
         resource = {"group": "", "version": "v1", "resource": "pods"}
-        body = json.dumps(admission(new, old, subresource="resize", resource=resource, **request)).encode()
+        body = json.dumps(admission(new, old, subresource=sub, resource=resource, **request)).encode()
         review = read(body)
         assert isinstance(review, Review)
         return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s, requester=by)
@@ -410,24 +411,31 @@ def test_those_of_one_pod_that_may_still_land_are_bounded():
     assert reasons == ["fits", "fits", "too-many-intents"]
 
 
-def test_a_resize_of_a_pod_that_prices_its_custom_resource_reprices_every_replica():
+def of_rollout(cpu: str, name: str = "a") -> Tree:
+    made = pod(cpu, name=name)
+    made["metadata"]["ownerReferences"] = [{**owned_by("x", kind="Rollout")[0], "apiVersion": "example.com/v1"}]
+    return made
+
+
+@pytest.mark.parametrize("how", ["resized", "made"])
+def test_a_pod_that_prices_its_custom_resource_reprices_every_replica(how: str):
     ask = Resizer(Gate())
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
     ask.gate.load_state(Snapshot({"team-a": {"workspace": "acme"}}, []), 0.0)
     ask.gate.observe_kind("example.com", "Rollout", "rollouts")
-    one = pod("1") | {"metadata": pod("1")["metadata"] | {"ownerReferences": owned_by("x", kind="Rollout")}}
-    one["metadata"]["ownerReferences"][0]["apiVersion"] = "example.com/v1"
-    price = observe(workload("x", 3, {"cpu": "1"}))[1]
-    ask.gate.observe(
-        WorkloadRef("example.com", "rollouts", "team-a", "x"), replace(price, by_pods=True, selector="app=web")
-    )
-    ask.see(one)
+    ref, price = WorkloadRef("example.com", "rollouts", "team-a", "x"), observe(workload("x", 3, {"cpu": "1"}))[1]
+    ask.gate.observe(ref, replace(price, by_pods=True, selector="app=web"))
+    ask.see(of_rollout("1"))
     assert charged(ask.gate) == 3
-    more = copy.deepcopy(one)
-    more["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
-    assert ask(more, one).reason == "exceeded-quota"
-    more["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
-    assert (ask(more, one).verdict, charged(ask.gate)) == (Verdict.ALLOW, 9)
+
+    def dearer(cpu: str) -> Decision:
+        if how == "resized":
+            return ask(of_rollout(cpu), of_rollout("1"))
+        made = of_rollout(cpu, "b")
+        return ask(made, made, sub="", operation="CREATE", oldObject=None)
+
+    assert dearer("4").reason == "exceeded-quota"
+    assert (dearer("3").verdict, charged(ask.gate)) == (Verdict.ALLOW, 9)
 
 
 def test_what_a_resize_says_of_its_status_is_not_looked_at():
@@ -454,54 +462,6 @@ def test_another_gate_adopts_it():
     again.see(pod("4", "6"))
     assert (charged(later), later.ledger.pending_writes) == (5, 0)
     assert later.ledger.drift() == {}
-
-
-class Cluster:
-    """Two pods at an API server that asks, stores or loses what was allowed, and shows it late."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.asker = Resizer(gate(*PODS_OF_WEB))
-        self.stored = {"a": (1, 5), "b": (1, 5)}
-        self.version = 5
-        self.unseen: list[Tree] = []
-        self.allowed: list[tuple[str, int, int]] = []
-        """Pod, version that it was allowed on, CPUs."""
-
-    def step(self) -> None:
-        self.random.choice((self.ask, self.ask, self.land, self.show))()
-
-    def ask(self) -> None:
-        name, cpus = self.random.choice("ab"), self.random.randint(1, 5)
-        held, version = self.stored[name]
-        new, old = (pod(str(one), str(version), name=name) for one in (cpus, held))
-        if self.asker(new, old).verdict is Verdict.ALLOW:
-            self.allowed.append((name, version, cpus))
-
-    def land(self) -> None:
-        """One of those that were allowed, if its version is still the pod's."""
-        if not self.allowed:
-            return
-        name, version, cpus = self.allowed.pop(self.random.randrange(len(self.allowed)))
-        if self.stored[name][1] == version and self.random.random() < 0.8:
-            self.version += 1
-            self.stored[name] = cpus, self.version
-            self.unseen.append(pod(str(cpus), str(self.version), name=name))
-
-    def show(self) -> None:
-        if self.unseen:
-            self.asker.see(self.unseen.pop(0))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_whatever_lands_and_however_late_it_is_seen_the_pods_never_hold_more_than_the_limit(seed: int):
-    cluster = Cluster(seed)
-    for _ in range(80):
-        cluster.step()
-        assert sum(cpus for cpus, _ in cluster.stored.values()) <= 5
-    while cluster.unseen:
-        cluster.show()
-    assert cluster.asker.gate.ledger.drift() == {}
 
 
 # Reading.

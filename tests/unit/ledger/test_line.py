@@ -299,48 +299,44 @@ def test_a_resource_that_only_a_grandchild_limits_has_no_share():
 # What becomes of a place.
 
 
-@pytest.mark.parametrize("asked", [lambda house: house.wants("b", 1), lambda house: house.wants("b", 0)])
-def test_it_leaves_when_it_wants_no_more(asked: Any):
+def granted_elsewhere(house: House, name: str, replicas: int) -> None:
+    house.gate.ledger.turns.granted(House.ref(name), replicas)
+
+
+@pytest.mark.parametrize(
+    ("then", "line"),
+    [
+        pytest.param(lambda house: house.wants("b", 1), ["b"], id="the-same-count-says-nothing"),
+        pytest.param(lambda house: house.wants("b", 0), [], id="it-wants-less"),
+        pytest.param(lambda house: house.wants("b", 11), [], id="it-can-never-fit"),
+        pytest.param(lambda house: house.gate.observe(House.ref("b"), None), [], id="it-is-gone"),
+        pytest.param(lambda house: house.passes(60), ["b"], id="it-is-silent-for-a-minute"),
+        pytest.param(lambda house: house.passes(61), [], id="it-is-silent-for-longer"),
+        pytest.param(lambda house: granted_elsewhere(house, "b", 4), ["b"], id="another-gate-grants-less"),
+        pytest.param(lambda house: granted_elsewhere(house, "b", 5), [], id="another-gate-grants-it"),
+        pytest.param(lambda house: granted_elsewhere(house, "c", 9), ["b"], id="another-gate-grants-somebody-else"),
+    ],
+)
+def test_a_place_ends_with_what_it_waits_for(then: Callable[[House], object], line: list[str]):
     house = full()
-    house.has("b", 2)
     house.wants("b", 5)
-    asked(house)
-    assert house.line() == []
+    then(house)
+    house.passes(0)
+    assert house.line() == line
 
 
-def test_what_is_at_zero_leaves_when_it_wants_none():
-    house = House([root(4), child("a"), child("b")], {"a": 4, "b": 0})
-    house.wants("b", 1)
+@pytest.mark.parametrize(("has", "wants"), [(2, 1), (0, 0)])
+def test_it_leaves_when_it_wants_less_than_it_has_or_none(has: int, wants: int):
+    house = House([root(4), child("a"), child("b")], {"a": 4, "b": has})
+    house.wants("b", has + 1)
     assert house.line() == ["b"]
-    house.wants("b", 0)
+    house.wants("b", wants)
     assert house.line() == []
 
 
 def test_what_one_of_its_quotas_can_never_hold_does_not_wait_for_the_others():
     house = House([root(8), child("a"), child("c", 6)], {"a": 3, "c": 5})
     assert house.wants("c", 7).verdict is Verdict.DENY
-    assert house.line() == []
-
-
-def test_the_same_count_says_nothing():
-    house = full()
-    house.wants("b", 5)
-    house.wants("b", 1)
-    assert house.line() == ["b"]
-
-
-def test_what_can_never_fit_does_not_wait():
-    house = full()
-    house.wants("b", 5)
-    assert house.wants("b", 11).refusal is Refusal.EXCEEDS_HARD
-    assert house.line() == []
-
-
-def test_what_is_gone_leaves():
-    house = full()
-    house.wants("b", 5)
-    house.gate.observe(House.ref("b"), None)
-    house.passes(1)
     assert house.line() == []
 
 
@@ -387,15 +383,6 @@ def test_an_ask_that_comes_twice_at_once_is_one():
         house.wants("b", 5)
         house.passes(14.5)
     assert house.shown()[0].again_s == 15.0
-
-
-def test_who_asks_once_leaves_after_a_minute():
-    house = full()
-    house.wants("b", 5)
-    house.passes(60)
-    assert house.line() == ["b"]
-    house.passes(1)
-    assert house.line() == []
 
 
 def test_who_was_first_for_its_turn_goes_to_the_end():
@@ -577,25 +564,6 @@ def in_line_at_both(turn_s: int = 300, wants: int = 5) -> tuple[House, House]:
     return one, other
 
 
-def test_places_and_their_ends_reach_other_gates():
-    one, other = full(), full()
-    one.wants("b", 5)
-    assert one.gate.ledger.turns.has_news
-    told(one, other)
-    assert (other.line(), one.gate.ledger.turns.has_news, other.gate.ledger.turns.has_news) == (["b"], False, False)
-    one.wants("b", 5)
-    assert not one.gate.ledger.turns.has_news, "a retry writes nothing"
-    other.wants("c", 9)
-    one.wants("b", 0)
-    told(one, other)
-    assert other.line() == ["c"], "what is new there stays"
-    told(other, one)
-    assert one.line() == ["c"]
-    other.wants("c", 0)
-    told(other, one)
-    assert one.line() == []
-
-
 def test_how_many_wait_is_known_of_each_quota_at_once():
     house = House([root(9), child("a"), child("b"), child("c", 5)], {"a": 4, "b": 0, "c": 5})
     turns, nodes = house.gate.ledger.turns, {node.quota.name: node for node in house.gate.ledger.coverage.tree.nodes}
@@ -644,17 +612,6 @@ def test_a_place_that_is_told_anew_is_taken_anew():
     other.gate.ledger.turns.leave(other.ref("b"))
     told(one, other)
     assert other.line() == ["b"]
-
-
-def test_what_was_not_written_is_written_again():
-    one, other = full(), full()
-    one.wants("b", 5)
-    other.wants("c", 9)
-    one.gate.ledger.turns.sent()
-    told(other, one)  # it was faster: what one has written counts for nothing
-    assert one.line() == ["b", "c"]
-    told(one, other)
-    assert other.line() == ["b", "c"]
 
 
 def test_a_place_that_ends_while_it_is_written_does_not_come_back():
@@ -727,15 +684,6 @@ def test_what_still_asks_here_stays_though_another_gate_takes_it_for_silent():
     assert other.line() == ["b"]
 
 
-@pytest.mark.parametrize(("replicas", "line"), [(4, ["b"]), (5, [])])
-def test_what_another_gate_has_granted_leaves(replicas: int, line: list[str]):
-    house = full()
-    house.wants("b", 5)
-    house.gate.ledger.turns.granted(House.ref("b"), replicas)
-    house.gate.ledger.turns.granted(House.ref("c"), 9)
-    assert house.line() == line
-
-
 def dearer(house: House, gpus: int) -> None:
     """An object of b with two replicas, of so many GPUs each, is put to it and answered."""
     made = workload("b", 2, {"nvidia.com/gpu": str(gpus)}, namespace="b")
@@ -792,16 +740,6 @@ def test_that_a_turn_has_passed_is_told():
     assert news(one)
 
 
-def test_the_turn_of_who_came_later_passes_too():
-    house = full(turn_s=60)
-    house.wants("c", 6)
-    for _ in range(8):
-        house.wants("b", 9)
-        house.wants("c", 6)
-        house.passes(10)
-    assert house.line() == ["c", "b"]
-
-
 def test_what_another_gate_has_said_of_an_ask_is_not_said_again_here():
     one, other = in_line_at_both(turn_s=3600)
     for number in range(31):
@@ -853,14 +791,6 @@ def test_nothing_is_said_again_before_five_minutes():
     one.wants("b", 5)
     one.passes(1)
     assert not one.gate.ledger.turns.has_news
-
-
-def test_who_comes_again_before_its_end_was_told_has_not_ended():
-    one, other = in_line_at_both()
-    one.wants("b", 0)
-    one.wants("b", 5)
-    told(one, other)
-    assert (one.line(), other.line(), one.gate.ledger.turns.has_news) == (["b"], ["b"], False)
 
 
 TWO_TREES = [root(10), child("a"), quota("second", {GPU: "10"}, namespaces={"team": "a"}, turn_s=60)]

@@ -11,12 +11,10 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
 from extauthz.core.ledger.accounts import Product, charge, highest, rise
-from extauthz.core.ledger.claims import split
-from extauthz.core.ledger.entry import Event, PendingWrite
+from extauthz.core.ledger.entry import NOT_KEPT, Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.observations import _REMEMBERED
-from extauthz.core.ledger.pods import Pods
-from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Template, Verdict, WorkloadRef
+from extauthz.core.model import Observed, Precondition, Request, Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -59,21 +57,6 @@ def test_a_quota_in_which_no_write_holds_bytes_any_more_is_forgotten():
     assert (dict(pending._bytes), pending._held, pending.bytes_held) == ({}, {}, 0)
 
 
-def test_an_owner_whose_members_have_all_gone_is_forgotten():
-    owned = {"uid": "uid-web-1", "ownerReferences": owned_by("web")}
-    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web-1", 1, kind="ReplicaSet", **owned)))
-    ask.gate.observe(WorkloadRef("apps", "replicasets", "team-a", "web-1"), None, version="2")
-    ownership = ask.gate.ledger.ownership
-    assert (ownership._children, ownership._owners) == ({}, {})
-
-
-def test_a_group_whose_pods_have_all_gone_is_forgotten():
-    pods, ref = Pods(), WorkloadRef("", "pods", "team-a", "nightly-0")
-    pods.put(ref, Observed(1, None, owner=OwnerRef("batch", "Job", "nightly", "uid-nightly")))
-    pods.put(ref, None)
-    assert (pods._names, pods._groups) == ({}, {})
-
-
 @pytest.mark.parametrize(("hard", "verdict"), [("2", Verdict.ALLOW), ("1999999999n", Verdict.DENY)])
 def test_of_a_limit_of_which_nothing_is_used_exactly_that_much_fits(hard: str, verdict: Verdict):
     assert Asker(gate([quota("acme", {"requests.cpu": hard})]))(create(workload("web", 2))).verdict is verdict
@@ -89,11 +72,11 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
 def test_a_workload_with_nothing_under_way_keeps_no_position():
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     (entry,) = ask.gate.ledger.workloads
-    assert entry.kept_position is None
+    assert entry.kept_position is NOT_KEPT
     granted = ask(scale("web", 2))
-    assert entry.kept_position is not None
+    assert entry.kept_position is not NOT_KEPT
     ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
-    assert entry.kept_position is None
+    assert entry.kept_position is NOT_KEPT
 
 
 def two_creates(*there: dict[str, Any]) -> Asker:
@@ -148,11 +131,6 @@ def test_another_default_storage_class_prices_claims_anew():
     assert used(ask) == {GOLD: 2 * GIB, SLOW: 0}
     ask.gate.observe_default_storage_class("slow")
     assert used(ask) == {GOLD: GIB, SLOW: 2 * GIB}
-
-
-@pytest.mark.parametrize("name", ["data", "data-", "data-x", "data-01", "data-²"])
-def test_a_name_that_no_stateful_set_gives_to_a_claim_has_no_stem_and_no_ordinal(name: str):
-    assert split(name) == ("", -1)
 
 
 def container(requests: Mapping[str, str]) -> Request:
@@ -230,24 +208,6 @@ def test_pods_that_go_push_no_deletion_of_a_workload_out_of_memory():
     for number in range(_REMEMBERED):
         ask.gate.observe(WorkloadRef("", "pods", "team-a", f"p{number}"), None, version="10")
     assert not ask.gate.observe(*observe(workload("web", 1, version="8")))
-
-
-def test_a_claim_that_two_stateful_sets_would_name_alike_counts_for_the_one_that_stays():
-    def stateful_set(name: str, claim: str) -> Mapping[str, Any]:
-        made = workload(name, 0, kind="StatefulSet")
-        made["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": claim}, "spec": CLAIM_SPEC}]
-        return made
-
-    first, second = observe(stateful_set("c", "a-b")), observe(stateful_set("b-c", "a"))
-    for there in (first[0], second[0]):
-        ask = Asker(gate([quota("acme", {"requests.storage": "10Gi"})]))
-        for one in (first, second):
-            ask.gate.observe(*one)
-        claim = WorkloadRef("", "persistentvolumeclaims", "team-a", "a-b-c-0")
-        ask.gate.observe(claim, Observed(1, claim_template({"spec": CLAIM_SPEC})))
-        ask.gate.observe(there, None)
-        assert used(ask) == {"requests.storage": GIB}
-        assert ask.gate.ledger.drift() == {}
 
 
 def test_of_who_names_an_owner_and_is_never_made_nothing_is_kept():

@@ -238,33 +238,21 @@ def allowed(quotas: list[Any], made: dict[str, Any]) -> Asker:
     return ask
 
 
+@pytest.mark.parametrize("is_told_first", [False, True], ids=["seen-first", "told-first"])
 @pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(quotas: list[Any], made: dict[str, Any]):
-    first = allowed(quotas, made)
-    heir = gate(quotas, *SEEN)
-    adopt(heir, told(first.gate))
-    assert list(heir.usage()) == list(first.gate.usage())
-    assert heir.ledger.drift() == {}
-
-
-@pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_so_it_does_at_a_gate_that_lists_the_cluster_afterwards(quotas: list[Any], made: dict[str, Any]):
-    first = allowed(quotas, made)
-    heir = Gate()
+def test_an_object_that_is_created_counts_in_the_same_quotas_at_another_gate(
+    quotas: list[Any], made: dict[str, Any], is_told_first: bool
+):
+    first, heir = allowed(quotas, made), Gate()
     heir.load_quotas(QuotaTree.build(quotas), 0.0)
-    adopt(heir, told(first.gate))
-    heir.load_state(snapshot(*SEEN), 0.0)
-    assert list(heir.usage()) == list(first.gate.usage())
+    steps = [lambda: heir.load_state(snapshot(*SEEN), 0.0), lambda: adopt(heir, told(first.gate))]
+    for step in reversed(steps) if is_told_first else steps:
+        step()
+    before = list(heir.usage())
+    assert before == list(first.gate.usage())
     assert heir.ledger.drift() == {}
-
-
-@pytest.mark.parametrize(("quotas", "made"), CASES)
-def test_and_nothing_rises_when_it_lands(quotas: list[Any], made: dict[str, Any]):
-    heir = Asker(gate(quotas, *SEEN), "e")
-    adopt(heir.gate, told(allowed(quotas, made).gate))
-    before = [row.used + row.reserved for row in heir.gate.usage()]
-    heir.gate.observe(*observe(made))
-    assert [row.used + row.reserved for row in heir.gate.usage()] == before
+    heir.observe(*observe(made))
+    assert [row.used + row.reserved for row in heir.usage()] == [row.used + row.reserved for row in before]
 
 
 @pytest.mark.parametrize(("quotas", "made"), CASES)
