@@ -15,9 +15,10 @@ from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.serve.servers.api.answers import Answers
 
-from .figures import Figure, Goal, figure
+from .figures import Figure, Goal, figure, turns
 from .machine import memory_bytes
 from .population import WORKLOADS_PER_TEMPLATE, Population
 from .requests import SENDERS
@@ -71,14 +72,21 @@ def _loaded(population: Population) -> tuple[Gate, float]:
     return gate, (memory_bytes([os.getpid()], "VmRSS") - before) / population.workload_count
 
 
+def loaded(population: Population, tree: QuotaTree | None = None) -> Gate:
+    """A gate that knows all of it, under its own quotas or others."""
+    gate = Gate()
+    gate.load_quotas(tree if tree is not None else population.quotas(), 0.0)
+    gate.load_state(population.state, 0.0)
+    return gate
+
+
 def _cost(kind: str, size: Size, small: Gate, large: Gate, say: Callable[[str], None]) -> Figure:
     pick = random.Random(kind)
     costs: dict[Population, list[float]] = {size.small: [], size.large: []}
-    gates = [(size.small, small), (size.large, large)]
-    for number in range(size.rounds):
-        for population, gate in gates if number % 2 else reversed(gates):
+    for number, order in enumerate(turns([(size.large, large), (size.small, small)], size.rounds), start=1):
+        for population, gate in order:
             costs[population].append(batch_us(gate, batch(kind, population, size.decisions, pick)))
-        say(f"decision, {kind}: round {number + 1} of {size.rounds}")
+        say(f"decision, {kind}: round {number} of {size.rounds}")
     many = f"{size.large.quota_count:,} quotas and {size.large.workload_count:,} workloads"
     name = f"decision, {kind}: {many} over {size.small.quota_count:,} and {size.small.workload_count:,}"
     return in_us(name, costs[size.large], costs[size.small], COST_GROWTH)

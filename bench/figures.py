@@ -47,11 +47,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def median_ratio(measured: Sequence[float], floors: Sequence[float]) -> float:
-    """The median of pairwise ratios: noise that hits both of a pair falls out."""
-    return median(one / floor for one, floor in zip(measured, floors, strict=True))
-
-
 def figure(
     name: str,
     measured: Sequence[float],

@@ -10,8 +10,8 @@ from dataclasses import replace
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 
-from .decision import COST_GROWTH, Size, batch, batch_us, in_us
-from .figures import Figure
+from .decision import COST_GROWTH, Size, batch, batch_us, in_us, loaded
+from .figures import Figure, turns
 from .population import Population
 
 COST = 1.5
@@ -32,8 +32,8 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     gc.freeze()
     pick, gates = random.Random("guarantees"), [(size.small, plain), (size.small, few), (many, large)]
     costs: list[list[float]] = [[], [], []]
-    for number in range(size.rounds):
-        for at in (0, 1, 2) if number % 2 else (2, 1, 0):
+    for order in turns((0, 1, 2), size.rounds):
+        for at in order:
             population, gate = gates[at]
             costs[at].append(batch_us(gate, batch("KPA PATCH", population, size.decisions, pick)))
     say(f"guarantees: {size.rounds} rounds")
@@ -45,11 +45,6 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
 
 
 def _gate(population: Population, *, guaranteed: bool) -> Gate:
-    gate, tree = Gate(), population.quotas()
-    if guaranteed:
-        tree = QuotaTree.build(
-            replace(node.quota, guaranteed=GUARANTEED) if node.parent is not None else node.quota for node in tree.nodes
-        )
-    gate.load_quotas(tree, 0.0)
-    gate.load_state(population.state, 0.0)
-    return gate
+    nodes = population.quotas().nodes
+    given = (replace(one.quota, guaranteed=GUARANTEED if guaranteed and one.parent else {}) for one in nodes)
+    return loaded(population, QuotaTree.build(given))

@@ -28,7 +28,7 @@ from extauthz.tell.observe.observers import Observers
 from extauthz.tell.record.files import Files
 from extauthz.tell.record.recorder import Recorder
 
-from .decision import Size, batch, in_us
+from .decision import Size, batch, in_us, loaded
 from .figures import Figure, Goal, figure
 
 COST = 1.05
@@ -56,9 +56,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     """Processor time of decisions, told to log and metrics as ``serve`` does, with all that recording costs: the
     thread's work, packing and writing among it."""
     population, pick = size.small, random.Random("record")
-    gate = Gate()
-    gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population.state, 0.0)
+    gate = loaded(population)
     files = Files(folder, "bench", 1 << 40, 1e9, time.time)
     notes = recorder(gate, files, "bench", time.time)
     await Recording(gate, notes).begin()
