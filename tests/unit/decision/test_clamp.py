@@ -53,13 +53,11 @@ def granted(of: Gate, asked: Request | Reading) -> int | None:
 
 def reviewed(new: dict[str, Any], old: dict[str, Any], **more: Any) -> Reading:
     review = reviews.read(json.dumps(admission(new, old, **more)).encode())
-    assert isinstance(review, reviews.Review)
     return review.question.reading
 
 
 def test_a_count_that_does_not_fit_is_lowered_to_the_largest_that_does():
     found = ask(clamping(workload("web", 2)), scale("web", 9))
-    assert found is not None
     assert (found.verdict, found.replicas, found.replicas_before) == (Verdict.DENY, 9, 2)
     assert found.sentence == (
         'deployments.apps "web" asked for 9 replicas and may have 4: exceeded workspace quota: acme, '
@@ -164,7 +162,6 @@ def test_a_write_is_lowered_only_on_the_version_that_was_looked_at():
     assert granted(asked, put_scale("web", 9, "5")) == 4
     assert ask(asked, put_scale("web", 9, "4")) is None, "it cannot land"
     newer = ask(asked, put_scale("web", 9, "6"))
-    assert newer is not None
     assert newer.todo == NeedsFetch(Fetch.WORKLOAD, WEB)
 
 
@@ -195,7 +192,6 @@ def test_whoever_a_quota_does_not_bind_is_not_lowered_by_it():
     reading = read(scale("web", 9))
     assert asked.clamp(reading, "d1", 0.0, requester=by_name("admin")) is None
     lowered = asked.clamp(reading, "d1", 0.0, requester=by_name("hpa"))
-    assert lowered is not None
     assert lowered.todo.to == 4
 
 
@@ -207,7 +203,6 @@ def test_a_namespace_that_was_not_seen_is_looked_up_first():
     found = ask(
         gate([quota("acme", {"requests.cpu": "4"}, mode="Clamp")], workload("web", 2), namespaces={}), scale("web", 9)
     )
-    assert found is not None
     assert found.todo == NeedsFetch(Fetch.WORKLOAD, WEB)
 
 
@@ -225,7 +220,6 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     asked = clamping(workload("web", 2))
     asked.bounds = Bounds(ttl_s=60, keep_s=60)
     unasked = ask(asked, scale("web", 9))
-    assert unasked is not None
     assert unasked.todo[:2] == (Fetch.MAX_SCALE, WEB)
     asked.bounds.failed(WEB, 0.0)
     assert ask(asked, scale("web", 9)) is None, "how many it allows is not known"
@@ -233,7 +227,6 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
     lowered = ask(asked, scale("web", 9))
-    assert lowered is not None
     assert (lowered.replicas, lowered.todo[0]) == (9, 3), "what fits the quotas does not fit that"
     assert lowered.sentence.endswith("may have 3: exceeded max available scale: limited: replicas=3")
     roomy = clamping(workload("web", 2), cpu="20")
