@@ -6,7 +6,7 @@ WORKDIR /src
 # newer than the real one.
 COPY LICENSE README.md constraints.txt pyproject.toml ./
 RUN mkdir extauthz /keys && touch extauthz/__init__.py \
-    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages ".[cel]" \
+    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages . \
     && rm -r build
 COPY extauthz extauthz
 COPY tools/release/slim.py ./

@@ -29,8 +29,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	$(SET_UP) demo $(PYTHON)
 	@touch $@
 
-demo: $(DEMO)  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
-	@KEEP=$(KEEP) $(BIN)/python -m tests.controlplane.demo
+demo: $(DEMO)  ## recorded autoscalers through a real Envoy and the gate to a stand-in for an API server (KEEP=1: the page stays open)
+	@KEEP=$(KEEP) $(BIN)/python -m extauthz.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
@@ -119,7 +119,7 @@ fix: setup  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-fuzz: setup  ## what strangers may write: costly bodies, frames, expressions, answers of sources, questions, raw bytes (FUZZ_SECONDS=60, FUZZ_SEED=…)
+fuzz: setup  ## what strangers may write: costly bodies, frames, answers of sources, questions, raw bytes (FUZZ_SECONDS=60, FUZZ_SEED=…)
 	@$(BIN)/python -m tests.fuzz
 
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
@@ -134,7 +134,7 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
 	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
-release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
+release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release --into $(DIST)
 
 bundle: helm  ## the same as one archive, dist/bundle.tar.gz, for where no registry but your own is reached (docs/internals/release.md)

@@ -15,6 +15,7 @@ from . import (
     commands,
     decision,
     events,
+    full_house,
     guarantees,
     latency,
     neighbours,
@@ -40,6 +41,8 @@ NOTES = (
     "runs (docs/internals/peers.md).",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
+    "Full house: autoscalers that ask at their own pace, in simulated hours, with turns and "
+    "without; a wait beyond one's turn is over its interval.",
     "Turn of the loop: processor time, with 60,000 Deployments under 600 quotas; the longest of an event's steps "
     "and of all slices of what it has counted anew, turn by turn the least of three tries.",
     "Record: a decision is told to log and metrics as in use; recording it includes the thread that folds, formats, "
@@ -47,8 +50,7 @@ NOTES = (
     "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "
     "each loads.",
     "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, who "
-    "send the bodies that cost the reader most, writes that the costliest policies judge, silent connections, or "
-    "resets. "
+    "send the bodies that cost the reader most, silent connections, or resets. "
     "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
@@ -90,6 +92,7 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
         *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
+        *full_house.measure(full_house.QUICK if quick else full_house.FULL, say),
         *events.measure(events.QUICK if quick else events.FULL, say),
         *guarantees.measure(decision.QUICK if quick else decision.FULL, say),
         policies.measure(decision.QUICK if quick else decision.FULL),

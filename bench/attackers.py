@@ -1,8 +1,7 @@
 """Clients that mean harm, a way of theirs at a time: ``python -m bench.attackers PORT WAY``.
 
 ``bodies`` are what ``make fuzz`` found worst, as long as the gate reads them, each the next once one is answered;
-``policies`` are writes that the costliest policies of a quota judge; ``connections`` say nothing; ``resets`` give up
-each call at once.
+``connections`` say nothing; ``resets`` give up each call at once.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ SILENT = 100
 
 RESETS = 1_200
 """Calls given up with one write: the gate ends a connection after a thousand."""
-
-HOSTILE = "hostile"
-"""Namespace of the workload that the costliest policies judge."""
 
 NICE = 5
 """Elsewhere they would have processors of their own."""
@@ -95,14 +91,6 @@ def with_bodies(port: int, number: int) -> Iterator[None]:
     return _asked(itertools.islice(itertools.cycle(bodies()), number, None), port)
 
 
-def with_policies(port: int, number: int) -> Iterator[None]:
-    """See the module. Each write is another one, so that none is remembered."""
-    path = f"/apis/apps/v1/namespaces/{HOSTILE}/deployments/web/scale"
-    head = {"content-type": "application/merge-patch+json"}
-    counts = (b'{"spec":{"replicas":%d}}' % count for count in itertools.count(2 + number, ATTACKERS))
-    return _asked((message(Request("PATCH", path, head, body)) for body in counts), port)
-
-
 def _connected(port: int, number: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), 5, (f"127.0.0.{number + 2}", 0))
 
@@ -131,7 +119,6 @@ def with_resets(port: int, number: int) -> Iterator[None]:
 
 WAYS: dict[str, Callable[[int, int], Iterator[None]]] = {
     "bodies": with_bodies,
-    "policies": with_policies,
     "connections": with_connections,
     "resets": with_resets,
 }

@@ -12,13 +12,10 @@ from pathlib import Path
 import grpc
 
 from extauthz.core.intake.counts import MAX_BYTES
-from extauthz.core.model import Tree
-from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.demo.gate import Gate
-from extauthz.testing import workload
 
 from . import inputs
-from .attackers import ATTACKERS, HOSTILE, TIMEOUT_S, WAYS, Attackers
+from .attackers import ATTACKERS, TIMEOUT_S, WAYS, Attackers
 from .check import METHOD, checks, growing
 from .figures import Figure, Goal, percentile
 from .population import Population
@@ -49,7 +46,6 @@ QUICK = Size(Population(10, 500), rounds=1, seconds=1.0)
 
 NAMES = {
     "bodies": "bodies at the size limit",
-    "policies": "writes that the costliest policies judge",
     "connections": "silent connections",
     "resets": "resets",
 }
@@ -60,31 +56,12 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting extauthz serve, and {ATTACKERS} attackers in turns")
     with ExitStack() as stack:
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
-        quotas, objects = costly()
-        files = inputs.write(size.population, directory, quotas_too=quotas, objects_too=objects)
+        files = inputs.write(size.population, directory)
         gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", serve=inputs.SERVE))
         channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{gate.port}"))
         honest = _Honest(channel.unary_unary(METHOD), growing(checks(size.population)))
         honest.ask(size.seconds, [])
         return [figure for way in WAYS for figure in _figures(gate, honest, way, size, say)]
-
-
-def costly() -> tuple[list[Tree], list[Tree]]:
-    """A quota whose policies cost as much as they may (docs/internals/limits.md), and what it covers."""
-    labels = {f"label-{number:03}": "x" for number in range(256)}
-    steps = " && ".join(["k != ''"] * 18)
-    spec = {
-        "namespaceSelector": {"matchLabels": {"workspace": HOSTILE}},
-        "hard": {"pods": "1M"},
-        "policies": [{"name": "costly", "expression": f"workload.labels.all(k, {steps})"}],
-    }
-    quota = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": HOSTILE}, "spec": spec}
-    namespace = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": HOSTILE, "labels": {"workspace": HOSTILE}},
-    }
-    return [quota], [namespace, workload("web", 1, namespace=HOSTILE, labels=labels)]
 
 
 @dataclass

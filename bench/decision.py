@@ -67,7 +67,7 @@ def _loaded(population: Population) -> tuple[Gate, float]:
     gate.load_quotas(population.quotas(), 0.0)
     gc.collect()
     before = _resident_bytes()
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     gc.collect()
     return gate, (_resident_bytes() - before) / population.workload_count
 

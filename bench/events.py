@@ -69,7 +69,7 @@ class _World:
         self.listed = list(population.workloads)
         self.quotas = [node.quota for node in population.quotas().nodes]
         self.gate.load_quotas(QuotaTree.build(self.quotas), 0.0)
-        self.gate.load_state(population, 0.0)
+        self.gate.load_state(population.state, 0.0)
         gc.collect()
         gc.freeze()  # as the service does after a load
         self.usage = self.gate.ledger.usage

@@ -13,7 +13,7 @@ its turn.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -25,6 +25,9 @@ from extauthz.core.model import Observed, Operation, Verdict, WorkloadRef, Write
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quota.spec import TURN_S, parse
 from extauthz.core.quota.tree import QuotaTree
+from tests.support.objects import quota
+
+from .figures import Figure, Goal
 
 GPU: Final = "requests.nvidia.com/gpu"
 HOUSE: Final = 64
@@ -272,19 +275,10 @@ def _place(client: Client) -> tuple[int, bool, int, float]:
 
 
 def _quotas(clients: Iterable[Client], *, turns: bool) -> Iterable[Mapping[str, object]]:
-    def quota(name: str, spec: Mapping[str, object]) -> Mapping[str, object]:
-        whole = {"hard": {GPU: HOUSE}, "mode": "Enforce", **spec}
-        return {
-            "apiVersion": "extauthz.dev/v1alpha1",
-            "kind": "WorkspaceQuota",
-            "metadata": {"name": name},
-            "spec": whole,
-        }
-
-    yield quota("house", {"sharing": {"turns": "Share" if turns else "FirstCome"}})
+    hard = {GPU: str(HOUSE)}
+    yield quota("house", hard, sharing={"turns": "Share" if turns else "FirstCome"})
     for client in clients:
-        labels = {"matchLabels": {"team": client.ref.namespace}}
-        yield quota(client.ref.namespace, {"parent": "house", "namespaceSelector": labels})
+        yield quota(client.ref.namespace, hard, {"team": client.ref.namespace}, parent="house")
 
 
 def fair(clients: Sequence[Client]) -> list[float]:
@@ -311,3 +305,24 @@ def outcome(seeds: Iterable[int], *, turns: bool, until_s: float = HOUR_S) -> Ou
         rows.append(Row(name, some[0].interval_s, median(waits), max(waits), max(beyond)))
     jain = sum(house.jain for house in houses) / len(houses)
     return Outcome(turns, tuple(rows), jain, sum(house.used for house in houses) / len(houses))
+
+
+FULL, QUICK = range(30), range(1)
+"""Seeds of worlds of an hour."""
+
+BEYOND, EVEN = Goal(2.0), Goal(0.95, at_least=True)
+
+
+def measure(seeds: Sequence[int], say: Callable[[str], None]) -> list[Figure]:
+    """Whether nobody waits long beyond its turn, and all get their share; and what that costs others."""
+    first_come, share = (outcome(seeds, turns=turns) for turns in (False, True))
+    say(f"full house: {len(seeds)} worlds with turns, and without")
+    rows = [Figure("full house with turns: Jain's index", f"{share.jain:.3f}", "1", share.jain, EVEN)]
+    for plain, row in zip(first_come.rows, share.rows, strict=True):
+        name, waits = f"full house with turns, {row.name}", (f"{row.p50_s:.0f} s", f"{plain.p50_s:.0f} s")
+        told = f"{row.beyond_s:.0f} s (without {plain.beyond_s:.0f} s)"
+        beyond = row.beyond_s / row.interval_s
+        rows.append(Figure(f"{name}: longest wait beyond its turn", told, f"{row.interval_s:.0f} s", beyond, BEYOND))
+        rows.append(Figure(f"{name}: median wait, over one without", *waits, row.p50_s / max(plain.p50_s, 1.0)))
+    used = (f"{one.used:.0%}" for one in (share, first_come))
+    return [*rows, Figure("full house with turns: GPUs in use, over one without", *used, share.used / first_come.used)]

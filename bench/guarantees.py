@@ -57,5 +57,5 @@ def _gate(population: Population, *, guaranteed: bool) -> Gate:
             replace(node.quota, guaranteed=GUARANTEED) if node.parent is not None else node.quota for node in tree.nodes
         )
     gate.load_quotas(tree, 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     return gate

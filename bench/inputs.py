@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,18 +26,11 @@ class Files(NamedTuple):
     state: Path
 
 
-def write(
-    population: Population,
-    directory: Path,
-    mode: str = "Enforce",
-    *,
-    quotas_too: Sequence[Tree] = (),
-    objects_too: Sequence[Tree] = (),
-) -> Files:
+def write(population: Population, directory: Path, mode: str = "Enforce") -> Files:
     """Write both files: the state as ``kubectl get ns,deploy,rs -A -o json`` prints it, a ReplicaSet a Deployment."""
     quotas, state = directory / "quotas.json", directory / "state.json"
-    quotas.write_text(_list([*(_quota(i, mode) for i in range(population.quota_count)), *quotas_too]))
-    state.write_text(_list([*_namespaces(population), *objects(population), *objects_too]))
+    quotas.write_text(_list([_quota(i, mode) for i in range(population.quota_count)]))
+    state.write_text(_list([*_namespaces(population), *objects(population)]))
     return Files(quotas, state)
 
 

@@ -1,18 +1,14 @@
-"""What policies cost: three expressions and one plug-in, beside the same decision without any."""
+"""What a plug-in costs, beside the same decision without one."""
 
 from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Growth
 from extauthz.core.policies import Enlisted, GrowthPolicy, Limit, NotYet, Policies
-from extauthz.core.quota.policies import QuotaPolicy
-from extauthz.core.quota.tree import QuotaTree
-from extauthz.inputs.policies.cel import compiled
 from extauthz.inputs.policies.plugins import Patience
 
 from .decision import Size, batch, batch_us
@@ -20,13 +16,6 @@ from .figures import Figure, Goal, median_ratio
 from .population import Population
 
 COST = Goal(1.5)
-
-EXPRESSIONS = (
-    "write.to <= 9 || write.to <= write.from * 20",
-    "write.to <= 50 || 'policy.extauthz.dev/approved' in workload.annotations",
-    "now.getHours('Europe/Berlin') >= 0",
-)
-"""As in examples/quota-policies, and such that all growth passes."""
 
 
 class Calm(GrowthPolicy):
@@ -43,27 +32,20 @@ def measure(size: Size) -> Figure:
     """One figure. Both gates know the same cluster, and each pair of batches is of the same moment."""
     population = size.small
     pick = random.Random("policies")
-    plain, asking = _gate(population, False), _gate(population, True)
+    plain, asking = _gate(population), _gate(population)
+    asking.enlist(Policies([Enlisted("calm", Calm())], ask=Patience(10.0, time.monotonic).ask))
     spent: dict[int, list[float]] = {id(plain): [], id(asking): []}
     for number in range(size.rounds * 2):
         requests = batch("KPA PATCH", population, size.decisions, pick)
         for gate in (plain, asking) if number % 2 else (asking, plain):
             spent[id(gate)].append(batch_us(gate, requests))
     ratio = median_ratio(spent[id(asking)], spent[id(plain)])
-    name = f"decision with {len(EXPRESSIONS)} CEL policies and a plug-in, over one without"
+    name = "decision with a plug-in, over one without"
     return Figure(name, f"{median(spent[id(asking)]):.1f} µs", f"{median(spent[id(plain)]):.1f} µs", ratio, COST)
 
 
-def _gate(population: Population, asks: bool) -> Gate:
+def _gate(population: Population) -> Gate:
     gate = Gate()
-    tree = population.quotas()
-    if asks:
-        policies = tuple(QuotaPolicy(f"p{at}", one, program=compiled(one)) for at, one in enumerate(EXPRESSIONS))
-        leaves = {node.parent for node in tree.nodes}
-        tree = QuotaTree.build(
-            node.quota if node in leaves else replace(node.quota, policies=policies) for node in tree.nodes
-        )
-        gate.enlist(Policies([Enlisted("calm", Calm())], ask=Patience(10.0, time.monotonic).ask))
-    gate.load_quotas(tree, 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_quotas(population.quotas(), 0.0)
+    gate.load_state(population.state, 0.0)
     return gate

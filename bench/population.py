@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.decision.cluster_state import Snapshot
+from extauthz.core.model import Observed, Template, WorkloadRef
 from extauthz.core.objects import fields, workloads
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -26,7 +27,7 @@ _MEMORY = ("64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "4Gi")
 
 @dataclass(frozen=True)
 class Population:
-    """``ClusterSnapshot`` of ``workload_count`` Deployments, spread evenly over the namespaces of all workspaces."""
+    """``workload_count`` Deployments, spread evenly over the namespaces of all workspaces."""
 
     quota_count: int
     workload_count: int
@@ -52,28 +53,8 @@ class Population:
         return tuple(f"team-{i:06}-prod" for i in range(len(self.workspaces)))
 
     @property
-    def kinds(self) -> tuple[()]:
-        return ()
-
-    @property
-    def limit_ranges(self) -> dict[str, tuple[()]]:
-        return {}
-
-    @property
-    def overheads(self) -> dict[str, Amounts]:
-        return {}
-
-    @property
-    def default_storage_class(self) -> str:
-        return ""
-
-    @property
-    def claim_templates(self) -> dict[str, dict[str, Template]]:
-        return {}
-
-    @property
-    def device_classes(self) -> dict[str, str]:
-        return {}
+    def state(self) -> Snapshot:
+        return Snapshot(self.namespaces, self.workloads)
 
     @property
     def workloads(self) -> Iterator[tuple[WorkloadRef, Observed]]:

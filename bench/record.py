@@ -59,7 +59,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     population, pick = size.small, random.Random("record")
     gate = Gate()
     gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population, 0.0)
+    gate.load_state(population.state, 0.0)
     files = Files(folder, "bench", 1 << 40, 1e9, time.time)
     notes = recorder(gate, files, "bench", time.time)
     await Recording(gate, notes).begin()
@@ -136,7 +136,7 @@ def write_month(folder: Path, workloads: int, asks: int) -> None:
             f'{{"k":"load","t":{at_s:.3f},"workload":"{name}","replicas":{counts[i]},{pod},"version":"{int(at_s)}"}}\n'
         )
 
-    def begin(at_s: float) -> list[str]:
+    def state(at_s: float) -> list[str]:
         state = [
             f'{{"k":"quota","t":{at_s:.3f},"quota":"q-{q:03}","spec":{{"namespaceSelector":{{"matchLabels":'
             f'{{"q":"{q:03}"}}}},"hard":{{"requests.cpu":"{2 * workloads // quotas}","pods":"1k"}}}}}}\n'
@@ -150,7 +150,7 @@ def write_month(folder: Path, workloads: int, asks: int) -> None:
             *state,
         ]
 
-    at_s, lines, made = begins_s, begin(begins_s), 0
+    at_s, lines, made = begins_s, state(begins_s), 0
     for number in range(asks):
         at_s = begins_s + number * step_s
         i = pick.randrange(workloads)
@@ -165,8 +165,9 @@ def write_month(folder: Path, workloads: int, asks: int) -> None:
             counts[i] = to
             lines.append(load(at_s, i))
         if number % 200_000 == 199_999 or number == asks - 1:
-            (folder / f"g.{made:03}.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), 1))
-            made, lines = made + 1, begin(at_s)
+            members = ("".join(lines[begin : begin + 1_000]).encode() for begin in range(0, len(lines), 1_000))
+            (folder / f"g.{made:03}.jsonl.gz").write_bytes(b"".join(gzip.compress(one, 1) for one in members))
+            made, lines = made + 1, state(at_s)
 
 
 def _replay(folder: Path, workloads: int, asks: int) -> list[Figure]:

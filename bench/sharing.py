@@ -125,7 +125,7 @@ def _deployment(number: int, namespace: str) -> Tree:
 
 
 SERVE = [sys.executable, "-m", "tests.support.numbered", "serve"]
-NUMBERS = {**inputs.UNBOUNDED, "writes_status": 0, "writes_events": 0}
+NUMBERS = {**inputs.UNBOUNDED, "tells_owners": 0}
 
 
 def gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake import admission as intake
 from extauthz.core.intake import counts
 from extauthz.core.intake.counts import read
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.model import (
-    Amounts,
     Decision,
     NotACount,
     Observed,
     Reading,
     Request,
     Requester,
-    Template,
     Unreadable,
     WorkloadRef,
 )
-from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.fields import labels_dict
 from extauthz.core.objects.workloads import observe
-from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo import patches
@@ -54,12 +49,9 @@ def quota(
     mode: str = "Enforce",
     on_unknown: Mapping[str, str] | None = None,
     requesters: Mapping[str, Any] | None = None,
-    notify: Sequence[str] | None = None,
-    policies: Sequence[Mapping[str, Any]] | None = None,
     guaranteed: Mapping[str, str] | None = None,
     turn_s: int | None = None,
     weight: int | None = None,
-    compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -77,16 +69,12 @@ def quota(
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:
         spec["requesters"] = dict(requesters)
-    if notify is not None:
-        spec["notify"] = list(notify)
-    if policies is not None:
-        spec["policies"] = [dict(one) for one in policies]
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:
         spec["parent"] = parent
     tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
-    return parse(tree, compiler)
+    return parse(tree)
 
 
 def pod(requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -121,20 +109,6 @@ def workload(
 def owned_by(name: str, uid: str | None = None, kind: str = "Deployment") -> list[dict[str, Any]]:
     """``metadata.ownerReferences`` of a controller."""
     return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid or f"uid-{name}", "controller": True}]
-
-
-@dataclass
-class Snapshot:
-    """A ``ClusterSnapshot`` made by hand."""
-
-    namespaces: dict[str, dict[str, str]]
-    workloads: list[tuple[WorkloadRef, Observed]]
-    limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
-    overheads: dict[str, Amounts] = field(default_factory=dict)
-    claim_templates: dict[str, dict[str, Template]] = field(default_factory=dict)
-    device_classes: dict[str, str] = field(default_factory=dict)
-    default_storage_class: str = ""
-    kinds: tuple[tuple[str, str, str, Mapping[str, Shape]], ...] = ()
 
 
 def snapshot(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Snapshot:
@@ -231,20 +205,11 @@ def reading(request: Request, observed: Observed | None) -> Reading:
     return asked.question.reading if isinstance(asked, intake.Review) else asked
 
 
-def review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:  # noqa: ANN401 (any object)
+def review(ref: WorkloadRef, new: Tree, old: Tree, target: str) -> dict[str, Any]:
     """The AdmissionReview of an object that an API server is about to store in place of ``old``."""
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "resource": {"group": ref.group, "version": "v1", "resource": ref.resource},
-        "name": ref.name,
-        "namespace": ref.namespace,
-        "operation": "CREATE" if old is None else "UPDATE",
-        "userInfo": {},
-        "object": new,
-        "oldObject": old,
-        "dryRun": counts.dry_run(target.partition("?")[2]),
-    }
-    return {"apiVersion": intake.API_VERSION, "kind": intake.KIND, "request": request}
+    named: Tree = {"resource": {"group": ref.group, "version": "v1", "resource": ref.resource}, "name": ref.name}
+    named |= {"namespace": ref.namespace, "userInfo": {}, "dryRun": counts.dry_run(target.partition("?")[2])}
+    return admission(new, old, **named)
 
 
 def document(ref: WorkloadRef, observed: Observed) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""A small backend of a platform: workspaces and their limits in SQLite, a page to change them, and the two questions
-that gates ask (docs/http-source.md).
+"""A small backend of a platform: workspaces and their limits in SQLite, a page to change them, and the
+quotas that gates ask for (docs/http-source.md).
 
 ``python service.py --database platform.db --port 8080``. It listens on 127.0.0.1: your own proxy with the login and TLS
 stands before the page. Where TOKEN is set, gates have to show it.
@@ -17,24 +17,18 @@ from html import escape
 from aiohttp import web
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL, pods INTEGER NOT NULL, most INTEGER);
-CREATE TABLE IF NOT EXISTS questions (id INTEGER PRIMARY KEY, workspace TEXT, workload TEXT, current INTEGER,
-    desired INTEGER, requester TEXT, most INTEGER);
+CREATE TABLE IF NOT EXISTS workspaces (name TEXT PRIMARY KEY, cpu TEXT NOT NULL, pods INTEGER NOT NULL);
 """
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Workspaces</title>
 <h1>Workspaces</h1>
 <form method="post" action="/workspaces"><label>Name <input name="name" required></label>
 <label>CPUs <input name="cpu" required></label> <label>Pods <input name="pods" type="number" min="0" required></label>
-<label>Replicas of one workload <input name="most" type="number" min="0"></label> <button>Save</button></form>
-<table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods<th>Replicas of one workload</tr>{workspaces}</table>
-<table><caption>Last questions</caption><tr><th>Workspace<th>Workload<th>From<th>To<th>Who<th>May have</tr>
-{questions}</table>
+<button>Save</button></form>
+<table><caption>Limits</caption><tr><th>Name<th>CPUs<th>Pods</tr>{workspaces}</table>
 """
-ASKED = "INSERT INTO questions (workspace, workload, current, desired, requester, most) VALUES (?, ?, ?, ?, ?, ?)"
-FORGOTTEN = "DELETE FROM questions WHERE id <= ? - 1000"
-SHOWN = 20
+LIST = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuotaList"}
 NAME = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-"""Gates refuse the whole answer for a name that is none of a label."""
+"""Gates refuse the whole answer for a name that is not valid in a label."""
 
 
 class Platform:
@@ -48,46 +42,34 @@ class Platform:
     async def quotas(self, _: web.Request) -> web.Response:
         """All limits. A workspace is the namespaces with the label ``workspace: <its name>``."""
         rows = self._sql.execute("SELECT * FROM workspaces")
-        limits = {row["name"]: {"requests.cpu": row["cpu"], "pods": str(row["pods"])} for row in rows}
-        return web.json_response({"workspaces": limits})
-
-    async def max_scale(self, request: web.Request) -> web.Response:
-        """How many replicas one workload may have. Each question is kept."""
-        told = request.query
-        row = self._sql.execute("SELECT most FROM workspaces WHERE name = ?", (told["workspace"],)).fetchone()
-        most = row["most"] if row is not None else None
-        workload = f"{told['namespace']}/{told['name']}"
-        question = (told["workspace"], workload, told["current"], told["desired"], told.get("requester"), most)
-        last = self._sql.execute(ASKED, question).lastrowid
-        self._sql.execute(FORGOTTEN, (last,))
-        return web.json_response({"maxAvailableScale": most})
+        return web.json_response({**LIST, "items": [_quota(row) for row in rows]})
 
     async def page(self, _: web.Request) -> web.Response:
-        workspaces = self._sql.execute("SELECT name, cpu, pods, most FROM workspaces ORDER BY name")
-        questions = self._sql.execute(
-            "SELECT workspace, workload, current, desired, requester, most FROM questions ORDER BY id DESC LIMIT ?",
-            (SHOWN,),
-        )
-        text = PAGE.format(workspaces=_rows(workspaces), questions=_rows(questions))
-        return web.Response(text=text, content_type="text/html")
+        workspaces = self._sql.execute("SELECT name, cpu, pods FROM workspaces ORDER BY name")
+        return web.Response(text=PAGE.format(workspaces=_rows(workspaces)), content_type="text/html")
 
     async def save(self, request: web.Request) -> web.Response:
         """Put limits in force. Gates ask for them every 10 s."""
         form = await request.post()
         try:
-            most = int(form["most"]) if form.get("most") else None
-            row = (form["name"], form["cpu"], int(form["pods"]), most)
+            row = (form["name"], form["cpu"], int(form["pods"]))
             if not NAME.fullmatch(row[0]):
                 raise ValueError(f"{row[0]!r} is no name of a label")
         except (KeyError, ValueError) as error:
-            text = f"name, cpu and pods are needed; pods and most are whole numbers: {error}\n"
+            text = f"name, cpu and pods are needed; pods is a whole number: {error}\n"
             raise web.HTTPBadRequest(text=text) from None
-        self._sql.execute("INSERT OR REPLACE INTO workspaces VALUES (?, ?, ?, ?)", row)
+        self._sql.execute("INSERT OR REPLACE INTO workspaces VALUES (?, ?, ?)", row)
         raise web.HTTPSeeOther("/")
 
 
+def _quota(row: sqlite3.Row) -> dict[str, object]:
+    """A workspace's limits."""
+    hard = {"requests.cpu": row["cpu"], "pods": str(row["pods"])}
+    return {"metadata": {"name": row["name"]}, "spec": {"hard": hard}}
+
+
 def _rows(rows: sqlite3.Cursor) -> str:
-    cells = ("".join(f"<td>{'' if cell is None else escape(str(cell))}" for cell in row) for row in rows)
+    cells = ("".join(f"<td>{escape(str(cell))}" for cell in row) for row in rows)
     return "".join(f"<tr>{row}</tr>" for row in cells)
 
 
@@ -97,7 +79,7 @@ def application(database: str, token: str = "") -> web.Application:
     @web.middleware
     async def guarded(request: web.Request, handler: web.RequestHandler) -> web.StreamResponse:
         shown = request.headers.get("authorization", "")
-        asks = token and request.path in ("/quotas", "/max-scale")
+        asks = token and request.path == "/quotas"
         if asks and not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
             raise web.HTTPUnauthorized
         return await handler(request)
@@ -108,7 +90,6 @@ def application(database: str, token: str = "") -> web.Application:
             web.get("/", platform.page),
             web.post("/workspaces", platform.save),
             web.get("/quotas", platform.quotas),
-            web.get("/max-scale", platform.max_scale),
         ]
     )
     return made

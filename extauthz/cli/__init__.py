@@ -34,15 +34,10 @@ FLAGS = {"serve": "settings"}
 FLAGS |= dict.fromkeys(("check", "top"), "asking")
 FLAGS |= dict.fromkeys(("demo", "replay"), "small")
 
-FORMER = {"headroom": "check", "week": "replay --week", "why": "explain"}
-"""Names of before, and what to say in their place. They go with the next release."""
-
 EPILOG = """\
 examples:
   extauthz serve --quotas quotas/ --state state.yaml --grpc 127.0.0.1:9191 --http 127.0.0.1:9192
-  extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
-      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
-      --header content-type:application/merge-patch+json --body patch.json
+  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
   extauthz render envoy > sidecar.yaml
 
 `extauthz COMMAND --help` tells more.
@@ -91,8 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
-    if chosen in FORMER:
-        return exits.fail(exits.USAGE, ValueError(f"{chosen}: say `extauthz {FORMER[chosen]}`"))
     parser = Parser(
         prog="extauthz",
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",

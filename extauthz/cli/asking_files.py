@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
-from extauthz.inputs.cluster.snapshot import Snapshot
+from extauthz.inputs.files import content
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
@@ -31,26 +32,30 @@ SAVED: Final = {
 """How to get the files from a cluster."""
 
 
-def gate(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Gate:
-    """A gate that knows what the files say. Raises as ``source``."""
+def asked(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Files:
+    """A gate that knows what the files say, and ``more``. Raises as ``asking.source``."""
     if arguments.quotas is None or arguments.state is None:
         raise SettingsError(
-            "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs, or "
-            "--port-forward NAMESPACE/SERVICE of one in a cluster"
+            "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs; of one in a cluster "
+            "run kubectl -n extauthz-system port-forward service/extauthz 9192, and say --server http://127.0.0.1:9192"
         )
-    for name, command in SAVED.items():
-        given = str(getattr(arguments, name))
-        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
+    for name, given in (("quotas", arguments.quotas), *(("state", path) for path in arguments.state)):
+        if str(given) == KUBERNETES or str(given).startswith(("http:/", "https:/")):
             raise SettingsError(
-                f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
+                f"--{name}: files are read here, not {given}; save them first: {SAVED[name]}; or use --server"
             )
     where = pod_groups.where(effective(arguments).pod_groups, getattr(arguments, "custom", ()))
     now_s = time.time() if arguments.now is None else arguments.now
-    return of_state(arguments, lambda: state_file.load(arguments.state, where, more).state, now_s)
+
+    def state() -> Snapshot:
+        contents = [one for path in arguments.state for one in content.read(path)]
+        return state_file.parse(contents, where, more).state
+
+    return of_state(arguments, state, now_s)
 
 
-def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s: float) -> Gate:
-    """A gate with the quotas of ``--quotas`` and that state, which is read after them. Raises as ``source``."""
+def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s: float) -> Files:
+    """A gate with the quotas of ``--quotas`` and that state, which is read after them. Raises as ``asking.source``."""
     made = Gate(policy(effective(arguments)))
     made.epoch_s = now_s
     quotas = quota_file.load(arguments.quotas)
@@ -59,7 +64,7 @@ def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s
     made.load_quotas(quotas.tree, 0.0)
     made.ledger.usage.on_unreadable = unreadable
     made.load_state(state(), 0.0)
-    return made
+    return Files(made)
 
 
 def unreadable(ref: WorkloadRef, error: Exception) -> None:
@@ -72,23 +77,15 @@ class Files:
     def __init__(self, known: Gate) -> None:
         decide = lambda reading: known.asked(reading, new_id(), 0.0)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)
+        self.quota, self.line, self.headroom = self._answers.quota, self._answers.line, self._answers.headroom
 
     def quotas(self) -> list[dict[str, Any]]:
         return list(self._answers.quotas(limit=10**9)["items"])
-
-    def quota(self, name: str) -> dict[str, Any]:
-        return self._answers.quota(name)
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
         import asyncio
 
         return asyncio.run(self._answers.workloads(quota, sort, limit))
-
-    def line(self, quota: str) -> dict[str, Any]:
-        return self._answers.line(quota)
-
-    def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
-        return self._answers.headroom(ref)
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._answers.decision(questions.write(asked, self._answers.customs))

@@ -27,9 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         in_pod=in_pod,
         outage=arguments.on_outage,
         service=arguments.service,
-        zone=arguments.zone,
         account="/".join(arguments.gate_account),
-        secret=arguments.webhook_secret,
     )
     try:
         rows = asyncio.run(examine(options))

@@ -19,7 +19,8 @@ from extauthz.cli import (
     report,
 )
 from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT, NothingScalesError
-from extauthz.cli.flags.asking import OWN, check_credentials
+from extauthz.cli.explain_quota import Asked
+from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.quantities import QuantityError
 from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
@@ -45,10 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         return explain_reason.run(name)
     if arguments.namespace is None:
         raise SettingsError("--namespace is needed with KIND/NAME")
-    check_credentials(arguments, OWN)
+    check_credentials(arguments)
     try:
-        objects, now = _objects(arguments)
-        return _explained(arguments, objects, now)
+        return _explained(Asked(arguments, *_objects(arguments)))
     except ExplainError as error:
         return exits.fail(UNKNOWN, error)
     except (KeyError, TypeError, AttributeError, QuantityError) as error:
@@ -56,18 +56,18 @@ def run(arguments: argparse.Namespace) -> int:
         return exits.fail(exits.DATA, ValueError(text))
 
 
-def _explained(arguments: argparse.Namespace, objects: Objects, now: float) -> int:
+def _explained(asked: Asked) -> int:
+    namespace = asked.arguments.namespace
     try:
-        kind, name = explain_finding.meant(objects, arguments.namespace, *arguments.what)
+        kind, name = explain_finding.meant(asked.objects, namespace, *asked.arguments.what)
+        tree = explain_finding.one(asked.objects, namespace, kind, name)
+        found = EXPLAINED[kind](asked, tree) | {"notSeen": list(asked.objects.missing)}
+        as_text = explain_knative.service_as_text if kind == KSVC else explain_report.as_text
+        text = as_text(found) + explain_report.not_seen(found)
     except NothingScalesError as error:
-        found = explain_quota.alone(arguments, objects, error, now)
-        sys.stdout.write(report.as_json(found) if arguments.output == "json" else explain_quota.alone_as_text(found))
-        return 1 if found["held"] else 0
-    tree = explain_finding.one(objects, arguments.namespace, kind, name)
-    found = EXPLAINED[kind](arguments, objects, tree, now) | {"notSeen": list(objects.missing)}
-    as_text = explain_knative.service_as_text if kind == KSVC else explain_report.as_text
-    text = report.as_json(found) if arguments.output == "json" else as_text(found) + explain_report.not_seen(found)
-    sys.stdout.write(text)
+        found = explain_quota.alone(asked, error)
+        text = explain_quota.alone_as_text(found)
+    sys.stdout.write(report.as_json(found) if asked.arguments.output == "json" else text)
     return 1 if found["held"] else 0
 
 

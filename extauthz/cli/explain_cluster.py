@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
+from extauthz.cli.explain_finding import HPA, KPA, RESOURCES, SCALED_OBJECT, scales
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.core.quota.selector_text import labelled, spelled
-from extauthz.explain import keda, specs
+from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
 from extauthz.inputs.kube.connection import ApiError, Unreachable, connect
-from extauthz.inputs.kube.resource import Calls
+from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.inputs.kube.session import NoClusterError
 from extauthz.serve.servers.api.rights import Problem
 
@@ -26,6 +26,17 @@ WITHIN_S: Final = 15.0
 NOT_FOUND: Final = 404
 FORBIDDEN: Final = (401, 403)
 """We may not read it. That does not mean that the controller may not."""
+UNSEEN: Final = (NOT_FOUND, *FORBIDDEN)
+
+PODS: Final = Resource("", "v1", "pods", "Pod")
+METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "pods", POD_METRICS)
+EVENTS: Final = Resource("", "v1", "events", knative.EVENT)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
+OF_KNATIVE: Final = (
+    Resource(RESOURCES[KPA].group, "v1alpha1", "metrics", "Metric"),
+    Resource("networking.internal.knative.dev", "v1alpha1", "serverlessservices", "ServerlessService"),
+)
+"""What belongs to a PodAutoscaler, by its name."""
 
 
 def kubeconfig(given: Path | None) -> Path | None:
@@ -66,7 +77,7 @@ class Reading:
     """One look at one namespace."""
 
     def __init__(self, connection: Calls, namespace: str) -> None:
-        self._connection, self._namespace = connection, quote(namespace, safe="")
+        self._connection, self._namespace = connection, namespace
         self._found: list[Tree] = []
         self._asked: set[str] = set()
         self._hpas_found: list[Tree] | None = None
@@ -75,21 +86,20 @@ class Reading:
         """Rights."""
 
     async def objects(self, kind: str, name: str) -> Objects:
-        if kind == KSVC:
-            await self._service(name)
-        elif kind in (KPA, SCALED_OBJECT):
-            await self._one(kind, name)
-        elif kind == HPA:
+        if kind == HPA:
             await self._hpa(name)
+        elif kind in RESOURCES:
+            await self._one(kind, name)
         else:
             await self._of_workload(kind, name)
-        await self._controller()
+        # The pod of kube-controller-manager has its flags; where there is none to see, its defaults stand.
+        await self._pods("kube-system", "component=kube-controller-manager")
         return Objects(self._found, self._asked, self._missing)
 
     async def _of_workload(self, kind: str, name: str) -> None:
         """All that scales a workload. A cluster without Knative or KEDA knows no such kinds."""
         for each in (KPA, SCALED_OBJECT):
-            for tree in (await self._optional(self._place(each)) or {}).get("items", []):
+            for tree in (await self._optional(RESOURCES[each].collection(self._namespace)) or {}).get("items", []):
                 if scales(tree, kind, name):
                     await self._one(each, tree["metadata"]["name"])
         for hpa in await self._hpas():
@@ -97,17 +107,18 @@ class Reading:
                 await self._scaled(hpa)
 
     async def _one(self, kind: str, name: str) -> None:
-        """A PodAutoscaler or a ScaledObject; where there is none, the answer says so."""
-        path = f"{self._place(kind)}/{quote(name, safe='')}"
-        tree = await self._add(path, OBJECT_KINDS[kind], unless=(NOT_FOUND,))
-        if tree is not None:
-            await (self._podautoscaler(tree) if kind == KPA else self._scaled_object(tree))
-
-    async def _service(self, name: str) -> None:
-        """A Knative Service, and the PodAutoscalers of its revisions."""
-        tree = await self._add(f"{self._place(KSVC)}/{quote(name, safe='')}", OBJECT_KINDS[KSVC], unless=(NOT_FOUND,))
-        for revision in knative.revisions(tree) if tree is not None else []:
-            await self._one(KPA, revision.name)
+        """A PodAutoscaler, a ScaledObject or a Knative Service; where there is none, the answer says so."""
+        of = RESOURCES[kind]
+        tree = await self._add(of.object(self._namespace, name), of.kind, unless=(NOT_FOUND,))
+        if tree is None:
+            return
+        if kind == KPA:
+            await self._podautoscaler(tree)
+        elif kind == SCALED_OBJECT:
+            await self._scaled_object(tree)
+        else:
+            for revision in knative.revisions(tree):
+                await self._one(KPA, revision.name)
 
     async def _podautoscaler(self, tree: Tree) -> None:
         """What the autoscaler looks at, what it says, and what was refused to it."""
@@ -117,22 +128,22 @@ class Reading:
             return
         await self._add(await self._path(ref.get("apiVersion", "apps/v1"), ref["kind"], ref["name"]), ref["kind"])
         revision = at(tree, "metadata", "labels", knative.REVISION)
-        if revision and await self._pods(self._namespace, quote(f"{knative.REVISION}={revision}", safe="")):
+        if revision and await self._pods(self._namespace, f"{knative.REVISION}={revision}"):
             self._asked.add("Pod")
-        for kind, group in (("Metric", API[KPA]), ("ServerlessService", "networking.internal.knative.dev/v1alpha1")):
-            place = f"/apis/{group}/namespaces/{self._namespace}/{kind.lower()}s"
-            await self._add(f"{place}/{quote(name, safe='')}", kind)
+        for one in OF_KNATIVE:
+            await self._add(one.object(self._namespace, name), one.kind)
         for config in (rules.CONFIG, rules.DEPLOYMENTS):
-            await self._add(f"/api/v1/namespaces/{rules.NAMESPACE}/configmaps/{config}", "ConfigMap")
-        await self._events(f"involvedObject.kind={knative.KIND},involvedObject.name={name}")
+            await self._add(CONFIG_MAPS.object(rules.NAMESPACE, config), CONFIG_MAPS.kind)
+        await self._events(KPA, name)
 
     async def _scaled_object(self, tree: Tree) -> None:
         """Its HPA if there is one, else what it scales; and its events, in which KEDA says what it was refused."""
-        await self._events(f"involvedObject.kind={keda.KIND},involvedObject.name={tree['metadata']['name']}")
+        await self._events(SCALED_OBJECT, tree["metadata"]["name"])
         if await self._hpa(keda.hpa_name(tree)):
             return
-        kind, name = keda.target(tree)
-        path = await self._path(tree["spec"]["scaleTargetRef"].get("apiVersion") or "apps/v1", kind, name)
+        scaled = target.named(tree)
+        version = tree["spec"]["scaleTargetRef"].get("apiVersion") or "apps/v1"
+        path = await self._path(version, scaled.kind, scaled.name)
         await self._add(f"{path}/scale", "Scale")
 
     async def _hpa(self, name: str) -> bool:
@@ -142,9 +153,10 @@ class Reading:
         except ApiError as error:
             if error.status not in FORBIDDEN:
                 raise
-            self._lacks(self._place(HPA))
-            own = await self._optional(f"{self._place(HPA)}/{quote(name, safe='')}", (NOT_FOUND,))
-            self._take([own | {"kind": OBJECT_KINDS[HPA]}] if own is not None else [])
+            of = RESOURCES[HPA]
+            self._missing.append(right(of.collection(self._namespace)))
+            own = await self._add(of.object(self._namespace, name), of.kind, (NOT_FOUND,))
+            self._hpas_found = [own] if own is not None else []
         found = [one for one in self._hpas_found or [] if one["metadata"]["name"] == name]
         for hpa in found:
             await self._scaled(hpa)
@@ -153,29 +165,34 @@ class Reading:
     async def _hpas(self) -> list[Tree]:
         """All of the namespace: two that have the same pods do nothing."""
         if self._hpas_found is None:
-            listed = await self._get(self._place(HPA))
-            self._take([one | {"kind": OBJECT_KINDS[HPA]} for one in listed["items"]])
+            of = RESOURCES[HPA]
+            self._hpas_found = await self._list(of.collection(self._namespace), of.kind, ())
         return self._hpas_found or []
 
-    def _take(self, hpas: list[Tree]) -> None:
-        self._hpas_found = hpas
-        self._found += hpas
+    async def _events(self, kind: str, name: str) -> None:
+        about = f"involvedObject.kind={RESOURCES[kind].kind},involvedObject.name={name}"
+        path = f"{EVENTS.collection(self._namespace)}?fieldSelector={quote(about, safe='')}"
+        if await self._list(path, EVENTS.kind) is not None:
+            self._asked.add(EVENTS.kind)
 
-    async def _events(self, about: str) -> None:
-        path = f"/api/v1/namespaces/{self._namespace}/events?fieldSelector={quote(about, safe='')}"
-        listed = await self._optional(path)
-        if listed is not None:
-            self._found += [one | {"kind": knative.EVENT} for one in listed["items"]]
-            self._asked.add(knative.EVENT)
-
-    async def _add(self, path: str, kind: str, unless: Sequence[int] = (NOT_FOUND, *FORBIDDEN)) -> Tree | None:
+    async def _add(self, path: str, kind: str, unless: Sequence[int] = UNSEEN) -> Tree | None:
+        """One object; ``None``: it is not there, or not ours to read."""
         tree = await self._optional(path, unless)
         if tree is None:
             return None
         self._found.append(tree | {"kind": kind})
         return self._found[-1]
 
-    async def _optional(self, path: str, unless: Sequence[int] = (NOT_FOUND, *FORBIDDEN)) -> Tree | None:
+    async def _list(self, path: str, kind: str, unless: Sequence[int] = UNSEEN) -> list[Tree] | None:
+        """All objects of a list, which say no kind; ``None``: it is not there, or not ours to read."""
+        listed = await self._optional(path, unless)
+        if listed is None:
+            return None
+        found = [one | {"kind": kind} for one in listed["items"]]
+        self._found += found
+        return found
+
+    async def _optional(self, path: str, unless: Sequence[int] = UNSEEN) -> Tree | None:
         """What may not be there, or not be ours to read: without it an answer is likely only, or there is none."""
         try:
             return await self._get(path)
@@ -183,15 +200,8 @@ class Reading:
             if error.status not in unless:
                 raise
             if error.status in FORBIDDEN:
-                self._lacks(path)
+                self._missing.append(right(path))
             return None
-
-    def _lacks(self, path: str) -> None:
-        """Note the right that this read would have taken."""
-        self._missing.append(right(path))
-
-    def _place(self, kind: str) -> str:
-        return f"/apis/{API[kind]}/namespaces/{self._namespace}/{RESOURCES[kind].partition('.')[0]}"
 
     async def _scaled(self, hpa: Tree) -> None:
         if hpa["metadata"]["name"] in self._scaled_found:
@@ -199,7 +209,7 @@ class Reading:
         self._scaled_found.add(hpa["metadata"]["name"])
         ref = hpa["spec"]["scaleTargetRef"]
         path = await self._path(ref.get("apiVersion", "v1"), ref["kind"], ref["name"])
-        await self._events(f"involvedObject.kind={OBJECT_KINDS[HPA]},involvedObject.name={hpa['metadata']['name']}")
+        await self._events(HPA, hpa["metadata"]["name"])
         scale = await self._optional(f"{path}/scale")
         if scale is not None:
             self._found.append(scale | {"kind": "Scale"})
@@ -207,13 +217,12 @@ class Reading:
         else:  # an owner may have the right to read the object, and not its scale
             whole = await self._add(path, ref["kind"])
             text = spelled(labelled(at(whole, "spec", "selector"))) if whole is not None else ""
-        selector = quote(text, safe="")
-        if not selector:
+        if not text:
             return
-        await self._pods(self._namespace, selector)
-        measured = specs.of_hpa(hpa)
+        await self._pods(self._namespace, text)
+        selector, measured = quote(text, safe=""), specs.of_hpa(hpa)
         if any(one.resource for one in measured):
-            path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{self._namespace}/pods?labelSelector={selector}"
+            path = f"{METRICS.collection(self._namespace)}?labelSelector={selector}"
             await self._metrics(POD_METRICS, [path])
         for one in measured:
             if not one.resource:
@@ -223,8 +232,9 @@ class Reading:
         """Where a metrics server may serve it, the newest version first."""
         labels = spelled(labelled(at(one.spec, "metric", "selector")))
         name = quote(one.name, safe="")
+        namespace = quote(self._namespace, safe="")
         if one.type == "External":
-            path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{self._namespace}/{name}"
+            path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{name}"
             return [f"{path}?labelSelector={quote(labels, safe='')}"]
         place = f"pods/*/{name}?labelSelector={selector}&metricLabelSelector={quote(labels, safe='')}"
         if one.type == "Object":
@@ -234,7 +244,7 @@ class Reading:
             dotted = f"{plural}.{group}" if group else plural
             place = f"{dotted}/{quote(ref['name'], safe='')}/{name}?metricLabelSelector={quote(labels, safe='')}"
         root = "/apis/custom.metrics.k8s.io"
-        return [f"{root}/{version}/namespaces/{self._namespace}/{place}" for version in ("v1beta2", "v1beta1")]
+        return [f"{root}/{version}/namespaces/{namespace}/{place}" for version in ("v1beta2", "v1beta1")]
 
     async def _metrics(self, name: str, paths: Iterable[str]) -> None:
         """What a metrics server answers. That it has nothing is an answer too: the controller gets it as well. Any
@@ -245,29 +255,23 @@ class Reading:
                 break
             except ApiError as error:
                 if error.status in FORBIDDEN:
-                    self._lacks(path)
+                    self._missing.append(right(path))
                 if error.status != NOT_FOUND:
                     return
         self._asked.add(name)
 
-    async def _controller(self) -> None:
-        """The pod of kube-controller-manager, for its flags; where there is none to see, its defaults stand."""
-        await self._pods("kube-system", quote("component=kube-controller-manager", safe=""))
-
     async def _pods(self, namespace: str, selector: str) -> bool:
         """Where we may not read them, the answer is only likely. False: we may not."""
-        pods = await self._optional(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}", FORBIDDEN)
-        if pods is None:
-            return False
-        self._found += [one | {"kind": "Pod"} for one in pods["items"]]
-        return True
+        path = f"{PODS.collection(namespace)}?labelSelector={quote(selector, safe='')}"
+        return await self._list(path, PODS.kind, FORBIDDEN) is not None
 
     async def _path(self, version: str, kind: str, name: str) -> str:
-        plural = await self._plural(version, kind)
-        return f"{_root(version)}/namespaces/{self._namespace}/{plural}/{quote(name, safe='')}"
+        group, _, number = version.rpartition("/")
+        return Resource(group, number, await self._plural(version, kind), kind).object(self._namespace, name)
 
     async def _plural(self, version: str, kind: str) -> str:
-        for one in (await self._get(_root(version)))["resources"]:
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        for one in (await self._get(root))["resources"]:
             if one["kind"] == kind and "/" not in one["name"]:
                 return str(one["name"])
         raise ExplainError(f"the cluster does not know the kind {kind} of {version}")
@@ -289,7 +293,3 @@ def right(path: str) -> str:
     namespace, plural, *named = after.split("/")
     resource = plural + (f".{group}" if group else "") + (f"/{named[1]}" if len(named) > 1 else "")
     return f"{'get' if named else 'list'} {resource} in {namespace}"
-
-
-def _root(version: str) -> str:
-    return f"/apis/{version}" if "/" in version else f"/api/{version}"

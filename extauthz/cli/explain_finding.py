@@ -8,39 +8,28 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain import target
 from extauthz.explain.objects import ExplainError, Objects, group_of
+from extauthz.inputs.kube.resource import Resource
 
 HPA: Final = "hpa"
 KPA: Final = "kpa"
 KSVC: Final = "ksvc"
 SCALED_OBJECT: Final = "scaledobject"
 
-NAMES: Final = {
-    HPA: ("hpa", "horizontalpodautoscaler", "horizontalpodautoscalers"),
-    KPA: ("kpa", "podautoscaler", "podautoscalers", "podautoscalers.autoscaling.internal.knative.dev"),
-    KSVC: ("ksvc", "kservice", "kservices", "services.serving.knative.dev", "service.serving.knative.dev"),
-    SCALED_OBJECT: ("so", "scaledobject", "scaledobjects", "scaledobjects.keda.sh", "scaledobject.keda.sh"),
-}
-KINDS: Final = {name: kind for kind, names in NAMES.items() for name in names}
-
-OBJECT_KINDS: Final = {
-    HPA: "HorizontalPodAutoscaler",
-    KPA: "PodAutoscaler",
-    KSVC: "Service",
-    SCALED_OBJECT: "ScaledObject",
-}
 RESOURCES: Final = {
-    HPA: "horizontalpodautoscalers.autoscaling",
-    KPA: "podautoscalers.autoscaling.internal.knative.dev",
-    KSVC: "services.serving.knative.dev",
-    SCALED_OBJECT: "scaledobjects.keda.sh",
+    HPA: Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+    KPA: Resource("autoscaling.internal.knative.dev", "v1alpha1", "podautoscalers", "PodAutoscaler"),
+    KSVC: Resource("serving.knative.dev", "v1", "services", "Service"),
+    SCALED_OBJECT: Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject"),
 }
-"""As kubectl knows them."""
-API: Final = {
-    HPA: "autoscaling/v2",
-    KPA: "autoscaling.internal.knative.dev/v1alpha1",
-    KSVC: "serving.knative.dev/v1",
-    SCALED_OBJECT: "keda.sh/v1alpha1",
+KINDS: Final = {
+    **dict.fromkeys(("hpa", "horizontalpodautoscaler", "horizontalpodautoscalers"), HPA),
+    **dict.fromkeys(("kpa", "podautoscaler", "podautoscalers", RESOURCES[KPA].group_resource), KPA),
+    **dict.fromkeys(("ksvc", "kservice", "kservices", "service.serving.knative.dev"), KSVC),
+    RESOURCES[KSVC].group_resource: KSVC,
+    **dict.fromkeys(("so", "scaledobject", "scaledobjects", "scaledobject.keda.sh"), SCALED_OBJECT),
+    RESOURCES[SCALED_OBJECT].group_resource: SCALED_OBJECT,
 }
+"""By the names that people give them."""
 
 
 class NothingScalesError(ExplainError):
@@ -61,7 +50,7 @@ def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, 
         NothingScalesError: nothing scales the workload.
         ExplainError: something does whose arithmetic is not known.
     """
-    if kind in NAMES:
+    if kind in RESOURCES:
         return kind, name
     for each in (SCALED_OBJECT, KPA, HPA):
         for tree in of_api(objects, each, namespace):
@@ -76,14 +65,14 @@ def meant(objects: Objects, namespace: str, kind: str, name: str) -> tuple[str, 
 
 def of_api(objects: Objects, kind: str, namespace: str) -> list[Tree]:
     """Autoscalers of a kind: others have kinds of the same name in groups of their own."""
-    group = API[kind].partition("/")[0]
-    return [one for one in objects.of(OBJECT_KINDS[kind], namespace) if group_of(one) in (group, None)]
+    of = RESOURCES[kind]
+    return [one for one in objects.of(of.kind, namespace) if group_of(one) in (of.group, None)]
 
 
 def scales(tree: Tree, kind: str, name: str) -> bool:
     """Whether an autoscaler has this workload; ``kind`` is its plural."""
-    ref = tree["spec"]["scaleTargetRef"]
-    return bool(ref["name"] == name and target.plural(ref.get("kind") or "Deployment") == kind)
+    scaled = target.named(tree)
+    return scaled.name == name and target.plural(scaled.kind) == kind
 
 
 def one(objects: Objects, namespace: str, kind: str, name: str) -> Tree:
@@ -97,5 +86,5 @@ def one(objects: Objects, namespace: str, kind: str, name: str) -> Tree:
             return tree
     raise ExplainError(
         f"there is no {kind}/{name} in namespace {namespace}; to see which there are: "
-        f"kubectl get {RESOURCES[kind]} -n {namespace}"
+        f"kubectl get {RESOURCES[kind].group_resource} -n {namespace}"
     )

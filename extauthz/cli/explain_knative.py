@@ -2,88 +2,70 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 
-from extauthz.cli import explain_finding, explain_hpa, explain_quota, explain_report
+from extauthz.cli import explain_finding, explain_hpa, explain_report
+from extauthz.cli.explain_quota import Asked
 from extauthz.cli.explain_report import Json
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota, said
-from extauthz.explain.knative import scene, when
-from extauthz.explain.knative.decide import Answer, decide
+from extauthz.explain import said, when
+from extauthz.explain.knative import scene
+from extauthz.explain.knative.decide import decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.knative.rules import KPA
 from extauthz.explain.knative.scene import Scene
 from extauthz.explain.knative.sentence import HOLDS, changes, sentence
-from extauthz.explain.objects import ExplainError, Objects
+from extauthz.explain.objects import ExplainError, namespace_of
 from extauthz.serve.service.setting_types import SettingsError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
-def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+def explained(asked: Asked, tree: Tree) -> Json:
     """All fields of the answer for one PodAutoscaler."""
-    kind = scene.autoscaler_class(tree)
+    kind, name = scene.autoscaler_class(tree), tree["metadata"]["name"]
     if kind.startswith("hpa."):
-        return _by_hpa(arguments, objects, tree, now)
-    name = tree["metadata"]["name"]
+        return {"kpa": name} | _by_hpa(asked, tree)
     if kind != KPA:
         raise ExplainError(f"kpa/{name} is of the class {kind}, whose arithmetic is not known here")
-    if arguments.tolerance or arguments.controller:
-        raise SettingsError(f"--tolerance and --controller are for HPAs; kpa/{name} knows neither")
-    known = scene.of(objects, tree, now)
-    answer = decide(known, _values(known, arguments.at))
-    wanted = max(answer.desired, known.replicas + 1)
-    ref = explain_quota.workload(objects, tree["spec"]["scaleTargetRef"], known.namespace)
-    quota = explain_quota.said(arguments, objects, ref, wanted, known.rules.most or None, now)
-    return _shown(known, answer, quota)
+    if asked.arguments.controller:
+        raise SettingsError(f"--controller is for HPAs; kpa/{name} knows nothing of it")
+    known = scene.of(asked.objects, tree, asked.now)
+    answer = decide(known, _values(known, asked.arguments.at))
+    aim = {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total}
+    found = explain_report.found(
+        asked,
+        {"kpa": name},
+        tree,
+        answer,
+        sentence(known, answer),
+        would=changes(known, answer),
+        when=when.of_knative(known, answer),
+        most=known.rules.most or None,
+        holds=HOLDS,
+    )
+    status = explain_report.status(tree, ("actualScale", "desiredScale"))
+    return found | {"desiredScale": answer.scale if answer.scale >= 0 else None, "target": aim, "status": status}
 
 
-def _shown(known: Scene, answer: Answer, quota: Json | None) -> Json:
-    ref = known.autoscaler["spec"]["scaleTargetRef"]
-    status = known.autoscaler.get("status") or {}
-    wants_more = answer.desired > answer.current
-    return {
-        "kpa": known.name,
-        "namespace": known.namespace,
-        "workload": {"kind": ref["kind"], "name": ref["name"]},
-        "sentence": sentence(known, answer) + by_quota.sentence(quota, wants_more=wants_more),
-        "outcome": answer.outcome,
-        "held": answer.outcome in HOLDS or (wants_more and by_quota.is_denied(quota)),
-        "confidence": explain_report.confidence(certain=answer.certain),
-        "currentReplicas": answer.current,
-        "desiredReplicas": answer.desired,
-        "desiredScale": answer.scale if answer.scale >= 0 else None,
-        "target": {"metric": known.rules.metric, "value": known.rules.target, "total": known.rules.total},
-        "status": {name: status.get(name) for name in ("actualScale", "desiredScale")},
-        "when": when.of(known, answer)._asdict(),
-        "steps": explain_report.steps(answer.steps),
-        "oneMore": [one._asdict() for one in by_quota.changes(quota, changes(known, answer), wants_more=wants_more)],
-        "quota": quota,
-    }
-
-
-def _by_hpa(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+def _by_hpa(asked: Asked, tree: Tree) -> Json:
     """Of the class ``hpa`` Knative makes an HPA of the same name."""
-    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    name = tree["metadata"]["name"]
     try:
-        hpa = explain_finding.one(objects, namespace, explain_finding.HPA, name)
+        hpa = explain_finding.one(asked.objects, namespace_of(tree), explain_finding.HPA, name)
     except ExplainError as error:
         raise ExplainError(f"kpa/{name} is of the class hpa, for which Knative makes an HPA, but {error}") from None
-    found = explain_hpa.explained(arguments, objects, hpa, now)
-    return {"kpa": name} | found
+    return explain_hpa.explained(asked, hpa)
 
 
-def of_service(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: float) -> Json:
+def of_service(asked: Asked, tree: Tree) -> Json:
     """Of a Knative Service: each revision that gets traffic, and the newest one if it is not ready yet."""
-    name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "default")
+    name, namespace = tree["metadata"]["name"], namespace_of(tree)
     found = []
     for revision in scene.revisions(tree):
-        autoscaler = explain_finding.one(objects, namespace, explain_finding.KPA, revision.name)
-        found.append(
-            {"revision": revision.name, "role": revision.role} | explained(arguments, objects, autoscaler, now)
-        )
+        autoscaler = explain_finding.one(asked.objects, namespace, explain_finding.KPA, revision.name)
+        found.append({"revision": revision.name, "role": revision.role} | explained(asked, autoscaler))
     own = [f"{one.text}." for one in said.of(tree, said.KNATIVE_SERVICE)]
     each = [f"{one['revision']} ({one['role']}): {one['sentence']}" for one in found]
     return {

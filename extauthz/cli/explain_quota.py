@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
-from extauthz.cli import asking, asking_files, asking_server, credentials, headroom
+from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.explain import by_quota, target
-from extauthz.explain.objects import ExplainError, Objects
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
+from extauthz.explain.objects import ExplainError, Objects, namespace_of
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.servers.api.shown import named
 from extauthz.serve.service import pod_groups
@@ -24,37 +26,49 @@ from extauthz.serve.service.setting_types import SettingsError
 Json = dict[str, Any]
 
 
-def workload(objects: Objects, ref: Tree, namespace: str) -> WorkloadRef:
-    """What a ``scaleTargetRef`` names."""
-    group, kind = target.group_of_ref(ref), ref.get("kind") or "Deployment"
-    return WorkloadRef(group, target.plural(kind, objects.definition(group, kind)), namespace, ref["name"])
+class Asked(NamedTuple):
+    """A question: its flags, the objects that it is about, and the time that they are of, in seconds since 1970."""
+
+    arguments: argparse.Namespace
+    objects: Objects
+    now: float
+
+    @property
+    def is_for_quota(self) -> bool:
+        """Whether the flags name a gate, or quotas."""
+        return self.arguments.server is not None or self.arguments.quotas is not None
 
 
-def alone(arguments: argparse.Namespace, objects: Objects, error: NothingScalesError, now: float) -> Json:
+def alone(asked: Asked, error: NothingScalesError) -> Json:
     """Of a workload that nothing scales: how many replicas its quota allows, and why not one more.
 
     Raises:
         NothingScalesError: no gate is asked.
         ExplainError: what the quota says is not known.
     """
-    key = next((one.key for one in GATED if one.key[1] == error.kind), None) or objects.resource(error.kind)
-    if key is None or (arguments.server is None and arguments.quotas is None):
+    key = next((one.key for one in GATED if one.key[1] == error.kind), None) or asked.objects.resource(error.kind)
+    if key is None or not asked.is_for_quota:
         raise error
-    ref = WorkloadRef(*key, arguments.namespace, error.name)
-    source = _source(arguments, objects, now)
-    try:
-        found = source.headroom(ref)
-    except Problem as problem:
-        raise ExplainError(f"what the quota says is not known: {problem}") from None
+    namespace = asked.arguments.namespace
+    with _known():
+        found = _source(asked).headroom(WorkloadRef(*key, namespace, error.name))
     is_full = found["replicas"] is not None and found["replicas"] <= found["observedReplicas"]
     return {
         "workload": {"kind": error.kind, "name": error.name},
-        "namespace": arguments.namespace,
+        "namespace": namespace,
         "sentence": f"{headroom.sentence(found)} Nothing scales it.",
         "held": is_full,
         "currentReplicas": found["observedReplicas"],
         "headroom": found,
     }
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    try:
+        yield
+    except Problem as problem:
+        raise ExplainError(f"what the quota says is not known: {problem}") from None
 
 
 def alone_as_text(found: Json) -> str:
@@ -63,31 +77,28 @@ def alone_as_text(found: Json) -> str:
     return lines + headroom.evidence(found["headroom"])
 
 
-def said(
-    arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, wanted: int, most: int | None, now: float
-) -> Json | None:
-    """What the gate says to this count; ``None``: it is not asked.
+def said(asked: Asked, autoscaler: Tree, wanted: int, most: int | None) -> Json | None:
+    """What the gate says to the count that an autoscaler wants; ``None``: it is not asked.
 
     Args:
-        most: replicas that its autoscaler may ask for; ``None``: any number.
-        now: seconds since 1970, for overrides and policies of files.
+        most: replicas that the autoscaler may ask for; ``None``: any number.
     """
-    if arguments.server is None and arguments.quotas is None:
+    if not asked.is_for_quota:
         return None
-    source = _source(arguments, objects, now)
-    try:
-        decision = source.decision(named(ref) | {"replicas": wanted})
-        found = {"asked": wanted, "decision": decision, "headroom": source.headroom(ref), "mayAskFor": most}
-        return found | {"line": _line(source, decision, ref)}
-    except Problem as problem:
-        raise ExplainError(f"what the quota says is not known: {problem}") from None
+    group, kind, name = target.named(autoscaler)
+    plural = target.plural(kind, asked.objects.definition(group, kind))
+    workload = WorkloadRef(group, plural, namespace_of(autoscaler), name)
+    with _known():
+        source = _source(asked)
+        decision = source.decision(named(workload) | {"replicas": wanted})
+        found = {"asked": wanted, "decision": decision, "headroom": source.headroom(workload), "mayAskFor": most}
+        return found | {"line": _line(source, decision, workload)}
 
 
-def _source(arguments: argparse.Namespace, objects: Objects, now: float) -> asking.Source:
-    if arguments.server:
-        shown = credentials.of_flags(arguments)
-        return asking_server.Server(arguments.server, credentials.opener(arguments.ca, shown))
-    return asking_files.Files(asking_files.of_state(arguments, lambda: _state(arguments, objects), now))
+def _source(asked: Asked) -> asking.Source:
+    if asked.arguments.server:
+        return asking_server.asked(asked.arguments)
+    return asking_files.of_state(asked.arguments, lambda: _state(asked), asked.now)
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
@@ -101,10 +112,10 @@ def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | Non
     return by_quota.line(decision, named(ref), waiting)
 
 
-def _state(arguments: argparse.Namespace, objects: Objects) -> Snapshot:
-    builder = SnapshotBuilder(pod_groups.where(effective(arguments).pod_groups))
+def _state(asked: Asked) -> Snapshot:
+    builder = SnapshotBuilder(pod_groups.where(effective(asked.arguments).pod_groups))
     try:
-        for tree in sorted(objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
+        for tree in sorted(asked.objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
             if tree.get("kind"):
                 builder.add(tree)
     except ObjectError as error:

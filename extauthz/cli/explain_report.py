@@ -2,71 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
-from extauthz.cli import report
+from extauthz.cli import explain_quota, report
+from extauthz.cli.explain_quota import Asked
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota, refused, when
+from extauthz.explain import by_quota, refused, target
 from extauthz.explain.answer import Answer, Change, Step, replicas
-from extauthz.explain.sentence import HOLDS, sentence
-from extauthz.explain.specs import Scene
+from extauthz.explain.objects import namespace_of
+from extauthz.explain.when import When
 
 Json = dict[str, Any]
 
 
-def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: Json | None) -> Json:
-    """All fields of an HPA; ``as_text`` prints of these."""
-    status = scene.hpa.get("status") or {}
-    wants_more = answer.desired > answer.current
-    return {
-        "hpa": scene.hpa["metadata"]["name"],
-        "namespace": scene.namespace,
-        "workload": {"kind": scene.target.kind, "name": scene.target.name},
-        "sentence": sentence(scene, answer, would) + _by_quota(answer, quota),
-        "outcome": answer.outcome,
-        "held": answer.outcome in HOLDS or (wants_more and by_quota.is_denied(quota)),
+def found(
+    asked: Asked,
+    names: Json,
+    tree: Tree,
+    answer: Answer,
+    sentence: str,
+    *,
+    would: Sequence[Change],
+    when: When,
+    most: int | None,
+    holds: Container[str],
+) -> Json:
+    """The fields that an answer for any autoscaler has, with what the quota says; ``as_text`` prints of these.
+
+    Args:
+        names: its own, by the word for its kind.
+        most: replicas that it may ask for; ``None``: any number.
+        holds: outcomes in which something holds it back.
+    """
+    quota = explain_quota.said(asked, tree, max(answer.desired, answer.current + 1), most)
+    wants_more, was_refused = answer.desired > answer.current, answer.outcome == refused.OUTCOME
+    sentence += by_quota.sentence(quota, wants_more=wants_more, was_refused=was_refused)
+    held = answer.outcome in holds or (wants_more and by_quota.is_denied(quota))
+    one_more = [one._asdict() for one in by_quota.changes(quota, would, wants_more=wants_more)]
+    beside = {"when": when._asdict(), "oneMore": one_more, "quota": quota}
+    return _shown(names, tree, answer, sentence, held=held) | beside
+
+
+def only_said(names: Json, tree: Tree, told: Sequence[Step]) -> Json:
+    """Of an autoscaler whose target is not there: what its controller says."""
+    kind, name = next((kind, name) for kind, name in names.items() if name is not None)
+    own = status(tree)
+    sentence = f"{kind.lower()}/{name} scales nothing: {'; '.join(one.text for one in told)}."
+    answer = Answer(0, 0, "failed", all(one.certain for one in told), tuple(told))
+    counts = dict.fromkeys(("currentReplicas", "desiredReplicas"), own["currentReplicas"])
+    nothing: Json = {"when": None, "oneMore": [], "quota": None, "tolerance": None}
+    return _shown(names, tree, answer, sentence, held=True) | counts | nothing | {"status": own}
+
+
+def _shown(names: Json, tree: Tree, answer: Answer, sentence: str, *, held: bool) -> Json:
+    scaled = target.named(tree)
+    return names | {
+        "namespace": namespace_of(tree),
+        "workload": {"kind": scaled.kind, "name": scaled.name},
+        "sentence": sentence,
+        "outcome": answer.outcome or "idle",
+        "held": held,
         "confidence": confidence(certain=answer.certain),
         "currentReplicas": answer.current,
         "desiredReplicas": answer.desired,
-        "tolerance": {"up": scene.band.up, "down": scene.band.down},
-        "status": {name: status.get(name) for name in ("currentReplicas", "desiredReplicas")},
-        "when": when.of_hpa(scene, answer)._asdict(),
         "steps": steps(answer.steps),
-        "oneMore": [one._asdict() for one in would],
-        "quota": quota,
     }
 
 
-def _by_quota(answer: Answer, quota: Json | None) -> str:
-    was_refused = answer.outcome == refused.OUTCOME
-    return by_quota.sentence(quota, wants_more=answer.desired > answer.current, was_refused=was_refused)
-
-
-def only_said(kind: str, tree: Tree, told: Sequence[Step]) -> Json:
-    """Of an autoscaler whose target is not there: what its controller says."""
-    ref, status = tree["spec"]["scaleTargetRef"], tree.get("status") or {}
-    name, count = tree["metadata"]["name"], status.get("currentReplicas")
-    target_kind = ref.get("kind") or "Deployment"
-    return {
-        "hpa": None,
-        kind: name,
-        "namespace": tree["metadata"].get("namespace", "default"),
-        "workload": {"kind": target_kind, "name": ref["name"]},
-        "sentence": f"{kind.lower()}/{name} scales nothing: {'; '.join(one.text for one in told)}.",
-        "outcome": "failed",
-        "held": True,
-        "confidence": confidence(certain=all(one.certain for one in told)),
-        "currentReplicas": count,
-        "desiredReplicas": count,
-        "tolerance": None,
-        "status": {each: status.get(each) for each in ("currentReplicas", "desiredReplicas")},
-        "when": None,
-        "steps": steps(told),
-        "oneMore": [],
-        "quota": None,
-    }
+def status(tree: Tree, names: Sequence[str] = ("currentReplicas", "desiredReplicas")) -> Json:
+    """What an autoscaler's status says of its counts."""
+    return {name: (tree.get("status") or {}).get(name) for name in names}
 
 
 def steps(found: Sequence[Step]) -> list[Json]:

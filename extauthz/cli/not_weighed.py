@@ -10,24 +10,20 @@ from extauthz.core.model import Tree
 from extauthz.core.objects import fields
 from extauthz.explain.target import plural
 
-BUILT_IN: Final[Mapping[tuple[str, str], str]] = {
+WHEN_MADE: Final = "what it makes is weighed when that is made"
+KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "a pod by itself counts as it runs, and is never refused",
     ("apps", "DaemonSet"): "its pods count as they run, and are never refused",
     ("batch", "CronJob"): "each of its Jobs is weighed when it is made",
     ("keda.sh", "ScaledJob"): "each of its Jobs is weighed when KEDA makes it",
+    ("ray.io", "RayJob"): WHEN_MADE,
+    ("ray.io", "RayService"): WHEN_MADE,
+    ("serving.kserve.io", "InferenceService"): WHEN_MADE,
+    ("serving.kserve.io", "LLMInferenceService"): WHEN_MADE,
+    ("serving.knative.dev", "Service"): WHEN_MADE,
+    ("trainer.kubeflow.org", "TrainJob"): WHEN_MADE,
 }
-MADE: Final[Mapping[tuple[str, str], str]] = {
-    ("ray.io", "RayJob"): "its RayCluster is weighed when KubeRay makes it",
-    ("ray.io", "RayService"): "its RayClusters are weighed when KubeRay makes them",
-    (
-        "serving.kserve.io",
-        "InferenceService",
-    ): "its Deployment or Knative Service is weighed when KServe makes it",
-    ("serving.kserve.io", "LLMInferenceService"): "its Deployment or LeaderWorkerSet is weighed when KServe makes it",
-    ("serving.knative.dev", "Service"): "the Deployment of its revision is weighed when Knative makes it",
-    ("trainer.kubeflow.org", "TrainJob"): "its JobSet is weighed when the trainer makes it",
-}
-"""What is weighed in the place of kinds that make no pods themselves."""
+"""Kinds that no setting makes weighed. Custom resources among them make no pods themselves."""
 PODS_COME: Final = frozenset(
     {
         *MADE_BY_CUSTOM,
@@ -63,14 +59,12 @@ def why(tree: Tree) -> str | None:
     Raises:
         ObjectError: it is no object.
     """
-    key = fields.kind_of(tree)
-    if known := BUILT_IN.get(key) or MADE.get(key):
-        return known
-    group, name = key
+    group, name = key = fields.kind_of(tree)
+    if key in KNOWN:
+        return KNOWN[key]
     if "." not in group or group in HAVE_NONE or not (key in PODS_COME or _makes_pods(tree.get("spec"))):
         return None
-    custom = f"{plural(name)}.{group}"
-    return f"what it makes is weighed when that is made; itself only with --custom {custom} and its definition"
+    return f"{WHEN_MADE}; itself only with --custom {plural(name)}.{group} and its definition"
 
 
 def _makes_pods(spec: Tree) -> bool:

@@ -19,12 +19,9 @@ from extauthz.cli.flags.render import BOOTSTRAP, DEFAULTS, TLS_DEFAULTS, WEBHOOK
 from extauthz.cli.flags.render import ISTIO_DEFAULTS as MESH_DEFAULTS
 from extauthz.tools.render import certificate, certificates, envoy, filling, istio, secrets, webhook
 from extauthz.tools.render.certificates import TlsOptions
-from extauthz.tools.render.manifests import FORMATS as MANIFESTS
-from extauthz.tools.render.manifests import Part
+from extauthz.tools.render.manifests import FORMATS, Part
 from extauthz.tools.render.options import CLIENTS, GATE_CA, SERVICE_PORT, Endpoint, GateTls, MeshOptions, SidecarOptions
 from extauthz.tools.render.webhook import WebhookOptions
-
-FORMATS = {"yaml": envoy.to_yaml, "json": envoy.to_json}
 
 HEADER = "# Made by `{}`; change its options rather than this file.\n"
 
@@ -42,14 +39,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _envoy(arguments: argparse.Namespace) -> str:
     options = sidecar_options(arguments, DEFAULTS)
-    to_text = FORMATS[arguments.output]
     if arguments.part == BOOTSTRAP:
-        return to_text(envoy.sidecar(options))
+        return _alone(arguments, envoy.sidecar(options))
     files = secrets.files(options)
     if arguments.part not in files:
         flags = "--gate-ca" if arguments.part == GATE_CA else "--gate-ca, --gate-cert and --gate-key"
         raise ValueError(f"--part {arguments.part} is for TLS to the gate: add {flags}, or leave it out")
-    return to_text(files[arguments.part])
+    return _alone(arguments, files[arguments.part])
+
+
+def _alone(arguments: argparse.Namespace, tree: dict[str, Tree]) -> str:
+    return FORMATS[arguments.output]([Part("", [tree])])
 
 
 def sidecar_options(arguments: argparse.Namespace, defaults: SidecarOptions) -> SidecarOptions:
@@ -96,7 +96,7 @@ RENDER: dict[str, Callable[[MeshOptions], dict[str, Tree]]] = {
 
 def _istio(arguments: argparse.Namespace) -> str:
     """What is asked for. Raises ValueError."""
-    return MANIFESTS[arguments.output]([Part("", [RENDER[arguments.what](_mesh_options(arguments))])])
+    return _alone(arguments, RENDER[arguments.what](_mesh_options(arguments)))
 
 
 def _mesh_options(arguments: argparse.Namespace) -> MeshOptions:
@@ -119,9 +119,6 @@ def _mesh_options(arguments: argparse.Namespace) -> MeshOptions:
         client=client._replace(namespace=arguments.namespace or client.namespace),
         service_ip=arguments.service_ip,
         sidecar=sidecar,
-        client_facing=arguments.client_facing,
-        gate_facing=arguments.gate_facing,
-        trusted=arguments.trusted,
     )
 
 
@@ -131,16 +128,13 @@ def _tls_options(arguments: argparse.Namespace) -> TlsOptions:
         TLS_DEFAULTS,
         client_namespace=arguments.namespace or certificates.NAMESPACES[arguments.autoscaler],
         names=tuple(arguments.names or TLS_DEFAULTS.names),
-        client_facing=arguments.client_facing,
         service=arguments.form == "deployment",
-        gate_namespace=arguments.gate_namespace,
-        authority_namespace=arguments.authority_namespace,
-        days=arguments.days,
+        gate_namespace=arguments.gate_namespace or TLS_DEFAULTS.gate_namespace,
     )
 
 
 def _tls(arguments: argparse.Namespace) -> str:
-    return MANIFESTS[arguments.output](certificates.ISSUERS[arguments.issuer](_tls_options(arguments)))
+    return FORMATS[arguments.output](certificates.ISSUERS[arguments.issuer](_tls_options(arguments)))
 
 
 def _webhook(arguments: argparse.Namespace) -> str:
@@ -167,7 +161,7 @@ def _webhook(arguments: argparse.Namespace) -> str:
         pods=arguments.pods,
         clamp=arguments.clamp,
     )
-    return MANIFESTS[arguments.output](webhook.parts(options))
+    return FORMATS[arguments.output](webhook.parts(options))
 
 
 def _ca(name: str | None) -> bytes:

@@ -18,12 +18,13 @@ from extauthz.core.texts import stamp
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.sources import file
 from extauthz.serve.service.collector import SELDOM
+from extauthz.tell.record.lines import text_of
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
-from extauthz.tools.replay.measures import Hours, write_hours
+from extauthz.tools.replay.measures import Want
 from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
-from extauthz.tools.replay.run import RefusedSum, Replay, Result, Want, patched, suggested
+from extauthz.tools.replay.run import Replay, Result, patched, suggested
 
 MAX_PATCHES = 16 << 20
 """Bytes of patches: some 100,000 quotas."""
@@ -71,7 +72,6 @@ def _replayed(arguments: argparse.Namespace) -> Result:
         since_s=since_s,
         until_s=until_s,
         draws=arguments.html is not None,
-        hours=arguments.hours is not None,
         tell=_progress(record.begins_s, record.ends_s),
     )
     result = replay.run()
@@ -108,20 +108,13 @@ def _progress(begins_s: float, ends_s: float) -> Callable[[float], None]:
 
 def _write(arguments: argparse.Namespace, result: Result) -> None:
     if arguments.html is not None:
-        arguments.html.write_text(page.page(result, summary(result)))
-    if arguments.hours is not None and result.hours is not None:
-        _write_hours(arguments.hours, result.hours)
+        arguments.html.write_text(page.page(result, summary(result), _wants(result, page.MOST_WANTS)))
     if arguments.suggest is not None:
         sys.stdout.write(suggested(result, arguments.suggest))
     elif arguments.output == "json":
         sys.stdout.write(report.as_json(as_json(result)))
     else:
         sys.stdout.write("\n".join(table(result)) + "\n")
-
-
-def _write_hours(path: Path, found: Hours) -> None:
-    with path.open("w") as opened:
-        write_hours(found, opened)
 
 
 # Texts.
@@ -146,16 +139,29 @@ def _minutes(minutes: float) -> str:
 
 def _whose(result: Result) -> list[str]:
     """A line for each refused want, retries among it."""
-    if not result.wants:
+    if not result.under.wants:
         return []
-    rows = [("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")]
-    for want in result.most_missed[:MOST_SHOWN]:
-        name = f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}"
-        by = ", ".join(" ".join(row) for row in want.rows)
-        told = (stamp(want.since_s, "seconds"), _lasting(want.seconds), _minutes(want.missed / 60.0), by)
-        rows.append((name, want.asker or "-", str(want.had), str(want.to), *told))
-    more = result.want_count - len(rows) + 1
-    return ["", *report.lines(rows), *([f"and {more:,} more; -o json has them"] if more else []), ""]
+    head = ("REFUSED WORKLOAD", "ASKED BY", "HAD", "WANTED", "SINCE", "FOR", "DENIED-MIN", "BY")
+    rows = _wants(result, MOST_SHOWN)
+    more = result.under.want_count - len(rows)
+    return ["", *report.lines([head, *rows]), *([f"and {more:,} more; -o json has them"] if more else []), ""]
+
+
+def _wants(result: Result, most: int) -> list[tuple[str, ...]]:
+    """Those that missed most."""
+    return [
+        (
+            text_of(want.ref),
+            want.asker or "-",
+            str(want.had),
+            str(want.to),
+            stamp(want.since_s, "seconds"),
+            _lasting(want.seconds),
+            _minutes(want.missed / 60.0),
+            ", ".join(" ".join(row) for row in want.rows),
+        )
+        for want in result.most_missed[:most]
+    ]
 
 
 def _peaks(result: Result) -> list[str]:
@@ -206,7 +212,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def _as_want(want: Want) -> dict[str, Any]:
     return {
-        "workload": f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
+        "workload": text_of(want.ref),
         "asker": want.asker or None,
         "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
         "had": want.had,
@@ -219,7 +225,7 @@ def _as_want(want: Want) -> dict[str, Any]:
 
 def _rows(result: Result) -> Iterator[dict[str, Any]]:
     for (quota, key), hard in result.hard.items():
-        level, refused = result.wanted.get((quota, key)), result.refused.get((quota, key), RefusedSum())
+        level, refused = result.free.levels.get((quota, key)), result.under.refused[quota, key]
         if level is None and not refused.asks:
             continue
         values = [level.percentile(part) if level is not None else 0 for part in PARTS]

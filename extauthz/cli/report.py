@@ -57,10 +57,10 @@ def as_table(decision: Json) -> str:
 
 
 def _policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    table: list[Sequence[str]] = [("policy", "quota", "step", "message")]
+    table: list[Sequence[str]] = [("policy", "step", "message")]
     for row in rows:
         message = row["message"] if row["result"] == "refused" else f"not known: {row['message']}"
-        table.append((row["policy"], row["quota"] or "-", row["step"], message))
+        table.append((row["policy"], row["step"], message))
     return lines(table, "  ")
 
 

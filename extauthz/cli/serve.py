@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 import yaml
@@ -44,9 +43,6 @@ def _require(settings: Settings) -> None:
 
 
 def _serve(settings: Settings) -> int:
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
-    # Its handlers of a fork start threads in the new process, which can end that one before it runs a program.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from extauthz.inputs.files.content import FilesError
     from extauthz.serve.service.app import serve
     from extauthz.serve.service.listening import ListenError

@@ -11,19 +11,19 @@ from extauthz.cli import asking, report
 from extauthz.core.decision.sentences import ordinal
 from extauthz.core.quantities import parse
 from extauthz.serve.servers.api import shown
-from extauthz.serve.service.setting_types import SettingsError
+
+SHOWN: Final = 20
+"""Workloads in the table."""
+MOST: Final = 1000
+"""Workloads that the API gives at once."""
 
 _AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 
 
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
-    if not 1 <= arguments.limit <= 1000:
-        raise SettingsError("--limit: must be from 1 to 1000")
-    if arguments.by is not None and arguments.quota is None:
-        raise SettingsError("--by: say of which quota; write for example extauthz top acme --by kind")
-    with asking.source(arguments) as source:
-        text = _quotas_shown(arguments, source) if arguments.quota is None else _workloads_shown(arguments, source)
+    show = _quotas_shown if arguments.quota is None else _workloads_shown
+    text = show(arguments, asking.source(arguments))
     sys.stdout.write(text)
     return 0
 
@@ -36,9 +36,7 @@ def _quotas_shown(arguments: argparse.Namespace, source: asking.Source) -> str:
 def _workloads_shown(arguments: argparse.Namespace, source: asking.Source) -> str:
     quota = source.quota(arguments.quota)
     sort = arguments.sort or _fullest(quota)
-    page = source.workloads(arguments.quota, sort, arguments.limit)
-    if arguments.by is not None:
-        return _shown(arguments, page["byKind"], _kinds(page["byKind"]))
+    page = source.workloads(arguments.quota, sort, MOST if arguments.output == "json" else SHOWN)
     line = source.line(arguments.quota) if quota["waiting"] else {"items": []}
     return _shown(arguments, page, _workloads(quota, sort, page) + _line(line["items"]))
 
@@ -73,19 +71,8 @@ def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) ->
         note = "" if one["priced"] else " (cost not known)"
         rows.append((f"{one['resource']} {one['namespace']}/{one['name']}", f"{one['replicas']}{note}", *of))
     left = page["total"] - len(page["items"])
-    more = [f"and {left} more; --limit shows more"] if left else []
+    more = [f"and {left} more; -o json has up to {MOST}"] if left else []
     return [*report.lines(rows), *more, *_overrides([quota])]
-
-
-def _kinds(found: Sequence[dict[str, Any]]) -> list[str]:
-    """One line for each kind of workload that uses a resource."""
-    rows: list[Sequence[str]] = [("RESOURCE", "KIND", "WORKLOADS", "USED", "RESERVED")]
-    before = None
-    for one in found:
-        resource = one["resource"] if one["resource"] != before else ""
-        rows.append((resource, one["kind"], str(one["workloads"]), one["used"], one["reserved"]))
-        before = one["resource"]
-    return report.lines(rows) if found else ["nothing uses it"]
 
 
 def _line(found: Sequence[dict[str, Any]]) -> list[str]:

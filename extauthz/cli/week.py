@@ -16,7 +16,8 @@ from typing import Any, Final
 from extauthz.cli import exits, report
 from extauthz.core.model import WOULD_REFUSE, Verdict
 from extauthz.core.texts import stamp
-from extauthz.tell.record.reading import Ask, Record
+from extauthz.tell.record.lines import Ask
+from extauthz.tell.record.reading import Record
 
 Line = Mapping[str, Any]
 
@@ -79,12 +80,11 @@ def _found(arguments: argparse.Namespace) -> list[Line]:
 
 def _of_ask(ask: Ask) -> Line:
     """As a log has it, with how many there were."""
-    ref = ask.ref
     return {
         "time": stamp(ask.at_s, "milliseconds"),
-        "until": stamp(max(ask.last_s, ask.at_s), "milliseconds"),
+        "until": stamp(ask.ends_s, "milliseconds"),
         "n": ask.n,
-        "workload": f"{ref.group_resource}/{ref.namespace}/{ref.name}",
+        "workload": ask.workload,
         "to": ask.to,
         "verdict": Verdict.ALLOW if ask.is_allowed else Verdict.DENY,
         "would": Verdict.DENY if ask.would_refuse or ask.reason == WOULD_REFUSE else None,
@@ -137,8 +137,8 @@ def summed(lines: Iterable[Line], quota: str | None = None) -> list[Row]:
 
 def _quotas(line: Line) -> list[str]:
     """Those that speak against it, by their paths."""
-    against = [row for key in ("shortages", "audit", "unspecified", "policies") for row in line.get(key) or ()]
-    return sorted({row["quota"] for row in against if row.get("quota")}) or [_NO_QUOTA]
+    against = [row for key in ("shortages", "audit", "unspecified") for row in line.get(key) or ()]
+    return sorted({row["quota"] for row in against}) or [_NO_QUOTA]
 
 
 def _count(row: Row, line: Line) -> None:

@@ -214,8 +214,6 @@ class Observed:
     selector: Labels | None = None
     """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions;
     ``fields.EVERYTHING`` of what makes groups of pods."""
-    annotations: str = ""
-    """Those that policies may look at, as JSON (``objects.fields.ANNOTATIONS``)."""
     kept: Mapping[str, str] | None = None
     """What policies keep of its pod template, by their names; ``None``: nothing, as no policy wants to."""
     acted_on: bool | None = None
@@ -302,8 +300,6 @@ class Fetch(Enum):
 
     WORKLOAD = "workload"
     """The object itself: it may have been made a moment ago, and the watch is behind."""
-    MAX_SCALE = "max-scale"
-    """How many replicas a platform's own service allows."""
     COUNT = "count"
     """What quotas have in use: it is being counted anew."""
 
@@ -313,8 +309,6 @@ class NeedsFetch(NamedTuple):
 
     what: Fetch
     ref: WorkloadRef
-    about: tuple[tuple[str, str], ...] = ()
-    """What a platform's own service is told of the write, as names and texts (docs/openapi.yaml)."""
 
 
 class Shortage(NamedTuple):
@@ -390,8 +384,6 @@ class PolicyAnswer(NamedTuple):
 
     policy: str
     """Its name."""
-    quota: str
-    """The WorkspaceQuota that it is a part of; empty: it is a plug-in."""
     step: str
     """``filter``, ``limit`` or ``permit``."""
     result: Literal["refused", "unknown"]
@@ -446,8 +438,6 @@ class Evidence(NamedTuple):
     """Largest replica count that fits; ``None``: not asked for, or no bound."""
     never_fits: bool = False
     """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
-    max_scale: int | None = None
-    """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
     unspecified: tuple[Unspecified, ...] = ()
     """What pods have to state for quotas that refused because of it, would have, or only audit."""
     policies: tuple[PolicyAnswer, ...] = ()

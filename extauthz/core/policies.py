@@ -207,9 +207,7 @@ class Policies:
         """
         if growth is None or decision.verdict is not Verdict.DENY or decision.dry_run:
             return
-        said = {
-            row.policy for row in decision.evidence.policies if row.step == PERMIT and not (row.quota or row.audits)
-        }
+        said = {row.policy for row in decision.evidence.policies if row.step == PERMIT and not row.audits}
         for one in self._of[TURNED_AWAY]:
             if one.name in said:
                 self._tell(one, TURNED_AWAY, growth)

@@ -190,12 +190,6 @@ class Queries:
         entry = self._ledger.get(ref)
         return self._charged(entry.root) if entry is not None else None
 
-    def workspaces(self, ref: WorkloadRef) -> list[QuotaNode]:
-        """The lowest quotas that a workload counts in, or may come to: its own, without their ancestors."""
-        nodes = self._covering(ref)
-        above = {node.parent for node in nodes}
-        return [node for node in nodes if node not in above]
-
     def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
         """Whether a workload counts in a quota, or may come to."""
         return self._node(quota) in self._covering(ref)

@@ -13,11 +13,11 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from extauthz.demo.cluster import Cluster, StandIn, World
+from extauthz.demo.cluster import World
 from extauthz.demo.processes import StartError
 from extauthz.demo.scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
 
@@ -29,12 +29,16 @@ Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods
 real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
 
 
-def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None) -> int:
-    """Run all scenes on the cluster that ``start`` makes in a directory; the exit code."""
+COMPLAINT = " " * 6
+"""What complaints are indented by."""
+
+
+def main(*, keep: bool | None = None) -> int:
+    """Run all scenes; the exit code."""
     keep = bool(os.environ.get("KEEP")) if keep is None else keep
     screen = Screen()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name), start(Path(name))) as world:
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name, World(Path(name)) as world:
         screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
         screen.paragraph(ABOUT)
         try:
@@ -48,7 +52,7 @@ def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None
             if keep:
                 _keep(world, screen)
         except (StartError, TimeoutError) as error:
-            screen.complain(f"{error}; the gate's log ends with: {world.gate_log()}")
+            screen.paragraph(f"{error}; the gate's log ends with: {world.gate_log()}", COMPLAINT)
             return 1
     return code
 
@@ -56,7 +60,7 @@ def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None
 def _start(world: World, screen: Screen) -> None:
     screen.heading("starting")
     parts: dict[str, Callable[[], str]] = {
-        f"{world.cluster.title}, holding 3 Deployments": world.start_api,
+        "API server (stand-in), holding 3 Deployments": world.start_api,
         "gate (extauthz serve), 3 WorkspaceQuotas": world.start_gate,
         "Envoy (the rendered sidecar), TLS in and out": world.start_envoy,
     }
@@ -69,23 +73,23 @@ def _start(world: World, screen: Screen) -> None:
 def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     """One scene, and what was wrong with it."""
     if scene.headline:
-        screen.happens(scene.headline)
+        screen.line(f"  · {scene.headline}")
     scene.before(world)
-    recording = world.cluster.meet(scene.recording, scene.workload)
+    world.cluster.meet(scene.recording, scene.workload)
     if world.gate.running:
         world.cluster.show(world.gate)
     pending_writes = world.pending_writes()
-    answer = world.send(recording)
+    answer = world.send(scene.recording)
     held = world.cluster.replicas(scene.workload) if scene.workload else None
     wrong = complaints(scene, answer, held)
     if scene.uncharged and world.pending_writes() != pending_writes:
         wrong.append("a question was charged")
-    said, held_now = sentence_of(answer), _held(scene, held)
-    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, held_now, said, scene.headline)
-    screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)
+    outcome = f"{outcome_of(answer)} {answer.code}"
+    screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {outcome}", good=not wrong)
     for complaint in wrong:
-        screen.complain(complaint)
-    return row, wrong
+        screen.paragraph(complaint, COMPLAINT)
+    holds = f"{held} replicas" if scene.workload else "the new Lease"
+    return Row((scene.who, scene.what, outcome, holds), sentence_of(answer), scene.headline), wrong
 
 
 def _secret(world: World, screen: Screen) -> int:
@@ -94,10 +98,6 @@ def _secret(world: World, screen: Screen) -> int:
     good = arrived and not leaked
     screen.step("bearer tokens: all at the API server, none at the gate", good=good)
     return 0 if good else 1
-
-
-def _held(scene: Scene, held: int | None) -> str:
-    return f"{held} replicas" if scene.workload else "the new Lease"
 
 
 def _keep(world: World, screen: Screen) -> None:
@@ -117,7 +117,8 @@ def _keep(world: World, screen: Screen) -> None:
 
 
 def _ask(world: World, scene: Scene) -> int:
-    return world.send(world.cluster.meet(scene.recording, scene.workload)).code
+    world.cluster.meet(scene.recording, scene.workload)
+    return world.send(scene.recording).code
 
 
 def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
@@ -126,16 +127,7 @@ def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
     return 1 if failed else 0
 
 
-# What it shows: lines while it runs, then a table. Colour only on a terminal; at most 100 columns.
-
-COLOURS = {
-    Outcome.ALLOWED: "32",
-    Outcome.DENIED: "31",
-    Outcome.UNREADABLE: "33",
-    Outcome.OUTAGE: "35",
-    Outcome.PASSED_BY: "36",
-}
-BOLD, DIM, GREEN, RED = "1", "2", "32", "31"
+# What it shows: lines while it runs, then a table. At most 100 columns, and no colour.
 
 MAX_WIDTH = 100
 
@@ -143,11 +135,8 @@ MAX_WIDTH = 100
 class Row(NamedTuple):
     """One line of the table, with its sentence below."""
 
-    who: str
-    what: str
-    outcome: Outcome
-    code: int
-    held: str
+    cells: Sequence[str]
+    """By ``HEADINGS``, but the number."""
     sentence: str
     headline: str = ""
     """What happened before, and was no request."""
@@ -157,72 +146,40 @@ HEADINGS = ("#", "who asked", "for what", "decision", "API server then holds")
 
 
 class Screen:
-    """Writes to a stream; knows its width and whether it may use colour (https://no-color.org)."""
+    """Writes to a stream, and knows its width."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
-        self._colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        columns = shutil.get_terminal_size((MAX_WIDTH, 24)).columns
-        self.width = max(60, min(columns, MAX_WIDTH))
+        self.width = max(60, min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH))
 
     def heading(self, text: str) -> None:
-        self._write("\n" + self._paint(text, BOLD))
+        self.line("\n" + text)
 
     def step(self, text: str, result: str = "", *, good: bool = True) -> None:
         """A line of progress."""
-        mark = self._paint("✓", GREEN) if good else self._paint("✗", RED)
-        self._write(f"  {mark} {text.ljust(52)} {self._paint(result, DIM)}".rstrip())
-
-    def happens(self, text: str) -> None:
-        """Something that is no request."""
-        self._write(f"  {self._paint('· ' + text, DIM)}")
-
-    def complain(self, text: str) -> None:
-        self._paragraph(text, "      ", RED)
-
-    def paragraph(self, text: str) -> None:
-        self._paragraph(text, "", "")
+        self.line(f"  {'✓' if good else '✗'} {text.ljust(52)} {result}")
 
     def table(self, rows: Sequence[Row]) -> None:
         """The columns take what they need; sentences are wrapped below their row."""
-        cells = [_cells(number, row) for number, row in enumerate(rows, 1)]
-        widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
-        self._write(self._paint(_join(HEADINGS, widths), BOLD))
-        self._write(self._paint("─" * self.width, DIM))
-        for row, cell in zip(rows, cells, strict=True):
+        lines = [HEADINGS, *((str(number), *row.cells) for number, row in enumerate(rows, 1))]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        first, *more = ("  ".join(map(str.ljust, cells, widths)) for cells in lines)
+        self.line(first)
+        self.line("─" * self.width)
+        for row, line in zip(rows, more, strict=True):
             if row.headline:
-                self._paragraph(f"· {row.headline}", "", BOLD)
-            line = _join(cell, widths)
-            self._write(line.replace(cell[3], self._paint(cell[3], COLOURS[row.outcome]), 1))
-            self._paragraph(row.sentence, " " * (widths[0] + 2), DIM)
+                self.paragraph(f"· {row.headline}")
+            self.line(line)
+            self.paragraph(row.sentence, " " * (widths[0] + 2))
 
-    def _paragraph(self, text: str, indent: str, colour: str) -> None:
-        wrapped = textwrap.wrap(
-            text,
-            self.width,
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in wrapped:
-            self._write(indent + self._paint(line[len(indent) :], colour))
+    def paragraph(self, text: str, indent: str = "") -> None:
+        for line in textwrap.wrap(text, self.width - len(indent), break_long_words=False, break_on_hyphens=False):
+            self.line(indent + line)
 
-    def _paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour and text else text
-
-    def _write(self, line: str) -> None:
+    def line(self, text: str) -> None:
         encoding = self._stream.encoding or "utf-8"
-        self._stream.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+        self._stream.write(text.rstrip().encode(encoding, "replace").decode(encoding) + "\n")
         self._stream.flush()
-
-
-def _cells(number: int, row: Row) -> tuple[str, ...]:
-    return (str(number), row.who, row.what, f"{row.outcome} {row.code}", row.held)
-
-
-def _join(cells: Iterable[str], widths: Iterable[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 if __name__ == "__main__":

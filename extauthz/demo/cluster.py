@@ -1,4 +1,4 @@
-"""The cluster that the demo runs on: a stand-in in memory. ``tests/controlplane/demo.py`` has a real one."""
+"""What the demo starts, in order: a stand-in for an API server, the gate, Envoy; and the recorded requests."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import httpx
 import yaml
@@ -81,46 +81,13 @@ _HERE = files(__package__)
 OBJECTS: tuple[dict[str, Any], ...] = tuple(yaml.safe_load_all((_HERE / "objects.yaml").read_text()))
 
 
-class Cluster(AbstractContextManager["Cluster"], Protocol):
-    """What the demo needs of an API server. Started by the ``with`` block."""
-
-    title: str
-    """What it runs on."""
-    ca: Path
-    """Has signed the API server's certificate, and Envoy's."""
-    certificate: Pair
-    """Of Envoy."""
-    state: Path | str
-    """Where the gate learns what there is, as ``--state`` takes it."""
-    gate_flags: tuple[str, ...]
-
-    @property
-    def port(self) -> int: ...
-
-    def replicas(self, name: str) -> int:
-        """What the API server holds."""
-
-    def meet(self, recording: Recording, workload: str | None) -> Recording:
-        """Makes true here what a recorded request asks the API server to verify: the version of the object."""
-
-    def show(self, gate: Gate) -> None:
-        """Returns when the gate has seen what there is."""
-
-    def arrived(self) -> bool:
-        """Whether the token came with every request."""
-
-
 class StandIn:
     """Objects in memory, and the state in a file, as a cron job with ``kubectl get ns,deploy -A -o json`` has it."""
-
-    title = "API server (stand-in)"
-    gate_flags: tuple[str, ...] = ()
 
     def __init__(self, directory: Path) -> None:
         certificate.made(directory / "envoy", ("127.0.0.1",), 1)
         self.ca, self.certificate = directory / "ca.crt", Pair(directory / "envoy.crt", directory / "envoy.key")
-        self.state: Path | str = directory / "state.json"
-        self._file = directory / "state.json"
+        self.state = directory / "state.json"
         self._api = ApiServer(self.certificate, OBJECTS)
         self._write()
 
@@ -139,11 +106,10 @@ class StandIn:
         count: int = self._deployment(name)["spec"]["replicas"]
         return count
 
-    def meet(self, recording: Recording, workload: str | None) -> Recording:
+    def meet(self, recording: Recording, workload: str | None) -> None:
         """Status writes came between in the recording: gives the object the version and UID that it had then."""
-        if workload and recording.precondition:
+        if workload:
             self._deployment(workload)["metadata"] |= recording.precondition
-        return recording
 
     def show(self, gate: Gate) -> None:
         reloaded(gate, "state", self._write)
@@ -158,11 +124,11 @@ class StandIn:
     def _write(self) -> bool:
         """Whether there was anything new to write."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(self._api.objects.items.values())})
-        if self._file.exists() and self._file.read_text() == text:
+        if self.state.exists() and self.state.read_text() == text:
             return False
-        new = self._file.with_suffix(".new")
+        new = self.state.with_suffix(".new")
         new.write_text(text)
-        new.replace(self._file)
+        new.replace(self.state)
         return True
 
 
@@ -203,12 +169,12 @@ class Response(NamedTuple):
 class World:
     """Starts everything, in the order that it depends on each other, and ends it again. A context manager."""
 
-    def __init__(self, directory: Path, cluster: Cluster) -> None:
-        self._directory, self.cluster = directory, cluster
+    def __init__(self, directory: Path) -> None:
+        self._directory, self.cluster = directory, StandIn(directory)
         self._quotas, self._gate_log = directory / "quotas.yaml", directory / "gate.log"
         self._write_quotas(gpus=4)
         self._running = ExitStack()
-        self.gate = Gate(self._quotas, cluster.state, self._gate_log, cluster.gate_flags)
+        self.gate = Gate(self._quotas, self.cluster.state, self._gate_log)
         self.envoy: Envoy | None = None
 
     def __enter__(self) -> Self:
@@ -228,9 +194,8 @@ class World:
 
     def restart_gate(self) -> str:
         """A gate where Envoy looks for it, after it was killed; the address of its page."""
-        options = dict.fromkeys((*self.cluster.gate_flags, "--allow-unknown=unclean-start"))
-        grpc = f"127.0.0.1:{self.gate.port}"
-        again = Gate(self._quotas, self.cluster.state, self._gate_log, tuple(options), grpc=grpc)
+        options, grpc = ["--allow-unknown=unclean-start"], f"127.0.0.1:{self.gate.port}"
+        again = Gate(self._quotas, self.cluster.state, self._gate_log, options, grpc=grpc)
         self.gate = self._running.enter_context(again)
         return self.gate.address
 

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from extauthz.demo.processes import Child, page
 from extauthz.tools.render import envoy as render
-from extauthz.tools.render import secrets
+from extauthz.tools.render import manifests, secrets
 from extauthz.tools.render.options import Endpoint, SidecarOptions
 
 Alter: TypeAlias = Callable[[dict[str, Any]], None]
@@ -43,7 +43,7 @@ def validate(bootstrap: Path) -> str:
 def write_secrets(options: SidecarOptions, folder: Path) -> None:
     """The files that a bootstrap of these options names, where ``folder`` is its ``secrets_dir``."""
     for name, file in secrets.files(options).items():
-        (folder / f"{name}.yaml").write_text(render.to_yaml(file))
+        (folder / f"{name}.yaml").write_text(manifests.text_of(file))
 
 
 class Envoy:

@@ -39,15 +39,20 @@ class Proposal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the controller does next, and why."""
+    """What an autoscaler does next, and why."""
 
     current: int
     desired: int
+    """Replicas."""
     outcome: str
-    """A stable word for what decided: see docs/explain.md."""
+    """A stable word for what decided: see docs/explain.md. Empty: KEDA leaves the count to its HPA."""
     certain: bool
     steps: tuple[Step, ...]
     proposals: tuple[Proposal, ...] = ()
+    note: str = ""
+    """For the sentence, where the outcome needs one."""
+    left_s: float | None = None
+    """Of a cooldown, or of the way to zero: the longest that it may take; ``None``: not known, or on neither."""
 
 
 class Change(NamedTuple):
@@ -86,6 +91,14 @@ def amount(metric: Metric, value: int) -> str:
 def replicas(count: int) -> str:
     """With its noun."""
     return f"{count} replica{'s' * (count != 1)}"
+
+
+def sentence(name: str, answer: Answer, why: str) -> str:
+    """Whether an autoscaler moves, and why."""
+    sure = "" if answer.certain else "probably "
+    if answer.desired != answer.current:
+        return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {why}."
+    return f"{name} {sure}stays at {replicas(answer.current)}: {why}."
 
 
 LARGEST: Final = 2**48

@@ -12,7 +12,7 @@ from extauthz.core.objects.fields import at
 from . import answer, limits, metrics, said, specs, target
 from .answer import Answer, Proposal, Step
 from .limits import Range
-from .objects import ExplainError, Flags, Objects, as_float, condition
+from .objects import ExplainError, Flags, Objects, as_float, condition, namespace_of
 from .specs import Metric, Scene, Tolerances
 
 NOTHING: Final[Mapping[str, int]] = {}
@@ -24,8 +24,8 @@ def scene_of(objects: Objects, hpa: Tree, flags: Flags, now: float) -> Scene:
     Raises:
         ExplainError: what the HPA scales is not among the objects.
     """
-    scaled = target.of_hpa(objects, hpa)
-    listed = objects.of("Pod", hpa["metadata"].get("namespace", "default"))
+    scaled = target.required(objects, hpa, "hpa")
+    listed = objects.of("Pod", namespace_of(hpa))
     pods = tuple(pod for pod in listed if scaled.selector.matches(pod["metadata"].get("labels") or {}))
     return Scene(objects, hpa, scaled, flags, tolerances(hpa, flags), now, pods)
 
@@ -162,7 +162,7 @@ def _other_hpa(scene: Scene) -> str:
         if hpa["metadata"]["name"] == scene.hpa["metadata"]["name"]:
             continue
         try:
-            selector = target.of_hpa(scene.objects, hpa).selector
+            selector = target.required(scene.objects, hpa, "hpa").selector
         except ExplainError:
             continue
         if not selector.selects_all and any(map(selector.matches, ours)):
@@ -198,7 +198,6 @@ def _combined(proposals: Sequence[Proposal], current: int) -> tuple[int | None, 
     return wanted, certain, [Step("several-metrics", f"the largest of {len(counts)} wins", wanted, certain)]
 
 
-def at_tolerance(scene: Scene, up: float | None = None, down: float | None = None) -> Scene:
-    """With another band."""
-    band = scene.band
-    return replace(scene, band=Tolerances(band.down if down is None else down, band.up if up is None else up))
+def at_tolerance(scene: Scene, up: float) -> Scene:
+    """With another tolerance for the way up."""
+    return replace(scene, band=scene.band._replace(up=up))

@@ -14,9 +14,9 @@ from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 
-from . import refused, said
+from . import answer, refused, said
 from . import target as targets
-from .answer import Step
+from .answer import Answer, Step
 from .objects import Objects, condition, moment, time_of
 
 KIND: Final = "ScaledObject"
@@ -26,20 +26,6 @@ COOLDOWN_S: Final = 300
 DEFAULT_MAX: Final = 100
 """``maxReplicaCount`` of a ScaledObject that gives none (``pkg/apis/keda/v1alpha1/scaledobject_types.go``)."""
 FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What KEDA does. ``outcome`` is empty if it leaves the count to its HPA."""
-
-    current: int
-    desired: int
-    outcome: str
-    certain: bool
-    steps: tuple[Step, ...]
-    why: str
-    left_s: float = 0.0
-    """What is left of its cooldown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +72,8 @@ def of(objects: Objects, tree: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    namespace, name = tree["metadata"].get("namespace", "default"), tree["metadata"]["name"]
-    found = targets.required(objects, tree["spec"]["scaleTargetRef"], namespace, f"scaledobject/{name}")
-    return Scene(tree, found.asked, now, objects.events(KIND, namespace, name))
-
-
-def target(tree: Tree) -> tuple[str, str]:
-    """Kind and name of what it scales."""
-    ref = tree["spec"]["scaleTargetRef"]
-    return ref.get("kind") or "Deployment", ref["name"]
+    found = targets.required(objects, tree, "scaledobject")
+    return Scene(tree, found.asked, now, objects.events(KIND, tree))
 
 
 def hpa_name(tree: Tree) -> str:
@@ -115,7 +94,7 @@ def without_hpa(scene: Scene) -> Answer:
     """Where KEDA says that it is not ready, and has made no HPA: nothing moves."""
     told = _said(scene)
     why = "; ".join(one.text for one in told)
-    return Answer(scene.replicas, scene.replicas, "not-ready", False, tuple(told), why)
+    return Answer(scene.replicas, scene.replicas, "not-ready", False, tuple(told), note=why)
 
 
 def _said(scene: Scene) -> list[Step]:
@@ -142,7 +121,7 @@ def _answer(
     scene: Scene, desired: int, outcome: str, rule: str, text: str, *, certain: bool = False, why: str = ""
 ) -> Answer:
     """By one rule. ``why`` where the sentence is shorter."""
-    return Answer(scene.replicas, desired, outcome, certain, (Step(rule, text, desired, certain),), why or text)
+    return Answer(scene.replicas, desired, outcome, certain, (Step(rule, text, desired, certain),), note=why or text)
 
 
 def _paused(scene: Scene) -> Answer:
@@ -184,7 +163,7 @@ def _unless_refused(scene: Scene, answer: Answer) -> Answer:
     else:
         return answer
     step = Step("write", text, answer.current, certain=False)
-    return Answer(answer.current, answer.desired, "refused", False, (step, *answer.steps), text)
+    return replace(answer, outcome="refused", certain=False, steps=(step, *answer.steps), note=text)
 
 
 def _refusal(scene: Scene) -> Tree | None:
@@ -255,7 +234,7 @@ def _left_to_hpa(scene: Scene, step: Step) -> Answer:
         if scene.says(f"paused-scale-{way}"):
             text = f"scaling {way} is paused (annotation {NOTES}paused-scale-{way}): {name}.selectPolicy is Disabled"
             steps.append(Step("paused", text, None, certain=True))
-    return Answer(scene.replicas, scene.replicas, "", step.certain, tuple(steps), why)
+    return Answer(scene.replicas, scene.replicas, "", step.certain, tuple(steps), note=why)
 
 
 def _fallback(scene: Scene) -> list[Step]:
@@ -280,3 +259,15 @@ def _fallback(scene: Scene) -> list[Step]:
     asks = f"the HPA is told what makes {wanted}" if wanted is not None else "its formula decides"
     text = f"more than {limit} failures in a row ({', '.join(failing)}): fallback {behavior}, {asks}"
     return [Step("fallback", text, wanted, certain=False)]
+
+
+HOLDS: Final = frozenset({"paused", refused.OUTCOME, "cooldown", "not-ready"})
+"""Outcomes in which something keeps it from a count that its triggers may want."""
+
+
+def sentence(scene: Scene, found: Answer) -> str:
+    """What KEDA does, and why."""
+    name = f"scaledobject/{scene.name}"
+    if found.outcome == refused.OUTCOME:
+        return f"{name} is refused: KEDA asks for {found.desired} in place of {found.current}; {found.note}."
+    return answer.sentence(name, found, found.note)

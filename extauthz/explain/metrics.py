@@ -12,7 +12,7 @@ from extauthz.core.quota.selector_text import labelled
 from extauthz.core.quota.selectors import LabelSelector
 
 from . import pods as podlist
-from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
+from .objects import POD_METRICS, ExplainError, condition, milli, moment, namespace_of, seconds
 from .pods import Sample
 from .specs import (
     Goal,
@@ -281,10 +281,9 @@ def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
         raise ExplainError("it could not be read when the HPA last looked")
     if failed.get("status") == "False":
         raise _failure(hpa, metric, failed)
-    place = hpa["metadata"].get("namespace", "default")
     helps = "what its metrics server answers (kubectl get --raw)"
     if metric.resource:
-        helps = f"podmetrics (kubectl get podmetrics -n {place} -o yaml)"
+        helps = f"podmetrics (kubectl get podmetrics -n {namespace_of(hpa)} -o yaml)"
     text = f"the value of {metric.type} {metric.said} is neither among the objects nor in the HPA's status"
     raise UnknownError(f"{text}; add {helps}")
 

@@ -43,7 +43,7 @@ class Objects:
             if isinstance(tree, Mapping):
                 kind = _kind(tree)
                 self._by_kind.setdefault(kind, []).append(tree)
-                self._by_name.setdefault((kind, _namespace(tree), str(at(tree, "metadata", "name"))), []).append(tree)
+                self._by_name.setdefault((kind, namespace_of(tree), str(at(tree, "metadata", "name"))), []).append(tree)
 
     def all(self) -> Iterator[Tree]:
         """Every tree."""
@@ -52,7 +52,7 @@ class Objects:
     def of(self, kind: str, namespace: str | None = None) -> Sequence[Tree]:
         """All of a kind, in one namespace or in all."""
         found = self._by_kind.get(kind, [])
-        return found if namespace is None else [one for one in found if _namespace(one) == namespace]
+        return found if namespace is None else [one for one in found if namespace_of(one) == namespace]
 
     def one(self, kind: str, namespace: str, name: str, group: str | None = None) -> Tree | None:
         """An object, or ``None``. A kind is a group and a kind; ``None``: of whatever group."""
@@ -66,14 +66,11 @@ class Objects:
                 return tree
         return None
 
-    def events(self, kind: str, namespace: str, name: str) -> list[Tree]:
+    def events(self, kind: str, tree: Tree) -> list[Tree]:
         """Those about one object, the newest last."""
-        about = [
-            event
-            for event in self.of("Event", namespace)
-            if (at(event, "involvedObject", "kind"), at(event, "involvedObject", "name")) == (kind, name)
-        ]
-        return sorted(about, key=time_of)
+        about = (kind, tree["metadata"]["name"])
+        named = [(one, at(one, "involvedObject")) for one in self.of("Event", namespace_of(tree))]
+        return sorted((one for one, of in named if (at(of, "kind"), at(of, "name")) == about), key=time_of)
 
     def resource(self, plural: str) -> tuple[str, str] | None:
         """API group and plural of a custom resource, by its definition."""
@@ -97,7 +94,8 @@ def _kind(tree: Tree) -> str:
     return "ExternalMetricValue" if "metricName" in tree else "PodMetrics" if "containers" in tree else ""
 
 
-def _namespace(tree: Tree) -> str:
+def namespace_of(tree: Tree) -> str:
+    """The namespace of an object."""
     return str((tree.get("metadata") or {}).get("namespace", "default"))
 
 

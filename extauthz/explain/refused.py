@@ -110,4 +110,4 @@ def _asked(scene: Scene) -> int | None:
 
 
 def _events(scene: Scene) -> list[Tree]:
-    return scene.objects.events("HorizontalPodAutoscaler", scene.namespace, scene.hpa["metadata"]["name"])
+    return scene.objects.events("HorizontalPodAutoscaler", scene.hpa)

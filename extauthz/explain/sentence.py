@@ -13,6 +13,7 @@ from extauthz.core.objects.fields import at
 
 from . import refused, remedies
 from .answer import Answer, Change, Proposal, amount, least, percent, replicas
+from .answer import sentence as said
 from .decide import at_tolerance, decide
 from .pods import SUCCEEDED
 from .specs import Scene
@@ -37,18 +38,18 @@ HOLDS: Final = frozenset(REASONS) - {"on-target"} | {"tolerance", "failed", refu
 def sentence(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     """What the HPA does, and why."""
     name = f"hpa/{scene.hpa['metadata']['name']}"
-    sure = "" if answer.certain else "probably "
     if answer.outcome == refused.OUTCOME:
         asks = f"asks for {answer.desired}" if answer.desired > answer.current else "asked for more when it last looked"
-        return f"{name} {sure}stays at {replicas(answer.current)}: it {asks}, and is refused: {answer.steps[0].text}."
-    if answer.desired != answer.current:
-        return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why_it_moves(answer)}."
-    stays = f"{name} {sure}stays at {replicas(answer.current)}: "
-    if answer.outcome == "failed":
-        return stays + f"{answer.steps[-1].text}; {_first_error(answer.proposals)}".rstrip("; ") + "."
-    if answer.outcome == "tolerance":
-        return stays + _tolerance(scene, answer, changes) + "."
-    return stays + REASONS[answer.outcome] + "."
+        answer, why = replace(answer, desired=answer.current), f"it {asks}, and is refused: {answer.steps[0].text}"
+    elif answer.desired != answer.current:
+        why = _why_it_moves(answer)
+    elif answer.outcome == "failed":
+        why = f"{answer.steps[-1].text}; {_first_error(answer.proposals)}".rstrip("; ")
+    elif answer.outcome == "tolerance":
+        why = _tolerance(scene, answer, changes)
+    else:
+        why = REASONS[answer.outcome]
+    return said(name, answer, why)
 
 
 def _first_error(proposals: Sequence[Proposal]) -> str:

@@ -10,7 +10,7 @@ from extauthz.core.model import Tree
 from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
 
-from .objects import ExplainError, Flags, Objects, milli
+from .objects import ExplainError, Flags, Objects, milli, namespace_of
 from .target import Target
 
 
@@ -191,7 +191,7 @@ class Scene:
 
     @property
     def namespace(self) -> str:
-        return str(self.hpa["metadata"].get("namespace", "default"))
+        return namespace_of(self.hpa)
 
 
 def of_hpa(hpa: Tree) -> list[Metric]:

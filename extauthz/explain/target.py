@@ -11,7 +11,7 @@ from extauthz.core.objects.fields import at
 from extauthz.core.quota.selector_text import labelled, parsed
 from extauthz.core.quota.selectors import LabelSelector
 
-from .objects import ExplainError, Objects
+from .objects import ExplainError, Objects, namespace_of
 
 
 class Target(NamedTuple):
@@ -29,31 +29,25 @@ class Target(NamedTuple):
     """False: a custom resource, of which neither the scale nor the definition is among the objects."""
 
 
-def of_hpa(objects: Objects, hpa: Tree) -> Target:
-    """What the HPA names.
+def required(objects: Objects, autoscaler: Tree, word: str) -> Target:
+    """What an autoscaler scales; ``word``: what its kind is called.
 
     Raises:
         ExplainError: it is not among the objects.
     """
-    namespace, name = hpa["metadata"].get("namespace", "default"), hpa["metadata"]["name"]
-    return required(objects, hpa["spec"]["scaleTargetRef"], namespace, f"hpa/{name}")
-
-
-def required(objects: Objects, ref: Tree, namespace: str, scaler: str) -> Target:
-    """What a ``scaleTargetRef`` names. Raises ExplainError: it is not among the objects."""
-    found = of_ref(objects, ref, namespace)
+    found = of(objects, autoscaler)
     if found is None:
-        kind, name = ref.get("kind") or "Deployment", ref["name"]
+        (_, kind, name), namespace = named(autoscaler), namespace_of(autoscaler)
         raise ExplainError(
-            f"{kind} {namespace}/{name}, which {scaler} scales, is not among the objects; add it "
-            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
+            f"{kind} {namespace}/{name}, which {word}/{autoscaler['metadata']['name']} scales, is not among the "
+            f"objects; add it (kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
         )
     return found
 
 
-def of_ref(objects: Objects, ref: Tree, namespace: str) -> Target | None:
-    """What a ``scaleTargetRef`` names, as its scale shows it; ``None``: it is not among the objects."""
-    kind, name, group = ref.get("kind") or "Deployment", ref["name"], group_of_ref(ref)
+def of(objects: Objects, autoscaler: Tree) -> Target | None:
+    """What an autoscaler scales, as its scale shows it; ``None``: it is not among the objects."""
+    (group, kind, name), namespace = named(autoscaler), namespace_of(autoscaler)
     workload = objects.one(kind, namespace, name, group)
     scale = objects.one("Scale", namespace, name)
     if workload is None and scale is None:
@@ -107,9 +101,17 @@ def _paths(objects: Objects, group: str, kind: str, version: str) -> _Paths | No
     raise ExplainError(f"{kind} of {group}/{version} has no scale by its definition, so nothing can scale it")
 
 
-def group_of_ref(ref: Tree) -> str:
-    """Of a ``scaleTargetRef``; one without a version means ``apps/v1``, as KEDA takes it."""
-    return str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
+class Named(NamedTuple):
+    group: str
+    kind: str
+    name: str
+
+
+def named(autoscaler: Tree) -> Named:
+    """What its ``scaleTargetRef`` names; one without a version means ``apps/v1``, as KEDA takes it."""
+    ref = autoscaler["spec"]["scaleTargetRef"]
+    group = str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
+    return Named(group, ref.get("kind") or "Deployment", ref["name"])
 
 
 def plural(kind: str, definition: Tree = None) -> str:

@@ -222,25 +222,6 @@ async def test_an_authority_that_was_replaced_is_read_again_at_once(server: Serv
         assert (await connection.call("GET", NAMESPACES))["items"] is not None
 
 
-@pytest.mark.parametrize("inline", [False, True], ids=["file", "inline"])
-async def test_it_tells_what_the_servers_certificate_is_held_against(authority: Authority, tmp_path, inline: bool):
-    config = tmp_path / "config"
-    write_kubeconfig(config, "https://127.0.0.1:1", authority.ca, {"token": "t"})
-    async with connect(config) as connection:
-        assert await connection.trust() == (authority.ca, "")
-    tree = json.loads(config.read_text())
-    cluster = tree["clusters"][0]["cluster"]
-    del cluster["certificate-authority"]
-    cluster["tls-server-name"] = "api.example"
-    if inline:
-        cluster["certificate-authority-data"] = base64.b64encode(authority.ca.read_bytes()).decode()
-    config.write_text(json.dumps(tree))
-    async with connect(config) as connection:
-        ca, server_name = await connection.trust()
-        assert server_name == "api.example"
-        assert (ca.read_bytes() == authority.ca.read_bytes()) if inline else ca is None
-
-
 async def test_a_refusal_has_the_fields_of_its_status(server: Server, tmp_path):
     async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
         with pytest.raises(ApiError) as refusal:
@@ -306,17 +287,6 @@ async def test_a_netrc_says_nothing_to_the_api_server(server: Server, tmp_path, 
     monkeypatch.setenv("NETRC", written(tmp_path / "netrc", "machine 127.0.0.1 login me password mine\n"))
     async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
         await connection.call("GET", NAMESPACES)
-
-
-async def test_a_list_that_is_longer_than_its_bound_is_given_up(server: Server, tmp_path):
-    taken: list[Tree] = []
-    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
-        size = len(json.dumps(await connection.call("GET", NAMESPACES)))
-        with pytest.raises(Unreachable, match="answered with more than 10 bytes"):
-            await connection.items(NAMESPACES, taken.append, most_bytes=10)
-        assert taken == []
-        await connection.items(NAMESPACES, taken.append, most_bytes=2 * size)
-        assert len(taken) == len((await connection.call("GET", NAMESPACES))["items"])
 
 
 async def test_events_are_listed_by_what_they_are_about(server: Server, tmp_path):

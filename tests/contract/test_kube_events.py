@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.core.queries import Ceiling
+from extauthz.core.queries import Ceiling, Queries
 from extauthz.core.quota.problems import Fault, Standing, compact
 from extauthz.inputs.cluster.live import DEPLOYMENTS
 from extauthz.inputs.kube.connection import Unreachable, connect
 from extauthz.tell.observe import kube_events
 from extauthz.tell.observe.autoscalers import KINDS, Autoscalers, NeverFits, Subject
 from extauthz.tell.observe.ceilings import Ceilings
-from extauthz.tell.observe.episodes import UPDATE_S
+from extauthz.tell.observe.episodes import UPDATE_S, Episodes, Recent
 from extauthz.tell.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, NEVER, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.tell.observe.observers import Report
 from extauthz.tell.observe.quota_status import Facts, status_of
@@ -29,33 +30,11 @@ HPAS = KINDS[0]
 NUMBER = count()
 
 
-class StandIn:
-    """The API server that is a dict."""
+class Server(NamedTuple):
+    """An API server and a namespace in it."""
 
-    def __init__(self) -> None:
-        self.connection = ScriptedApi()
-        self.namespace = "shop"
-
-    async def create(self, resource: Any, obj: Tree) -> Tree:
-        obj["metadata"]["uid"] = f"uid-{obj['metadata']['name']}"
-        return self.connection.put(resource.object(self.namespace, obj["metadata"]["name"]), obj)
-
-    async def events(self, namespace: str = "") -> list[Tree]:
-        path = EVENTS.collection(namespace or self.namespace) + "/"
-        return [one for at, one in self.connection.objects.items() if at.startswith(path)]
-
-    async def forget_events(self) -> None:
-        path = EVENTS.collection(self.namespace) + "/"
-        for at in [at for at in self.connection.objects if at.startswith(path)]:
-            del self.connection.objects[at]
-
-
-class Real:
-    """A real one, behind our own connection."""
-
-    def __init__(self, connection: Any, namespace: str) -> None:
-        self.connection = connection
-        self.namespace = namespace
+    connection: Any
+    namespace: str
 
     async def create(self, resource: Any, obj: Tree) -> Tree:
         return await self.connection.call("POST", resource.collection(self.namespace), body=obj)
@@ -67,19 +46,23 @@ class Real:
         await self.connection.call("DELETE", EVENTS.collection(self.namespace))
 
 
+def stand_in() -> Server:
+    return Server(ScriptedApi([EVENTS.collection("shop"), EVENTS.collection("default")]), "shop")
+
+
 @asynccontextmanager
-async def real(request: pytest.FixtureRequest) -> AsyncIterator[Real]:
+async def real(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
     plane = request.getfixturevalue("plane")
     name = f"events-{next(NUMBER)}"
     plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     async with connect(plane.kubeconfig) as connection:
-        yield Real(connection, name)
+        yield Server(connection, name)
 
 
 @pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.controlplane)])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     if request.param == "stand-in":
-        yield StandIn()
+        yield stand_in()
         return
     async with real(request) as found:
         yield found
@@ -120,10 +103,12 @@ class Cluster:
         limits = [quota("acme", {"cpu": "2"}, namespaces={})]
         self.gate = gate(limits, made, namespaces={namespace: {}})
         self._ask = Asker(self.gate)
+        self.recent = Recent(lambda: self.now_s)
         self.events = KubeEvents(
             self.server.connection,
-            self.gate,
+            Queries(self.gate.ledger),
             {("apps", "deployments"): DEPLOYMENTS},
+            self.recent.blocked,
             instance="extauthz-0",
             tell=lambda _level, event, **_: self.told.append(event),
             clock=lambda: self.now_s,
@@ -134,7 +119,7 @@ class Cluster:
     def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
         self.now_s += after_s
         decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
-        self.events.decided(Report(decision))
+        self.recent.decided(Report(decision))
         return decision.verdict
 
     async def written(self) -> list[tuple[str, str, str, int]]:
@@ -149,6 +134,19 @@ class Cluster:
             )
             for one in await self.server.events()
         )
+
+
+def teller(server: Any, known: Gate, name: str, told: Callable[[str], None] = print) -> KubeEvents:
+    """One of several gates. ``told``: of what it logs."""
+    return KubeEvents(
+        server.connection,
+        Queries(known.ledger),
+        {},
+        Episodes(),
+        instance=name,
+        tell=lambda _, event, **__: told(event),
+        calls_per_s=1e6,
+    )
 
 
 async def test_a_refusal_is_told_on_the_workload_and_on_its_autoscaler(server: Any):
@@ -252,7 +250,7 @@ async def test_a_quota_in_a_circle_of_parents_has_an_event_once_and_again_once_i
 
 
 async def test_an_event_on_a_quota_that_cannot_be_written_is_tried_again():
-    cluster = await Cluster(StandIn()).start()
+    cluster = await Cluster(stand_in()).start()
     cluster.server.connection.faults = [Unreachable("down")]
     facts = Facts(Standing("team", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
     cluster.events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))
@@ -269,7 +267,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
     cluster, namespace = await Cluster(server).start(), server.namespace
     made = await server.create(HPAS, hpa(namespace))
     for name in ("extauthz-0", "extauthz-1"):
-        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events = teller(server, cluster.gate, name)
         scalers = Autoscalers(server.connection, lambda: cluster.now_s)
         lines = list[str]()
         ceilings = Ceilings(
@@ -277,7 +275,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
             cluster.gate,
             clock=lambda: cluster.now_s,
             tell=lambda _, event, **__: lines.append(event),  # noqa: B023 (it is called in this round)
-            found=[events.never_fits],
+            found=events.never_fits,
         )
         await ceilings.look()
         await events.write()
@@ -293,7 +291,7 @@ async def test_an_autoscaler_whose_maximum_never_fits_has_an_event_once(server: 
 async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(server: Any):
     cluster = await Cluster(server).start()
     for name in ("extauthz-0", "extauthz-1"):
-        events = KubeEvents(server.connection, cluster.gate, {}, instance=name, tell=print, calls_per_s=1e6)
+        events = teller(server, cluster.gate, name)
         events.uncovered(server.namespace, "acmee")
         await events.write()
         assert not events.results["failed"]
@@ -308,7 +306,7 @@ async def test_a_namespace_that_no_quota_covers_has_one_event_of_two_gates(serve
 
 async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kube_events, "MOST_ONCE", 2)
-    cluster = await Cluster(StandIn()).start()
+    cluster = await Cluster(stand_in()).start()
     ceiling = Ceiling(2, "acme", "requests.cpu", 10**10, 2 * 10**9)
     for number in range(3):
         about = Subject("autoscaling/v2", "HorizontalPodAutoscaler", "shop", f"w{number}", f"u{number}")
@@ -320,12 +318,7 @@ async def test_of_very_many_autoscalers_some_have_an_event(monkeypatch: pytest.M
 
 async def test_of_two_gates_that_write_the_same_status_one_writes_the_event(server: Any):
     known, told = gate([]), []
-    first, second = (
-        KubeEvents(
-            server.connection, known, {}, instance=name, tell=lambda _, event, **__: told.append(event), calls_per_s=1e6
-        )
-        for name in ("extauthz-0", "extauthz-1")
-    )
+    first, second = (teller(server, known, name, told.append) for name in ("extauthz-0", "extauthz-1"))
     facts = Facts(Standing(f"two-{server.namespace}", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
     for events in (first, second):
         events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))

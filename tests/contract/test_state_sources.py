@@ -19,6 +19,7 @@ from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
 from extauthz.inputs.cluster.live import PHASES, AnyFeed, feeds
 from extauthz.inputs.cluster.scaled import PodPrices
+from extauthz.inputs.files import content
 from extauthz.testing import owned_by, pod, quota, workload
 
 Tree = Any
@@ -129,11 +130,20 @@ CASES: dict[str, tuple[list[Tree], dict[str, int]]] = {
     ),
     "bare-replica-set": ([ACME, workload("crew", 2, kind="ReplicaSet")], {"acme requests.cpu": 2}),
     "bare-pod": ([ACME, bare_pod("p", cpu="3")], {"acme pods": 1, "acme requests.cpu": 3}),
-    "finished-pods": ([ACME, bare_pod("p", phase="Failed"), bare_pod("q", phase="Succeeded")], {"acme pods": 0}),
+    "finished-pods": (
+        [ACME, bare_pod("p", phase="Failed"), bare_pod("q", phase="Succeeded")],
+        {"acme pods": 0, "acme count/pods": 2},
+    ),
     "pod-of-a-replica-set": (
         [ACME, workload("crew", 2, kind="ReplicaSet"), bare_pod("crew-1", **of("crew", "ReplicaSet"))],
         {"acme pods": 2},
     ),
+    "more-pods-than-its-count": (
+        [ACME, workload("crew", 1, kind="ReplicaSet")]
+        + [bare_pod(f"crew-{number}", **of("crew", "ReplicaSet")) for number in range(3)],
+        {"acme pods": 3},
+    ),
+    "pod-whose-replica-set-is-not-there": ([ACME, bare_pod("crew-1", **of("crew", "ReplicaSet"))], {"acme pods": 1}),
     "pod-that-only-says-so": (
         [ACME, workload("crew", 2, kind="ReplicaSet"), bare_pod("p", **(of("crew", "ReplicaSet") | {"labels": {}}))],
         {"acme pods": 3},
@@ -175,7 +185,7 @@ CASES: dict[str, tuple[list[Tree], dict[str, int]]] = {
 
 def from_file(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
     (path / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    gate.load_state(state_file.load(path / "state.json").state, 0.0)
+    gate.load_state(state_file.parse(content.read(path / "state.json")).state, 0.0)
 
 
 def numbered(objects: Iterable[Tree], start: int = 1) -> list[Tree]:

@@ -32,34 +32,8 @@ NAME = "written"
 PATH = f"{COLLECTION}/{NAME}"
 
 
-class StandIn:
-    """The API server that is a dict."""
-
-    def __init__(self) -> None:
-        self.connection = ScriptedApi()
-
-    async def create(self, obj: Tree) -> Tree:
-        return self.connection.put(PATH, {**obj, "metadata": {**obj["metadata"], "uid": "u1", "generation": 1}})
-
-    async def change(self, obj: Tree) -> Tree:
-        there = self.connection.objects[PATH]
-        metadata = {**there["metadata"], "generation": there["metadata"]["generation"] + 1}
-        return self.connection.put(PATH, {**there, "spec": obj["spec"], "metadata": metadata})
-
-    async def add_condition(self, condition: Tree) -> None:
-        there = self.connection.objects[PATH]
-        conditions = [*there["status"]["conditions"], condition]
-        self.connection.put(PATH, {**there, "status": {**there["status"], "conditions": conditions}})
-
-    async def get(self) -> Tree:
-        return self.connection.objects[PATH]
-
-    async def delete(self) -> None:
-        self.connection.objects.pop(PATH, None)
-
-
-class Real:
-    """A real one, behind our own connection."""
+class Server:
+    """An API server with one quota."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -89,18 +63,18 @@ class Real:
 
 
 @asynccontextmanager
-async def real(request: pytest.FixtureRequest) -> AsyncIterator[Real]:
+async def real(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
     plane = request.getfixturevalue("plane")
     plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / 'crd.yaml'}")
     eventually(lambda: plane.api.serves("WorkspaceQuota"))
     async with connect(plane.kubeconfig) as connection:
-        yield Real(connection)
+        yield Server(connection)
 
 
 @pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.controlplane)])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     if request.param == "stand-in":
-        yield StandIn()
+        yield Server(ScriptedApi())
         return
     async with real(request) as found:
         yield found

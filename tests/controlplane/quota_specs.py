@@ -137,18 +137,6 @@ SPECS: dict[str, Tree] = {
             "not a mapping": ["a"],
         }.items()
     },
-    **{
-        f"notify {name}": {"notify": notify}
-        for name, notify in {
-            "nobody": [],
-            "two": ["ops", "team-a"],
-            "a URL": ["https://evil.example/x"],
-            "an empty name": [""],
-            "a text": "ops",
-            "a number": [1],
-            "a mapping": {"ops": True},
-        }.items()
-    },
     "whole pods": {"hard": {"pods": "3"}},
     "thousandths that are whole pods": {"hard": {"pods": "2000m"}},
     "more pods than an int64 holds": {"hard": {"pods": "1e30"}},

@@ -188,8 +188,6 @@ FULL = {
     "mode": "Enforce",
     "onUnknown": {"stale": "Allow"},
     "requesters": {"except": {"serviceAccounts": ["kube-system/cronjob-controller"]}},
-    "notify": ["ops"],
-    "policies": [{"name": "small", "expression": "growth.to < 100"}],
 }
 ROOT = {"hard": {"pods": "90"}, "sharing": {"turns": "Share", "turnSeconds": 60}}
 

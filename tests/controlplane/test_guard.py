@@ -28,14 +28,13 @@ importable()
 from memory_pressure.guard import rights  # noqa: E402 (it is beside the project)
 from memory_pressure.guard.controller import Controller, Options  # noqa: E402
 from memory_pressure.guard.limits import Limits  # noqa: E402
-from memory_pressure.guard.pods import ANNOTATION, Opted  # noqa: E402
+from memory_pressure.guard.pods import ANNOTATION  # noqa: E402
 from memory_pressure.marks import Marks  # noqa: E402
 
 pytestmark = [pytest.mark.envoy, pytest.mark.controlplane]
 
 Tree = Any
 SHOP, HOME, OTHER = "guarded", "guard-system", "not-guarded"
-OPTED = Opted("extauthz.dev/guard", "pause", 10 * 10**6)
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +106,9 @@ def events() -> list[tuple[str, dict[str, str]]]:
 
 
 def guard(calls: Any, events: list, *, dry_run: bool = False) -> Controller:
-    options = Options(Marks(90, 80, 2, 1), 0.05, 60.0, dry_run, 20.0)
+    options = Options(Marks(90, 80, 2, 1), 0.05, dry_run)
     return Controller(
-        Limits(calls, (SHOP,), OPTED), options, lambda event, **fields: events.append((event, fields)), time.time
+        Limits(calls, (SHOP,)), options, lambda event, **fields: events.append((event, fields)), time.time
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.core.intake.rewritten import edited, rewritten
+from extauthz.core.intake.rewritten import rewritten
 from extauthz.core.model import Request
-from extauthz.core.wire.goproto import SCALE
+from extauthz.core.wire import goproto
 from extauthz.testing import PATCH_TYPES
 from tests.controlplane import fixtures
 from tests.controlplane.plane import Plane, running_plane
@@ -68,9 +68,7 @@ class Sender:
             body["spec"]["replicas"] = replicas
             del body["metadata"]["resourceVersion"]
             return Request("PUT", self.path, {"content-type": "application/json"}, json.dumps(body).encode())
-        data = edited(self.protobuf(), SCALE, ("spec", "replicas"), replicas)
-        data = edited(data, SCALE, ("metadata", "resourceVersion"), "")
-        return Request("PUT", self.path, {"content-type": PROTOBUF}, data)
+        return Request("PUT", self.path, {"content-type": PROTOBUF}, goproto.lowered(self.protobuf(), replicas, ""))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import OwnerRef
+from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import standing
 from extauthz.core.quota.spec import parse
 from extauthz.inputs.cluster.live import DEPLOYMENTS, PHASES
@@ -25,9 +26,9 @@ from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS
 from extauthz.serve.ledger_store.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
 from extauthz.serve.ledger_store.store import Stored
 from extauthz.serve.selfsigned import issuing, keeper, renewal
-from extauthz.serve.servers.page import cluster as page
 from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, Subject
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.kube_events import EVENTS, KubeEvents
 from extauthz.tell.observe.status import StatusWriter
 from extauthz.testing import gate, workload
@@ -116,7 +117,7 @@ def silent(*given: object, **named: object) -> None: ...
 
 def events(heard: Heard) -> KubeEvents:
     known = {("apps", "deployments"): DEPLOYMENTS}
-    return KubeEvents(heard, gate([], workload()), known, instance="g", tell=silent)
+    return KubeEvents(heard, Queries(gate([], workload()).ledger), known, Episodes(), instance="g", tell=silent)
 
 
 def sent(method: str, path: str) -> Doing:
@@ -149,7 +150,6 @@ DOING: dict[tuple[str, str], Doing] = {
     ("events.events.k8s.io", "patch"): sent("PATCH", EVENTS.object("default", "one")),
     **{(one, "list"): lambda heard: Autoscalers(heard, lambda: 0.0).of(SUBJECT) for one in AUTOSCALERS},
     **{(f"{plural}.serving.knative.dev", "get"): owned_by(kind) for plural, kind in OWNERS.items()},
-    ("events", "list"): lambda heard: page.Cluster(lambda: heard).events("default", "web"),
     **{
         (f"{kind}.admissionregistration.k8s.io", "get"): lambda heard: renewal.read(heard, "extauthz")
         for kind in (webhooks.VALIDATING, webhooks.MUTATING)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.controlplane.plane import Plane
@@ -163,27 +162,3 @@ def number_field(tag: int, value: int) -> bytes:
 def bytes_field(tag: int, value: bytes) -> bytes:
     """A length-delimited field."""
     return varint(tag << 3 | 2) + varint(len(value)) + value
-
-
-def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The length-delimited fields of a message, varints left out."""
-    at = 0
-    while at < len(message):
-        key, at = _varint_at(message, at)
-        length, after = _varint_at(message, at)
-        if key & 7 == 0:  # a varint: the value, not a length
-            at = after
-            continue
-        assert key & 7 == 2, "no other wire type is read here"
-        at = after + length
-        yield key >> 3, message[after:at]
-
-
-def _varint_at(message: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = message[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return number, at

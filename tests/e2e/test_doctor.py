@@ -67,9 +67,8 @@ def having(rows: Rows, verdict: str) -> list[str]:
 def test_all_is_well_but_for_what_is_said_honestly(doctored: Workspace, doctor: Doctor):
     rows = doctor()
     assert having(rows, "fail") == []
-    assert having(rows, "skipped") == ["topology", *WEBHOOK], "no Service was named, and there is no webhook"
-    assert set(having(rows, "warn")) <= {"certificate", "way around", "backstop", "namespace labels"}
-    assert rows["backstop"]["found"] == "none"
+    assert having(rows, "skipped") == [*WEBHOOK], "there is no webhook"
+    assert set(having(rows, "warn")) <= {"certificate", "namespace labels"}
     assert "filtered-administrator" in rows["token"]["found"]
     assert "a dry run on doctored/web was decided" in rows["canary"]["found"]
     assert doctored.replicas("web") == 2
@@ -110,5 +109,5 @@ def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World
     kubeconfig = tmp_path / "nowhere"
     write_kubeconfig(kubeconfig, "https://127.0.0.1:1", world.plane.ca, {"token": "t"})
     rows = doctor(kubeconfig=kubeconfig)
-    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods", "way around", "backstop"]
+    assert having(rows, "fail") == [*CLUSTER, *WEBHOOK, "appliers", "serving pods"]
     assert rows["canary"]["verdict"] == "ok"

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.cli import explain_cluster
-from extauthz.explain.knative import scene, when
+from extauthz.explain import when
+from extauthz.explain.knative import scene
 from extauthz.explain.knative.decide import Answer, decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.objects import Objects
@@ -284,7 +285,7 @@ def late(tally: Counter[str], running: Running, watched: dict[str, Watched], loo
         if (before := known(running, watched, one.name, one.ready, one.at)) is None:
             continue
         answer = decide(before, Values(one.stable, one.panic))
-        told = when.of(before, answer)
+        told = when.of_knative(before, answer)
         if answer.outcome != "zero-waits" or told.seconds is None or told.text.startswith("probably"):
             continue
         end = one.at + told.seconds + MOST_S

@@ -46,14 +46,11 @@ def patched(world: WebhookWorld, **fields: object) -> None:
     world.api.call("PATCH", PATH, tree, "application/strategic-merge-patch+json")
 
 
-def test_a_webhook_that_works_covers_every_way(world: WebhookWorld, doctor: Doctor):
+def test_a_webhook_that_works_is_well(world: WebhookWorld, doctor: Doctor):
     rows = doctor()
     assert rows["webhook"]["verdict"] == "ok"
     assert rows["webhook authority"]["found"].startswith("caBundle vouches for 127.0.0.1; ")
     assert rows["webhook canary"]["found"] == "a dry run on doctored/web was decided (403)"
-    assert rows["backstop"] == rows["backstop"] | {"verdict": "ok", "found": "ValidatingWebhookConfiguration extauthz"}
-    assert rows["way around"]["verdict"] == "ok"
-    assert "what gets there the API server asks the webhook about" in rows["way around"]["found"]
 
 
 def test_an_authority_of_somebody_else_is_caught_from_both_sides(world: WebhookWorld, doctor: Doctor, tmp_path: Path):
@@ -66,7 +63,6 @@ def test_an_authority_of_somebody_else_is_caught_from_both_sides(world: WebhookW
         assert "x509: certificate signed by unknown authority" in rows["webhook canary"]["found"]
         assert rows["webhook authority"]["verdict"] == "fail"
         assert rows["webhook authority"]["found"].startswith("caBundle does not vouch for 127.0.0.1 at 127.0.0.1:")
-        assert {rows["way around"]["verdict"], rows["backstop"]["verdict"]} == {"warn"}
     finally:
         ours = base64.b64encode(world.plane.ca.read_bytes()).decode()
         patched(world, clientConfig={"url": url, "caBundle": ours})

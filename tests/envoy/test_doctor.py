@@ -69,7 +69,6 @@ NEEDS_A_CLUSTER = (
     "definitions",
     "rights",
     "namespace labels",
-    "topology",
     "webhook",
     "webhook authority",
     "webhook canary",
@@ -78,8 +77,6 @@ NEEDS_A_CLUSTER = (
     "webhook clamp",
     "appliers",
     "serving pods",
-    "way around",
-    "backstop",
 )
 
 

@@ -207,5 +207,5 @@ def test_every_flag_says_its_default(capsys, what: str):
     with pytest.raises(SystemExit):
         main(["render", what, "--help"])
     flags = capsys.readouterr().out.partition("\nprofiles:\n")[0].split("\n  -")[2:]
-    assert len(flags) > 20
+    assert len(flags) > 18
     assert [flag for flag in flags if "Default:" not in flag] == []

@@ -28,6 +28,7 @@ from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.inputs import Into
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.testing import Asker, quota, scale, workload
@@ -62,11 +63,10 @@ class World:
         connection = cast("Connection", None)
         state = LiveStateInput(
             connection,
-            Into(gate, around.log, around.metrics, lambda: 0.0),
+            Into(gate, around.log, around.metrics, lambda: 0.0, Episodes()),
             watchdog,
             templates={},
-            write_events=False,
-            looks_ahead=False,
+            tells_owners=False,
         )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))
@@ -192,7 +192,7 @@ def _pod(draw: random.Random) -> Tree:
 def _workload(draw: random.Random, name: str) -> Tree:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     return {
-        "metadata": {"labels": {"app": name}, "annotations": {"policy.extauthz.dev/tz": "UTC"}},
+        "metadata": {"labels": {"app": name}},
         "spec": {
             "replicas": draw.randrange(5),
             "parallelism": 2,

@@ -1,6 +1,5 @@
-"""What else strangers may write: expressions of quotas, answers of a quota service, questions at the API, and raw bytes
-at the listeners. Each row draws one, and tells what it cost, as a share of what it may; an error that is not the row's
-own is raised."""
+"""What else strangers may write: answers of a quota service, questions at the API, and raw bytes at the listeners. Each
+row draws one, and tells what it cost, as a share of what it may; an error that is not the row's own is raised."""
 
 from __future__ import annotations
 
@@ -16,10 +15,8 @@ from aiohttp import web
 
 from extauthz.core.errors import BodyError
 from extauthz.core.queries import Queries
-from extauthz.core.quota.policies import MAX_COST, MAX_POLICIES, MAX_TOGETHER, ExpressionError
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import VALUE, Work
-from extauthz.inputs.policies.cel import TYPES, compiled
 from extauthz.inputs.sources.gathering import Gathered, read
 from extauthz.inputs.sources.http import MAX_VALUES, SourceError, listed
 from extauthz.serve.rpc import accepting
@@ -32,7 +29,6 @@ from extauthz.serve.servers.api.rights import ThisHost
 from extauthz.serve.servers.listener import Site, runner
 from extauthz.testing import gate, quota, workload
 from tests.servers.test_hostile_api import SHAPES, turns
-from tests.unit.policies.test_cel import VALUES
 
 from .frames import PATHS, Client
 from .measure import LOOP, _timed
@@ -51,75 +47,13 @@ def spoilt(draw: random.Random, raw: bytes) -> bytes:
     return bytes(made)
 
 
-# Expressions.
-
-_LITERALS = ("1", "0.5", "'a'", "true", "[1, 2]", "['a']", "{'a': 'b'}", "now", "null", "b'a'", "9223372036854775807")
-_JOINS = ("+", "-", "*", "/", "%", "==", "!=", "<", ">=", "&&", "||", "in")
-_TIMES = ("{}.getHours('UTC')", "{0}.getDate({0})")
-_CALLS = (
-    "size({})",
-    "string({})",
-    "int({})",
-    "double({})",
-    "!{}",
-    "-{}",
-    "dyn({})",
-    "type({})",
-    "{}.getHours('UTC')",
-    "{0}.getDate({0})",
-)
-_PAIRS = ("{}.contains({})", "{}.startsWith({})", "{}.endsWith({})", "{}[{}]", "{}.matches({})", "{} ? 1 : {}")
-_MACROS = ("all", "exists", "exists_one", "map", "filter")
-
-
-def expression(draw: random.Random, depth: int = 4) -> str:
-    """One that the grammar knows; most have wrong types."""
-
-    def part() -> str:
-        return expression(draw, depth - 1)
-
-    if not depth or draw.random() < 0.2:
-        return draw.choice((draw.choice(sorted(TYPES)), draw.choice(_LITERALS), "x"))
-    kind = draw.random()
-    if kind < 0.4:
-        return f"({part()} {draw.choice(_JOINS)} {part()})"
-    if kind < 0.55:
-        return draw.choice(_CALLS).format(part())
-    if kind < 0.7:
-        return draw.choice(_PAIRS).format(part(), part())
-    if kind < 0.9:
-        return f"{draw.choice(sorted(TYPES))}.{draw.choice(_MACROS)}(x, {part()})"
-    return " && ".join([part()] * draw.randint(1, 30))
-
-
-def of_expressions(draw: random.Random, floor_s: float) -> float:
-    """The evaluation of one that is taken, as often as a quota may have it."""
-    text = spoilt(draw, expression(draw).encode()).decode(errors="replace")
-    try:
-        program = compiled(text)
-    except ExpressionError:
-        return 0.0
-    if program.cost > MAX_COST:
-        return 0.0
-    values = {name: VALUES[TYPES[name]] for name in program.needs}
-
-    def run() -> None:
-        with suppress(ExpressionError):
-            program.run(values)
-
-    took_s = min(_timed(run)[0] for _ in range(2))
-    times = min(MAX_COST // program.cost, MAX_TOGETHER // len(text), MAX_POLICIES)
-    return took_s * max(1, times) / (LOOP * floor_s)
-
-
 # Answers of a quota service.
 
 
 def _quota(draw: random.Random) -> dict[str, Any]:
     spec: dict[str, Any] = {"hard": {"pods": draw.choice(("3", "1e999", 7, None, "9" * 400))}}
-    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}, {"notify": [{}]}))
+    spec |= draw.choice(({}, {"parent": "acme"}, {"mode": draw.choice(("Clamp", 1, []))}))
     spec |= draw.choice(({}, {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}))
-    spec |= draw.choice(({}, {"policies": [{"name": "p", "expression": expression(draw, 2)}]}))
     kind = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota"}
     return kind | {"metadata": {"name": draw.choice(("acme", "b", "", None, "A", "x" * 300))}, "spec": spec}
 
@@ -260,7 +194,6 @@ class Row(NamedTuple):
 
 
 ROWS: dict[str, Callable[[random.Random, float], float]] = {
-    "expressions": of_expressions,
     "sources": of_sources,
     "questions": of_questions,
     "connections": of_connections,

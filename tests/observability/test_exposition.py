@@ -35,6 +35,15 @@ def test_the_names_are_as_prometheus_wants_them(page: str) -> None:
     assert promtool("check", "metrics", given=bad).returncode != 0, "it does not see what is wrong"
 
 
+def test_each_number_without_a_label_is_told(page: str) -> None:
+    found = {s.name: s.value for family in text_string_to_metric_families(page) for s in family.samples if not s.labels}
+    without = {name for name, labels in LABELS.items() if not labels} - {"extauthz_check_seconds"}
+    assert without - found.keys() == {"extauthz_webhook_reached"}, "it has no webhook"
+    assert {name for name in without & found.keys() if found[name]} == {
+        "extauthz_quotas", "extauthz_intents", "extauthz_workloads", "extauthz_ready",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ASKED)
 def test_alerts_and_dashboard_ask_for_what_is_there(page: str, text: str) -> None:
     there = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}

@@ -16,13 +16,10 @@ from aiohttp.test_utils import TestServer
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from extauthz.serve.servers.page.cluster import Cluster
-from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import quota, scale, workload
 from tests.page.browsing import browser
 from tests.servers import test_page_people as people
-from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small
 from tests.support.certs import Authority
 
@@ -187,19 +184,6 @@ async def test_search_finds_as_one_types_and_its_address_can_be_shared(window: W
     await expect(window.page.locator(".tree h3")).to_have_text(["corp", "acme", "over"])
 
 
-async def test_ten_thousand_quotas_can_be_walked_and_searched(chromium: Browser):
-    many = [quota(f"q{number:05}", {"pods": "5"}, namespaces={"workspace": "none"}) for number in range(10_000)]
-    async for world in World(*many).serve():
-        window = await opened(world, chromium)
-        await window.go("/")
-        await window.page.get_by_role("link", name="Next →").click()
-        await expect(window.page.locator(".tree h3").first).to_have_text("q00050")
-        await window.page.get_by_label("Name").fill("q0777")
-        await expect(window.page.locator(".tree h3")).to_have_text([f"q0777{number}" for number in range(10)])
-        assert window.said == []
-        await window.context.close()
-
-
 async def test_the_keyboard_reaches_everything_and_shows_where_it_is(window: Window):
     window.refuse()
     await window.go("/")
@@ -256,16 +240,11 @@ async def test_what_the_gate_knows_comes_last_there_is_one_why_and_what_scrolls_
     world: World, chromium: Browser, viewport: dict[str, int]
 ):
     """The sign is a shadow at the side where there is more; and the keyboard scrolls it."""
-    listing = Listing()
-    listing.lists[EVENTS] = [event(59, f"{'a_word_without_a_space' * 9}")]
-    world.explain(Why(Cluster(lambda: listing, lambda: world.now_s)))
     world.ask("web", 30)
     async for served in world.serve():
         window = await opened(served, chromium, viewport=viewport)
         for path in ("/", "/quotas/acme", WEB):
             await window.go(path)
-            if path == WEB:
-                await expect(window.page.locator(".answer")).to_have_count(2)  # headroom, and why
             assert await window.page.evaluate(LOWEST) == "knows", path
             whys = window.page.get_by_role("heading", name=re.compile("why", re.IGNORECASE))
             assert await whys.count() == (path == WEB)
@@ -318,27 +297,6 @@ async def test_all_of_it_works_without_a_script(world: World, chromium: Browser)
     await expect(window.page.get_by_role("region", name="Pending writes")).to_contain_text("to 4 replicas")
     assert window.said == []
     await window.context.close()
-
-
-async def test_why_a_count_is_as_it_is_comes_after_the_page_and_stays_while_it_lives(world: World, chromium: Browser):
-    listing = Listing()
-    listing.lists[EVENTS] = [event(59, f"a long message of a tenant {HOSTILE} " * 20)]
-    world.explain(Why(Cluster(lambda: listing, lambda: world.now_s)))
-    async for served in world.serve():
-        window = await opened(served, chromium, viewport=PHONE)
-        await window.go(WEB)
-        region = window.page.get_by_role("region", name="Why this count?")
-        await expect(region.locator(".answer")).to_contain_text("hpa/web-hpa stays at 3 replicas")
-        await expect(region.get_by_role("cell", name="a long message")).to_be_visible()
-        window.refuse()
-        await expect(window.page.locator("#live")).to_contain_text("1 refused")
-        await expect(region.locator(".answer")).to_have_count(1)
-        assert listing.asked.count((HPAS, "")) == 1
-        assert await window.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        found = await Axe().run(window.page)
-        assert found.violations_count == 0, found.generate_report()
-        await window.context.close()
-        assert window.said == []
 
 
 async def test_a_person_shows_a_token_by_the_form_and_follows_links_with_it(chromium: Browser, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ WHEELS = ("--only-binary=:all:", "--platform=manylinux_2_28_aarch64", "--platfor
 def installed(wheel: Path, folder: Path, *options: str) -> Path:
     """As the Dockerfile does it."""
     constraint = f"--constraint={release.ROOT / 'constraints.txt'}"
-    words = ["--quiet", "--no-compile", f"--target={folder}", constraint, *options, f"{wheel}[cel]"]
+    words = ["--quiet", "--no-compile", f"--target={folder}", constraint, *options, str(wheel)]
     subprocess.run([sys.executable, "-m", "pip", "install", *words], cwd=folder.parent, check=True, timeout=600)
     return folder
 

@@ -1,27 +1,18 @@
-"""What both servers promise, ours and grpcio's (``--grpc-server``): one suite for both."""
+"""What the server promises to gRPC's own client: every kind of call, the statuses, a stop, and TLS."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 import pytest
 
-from extauthz.serve.rpc.frames import Bounds
-from extauthz.serve.rpc.link import ACCEPTED
-from extauthz.serve.servers.grpcio_server import GrpcioServer
-from extauthz.serve.service.certificates import Certificates
-from extauthz.serve.service.listening import GrpcServer
-from tests.rpc.client import FLOODS, raw
+from extauthz.serve.service.certificates import GRPC, Handshakes
 from tests.rpc.test_serving import (
     ECHO,
     FAILS,
-    FIRST,
     HELD,
     LATER,
     LOG,
@@ -29,37 +20,13 @@ from tests.rpc.test_serving import (
     Service,
     U,
     channel,
-    connected,
     refused,
 )
 from tests.servers.listening import listening
 from tests.support.certs import Authority
 from tests.waiting import until
 
-Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[GrpcServer, str]]]
 Status = grpc.StatusCode
-
-
-@asynccontextmanager
-async def own(service: Service, tls: Certificates | None = None) -> AsyncIterator[tuple[GrpcServer, str]]:
-    async with listening(service.methods(), tls=tls.context if tls is not None else None) as found:
-        yield found
-
-
-@asynccontextmanager
-async def grpcios(service: Service, tls: Certificates | None = None) -> AsyncIterator[tuple[GrpcServer, str]]:
-    shown = tls.newest if tls is not None else None
-    server = GrpcioServer(service.methods(), "127.0.0.1:0", shown, Bounds(), ACCEPTED.connections)
-    await server.start()
-    try:
-        yield server, f"127.0.0.1:{server.port}"
-    finally:
-        await server.stop(0)
-
-
-@pytest.fixture(params=[own, grpcios], ids=["own", "grpcio"])
-def serve(request: pytest.FixtureRequest) -> Serve:
-    return request.param
 
 
 @pytest.fixture
@@ -67,8 +34,8 @@ def service() -> Service:
     return Service()
 
 
-async def test_calls_of_every_kind_are_answered(serve: Serve, service: Service):
-    async with serve(service) as (_, address), channel(address) as one:
+async def test_calls_of_every_kind_are_answered(service: Service):
+    async with listening(service.methods()) as (_, address), channel(address) as one:
         for size in (0, 5, 100_000, (4 << 20) - 1):
             assert await one.unary_unary(U)(bytes(size)) == bytes(size)
         answers = await asyncio.gather(*(one.unary_unary(LATER)(b"%d" % number) for number in range(50)))
@@ -98,43 +65,18 @@ async def test_calls_of_every_kind_are_answered(serve: Serve, service: Service):
         pytest.param(HELD, b"x", {"timeout": 0.1}, Status.DEADLINE_EXCEEDED, id="deadline"),
     ],
 )
-async def test_what_cannot_be_answered_has_the_same_status_of_both(
-    serve: Serve, service: Service, caplog: pytest.LogCaptureFixture, method: str, message: bytes, more: Any, code: Any
+async def test_what_cannot_be_answered_has_the_status_that_gRPC_says(
+    service: Service, caplog: pytest.LogCaptureFixture, method: str, message: bytes, more: Any, code: Any
 ):
-    async with serve(service) as (_, address), channel(address) as one:
+    async with listening(service.methods()) as (_, address), channel(address) as one:
         status, text = await refused(one.unary_unary(method)(message, **more))
         assert (status, "ValueError" in text) == (code, False)
         assert await one.unary_unary(U)(b"x") == b"x", "the connection goes on"
     caplog.clear()  # of the handler that fails
 
 
-async def test_a_handler_ends_with_its_call_and_knows_its_deadline(serve: Serve, service: Service):
-    waits: list[float | None] = []
-    ended: list[str] = []
-
-    async def held(message: bytes, timeout_s: float | None) -> bytes:
-        waits.append(timeout_s)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(message.decode())
-        return b""
-
-    methods = service.methods
-    service.methods = lambda: methods() | {HELD: type(methods()[HELD])(held)}  # type: ignore[method-assign]
-    async with serve(service) as (_, address), channel(address) as one:
-        late = one.unary_unary(HELD)(b"late", timeout=0.3)
-        left = one.unary_unary(HELD)(b"left")
-        await until(lambda: len(waits) == 2)
-        left.cancel()
-        assert (await refused(late))[0] is Status.DEADLINE_EXCEEDED
-        await until(lambda: sorted(ended) == ["late", "left"])
-        assert waits.count(None) == 1
-        assert all(one is None or one <= 0.3 for one in waits)
-
-
-async def test_a_stop_loses_no_answer_and_ends_streams_that_have_no_end(serve: Serve, service: Service):
-    async with serve(service) as (server, address), channel(address) as one:
+async def test_a_stop_loses_no_answer_and_ends_streams_that_have_no_end(service: Service):
+    async with listening(service.methods()) as (server, address), channel(address) as one:
         log = one.stream_unary(LOG)()
         await log.write(b"1")
         held = [one.unary_unary(HELD)(b"%d" % number) for number in range(20)]
@@ -148,8 +90,8 @@ async def test_a_stop_loses_no_answer_and_ends_streams_that_have_no_end(serve: S
             await stopping
 
 
-async def test_what_outlasts_the_grace_is_cut(serve: Serve, service: Service):
-    async with serve(service) as (server, address), channel(address) as one:
+async def test_what_outlasts_the_grace_is_cut(service: Service):
+    async with listening(service.methods()) as (server, address), channel(address) as one:
         call = one.unary_unary(HELD)(b"")
         await until(lambda: service.began == 1)
         async with asyncio.timeout(30):
@@ -157,13 +99,11 @@ async def test_what_outlasts_the_grace_is_cut(serve: Serve, service: Service):
         assert (await refused(call))[0] in (Status.UNAVAILABLE, Status.CANCELLED)
 
 
-async def test_over_tls_only_clients_of_the_authority_are_let_in_and_a_renewal_holds(
-    serve: Serve, service: Service, tmp_path: Path
-):
+async def test_over_tls_only_clients_of_the_authority_are_let_in_and_a_renewal_holds(service: Service, tmp_path: Path):
     authority, other = Authority(tmp_path), Authority(tmp_path, "another CA")
     gate, client, stranger = authority.issue("localhost"), authority.issue("envoy"), other.issue("stranger")
-    tls = Certificates(gate.cert, lambda level, event, **fields: None, authority.ca)
-    async with serve(service, tls) as (_, address):
+    tls = Handshakes(GRPC, lambda level, event, **fields: None, gate.cert, authority.ca)
+    async with listening(service.methods(), tls=tls.context) as (_, address):
         named = f"localhost:{address.rpartition(':')[2]}"
 
         async def ask(trusted: Authority, *shown: bytes) -> bytes:
@@ -181,16 +121,3 @@ async def test_over_tls_only_clients_of_the_authority_are_let_in_and_a_renewal_h
         gate.key.write_bytes(renewed.key.read_bytes())
         tls.look()
         assert await ask(other, *keys) == b"x"
-
-
-@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
-async def test_honest_calls_beside_a_flood_are_all_answered(serve: Serve, service: Service, flood: Any):
-    async with serve(service) as (_, address), channel(address) as one:
-        assert await one.unary_unary(U)(b"first") == b"first"
-        reader, writer = await connected(address)
-        with suppress(ConnectionError, ssl.SSLError):
-            writer.write(FIRST + b"".join(raw(frame) for number in range(2_000) for frame in flood(number)))
-            answers = await asyncio.gather(*(one.unary_unary(U)(b"%d" % number) for number in range(50)))
-            assert answers == [b"%d" % number for number in range(50)]
-        writer.close()
-        del reader

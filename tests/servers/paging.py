@@ -17,7 +17,6 @@ from extauthz.serve.servers.api.rights import ThisHost
 from extauthz.serve.servers.page.live import Knowledge
 from extauthz.serve.servers.page.rendering import HEADERS
 from extauthz.serve.servers.page.routes import Page
-from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
@@ -85,12 +84,8 @@ class World:
         decide = lambda reading: self.gate.decide(reading, "q", 0.0, charge=False)  # noqa: E731
         self.answers: Answers | None = Answers(Queries(self.gate.ledger), decide, lambda: 0.0, self.recent)
         self.knowledge = Knowledge("1.2.3", notes=["only audits"], quotas=3, workloads=5)
-        self.explain(None)
+        self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s)
         self.client: TestClient[web.Request, web.Application]
-
-    def explain(self, why: Why | None) -> None:
-        """Have a page that asks this for a workload's reasons."""
-        self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s, why)
 
     def ask(self, name: str, replicas: int, **more: Any) -> None:
         self.recent.decided(Report(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1"))

@@ -66,7 +66,7 @@ async def listening_with(folder: Path, bounds: Bounds) -> AsyncIterator[Connect]
     authority = Authority(folder)
     pair = authority.issue("gate")
     settings = Settings(api="127.0.0.1:0", api_cert=pair.cert)
-    tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
+    tls = certificates.Handshakes.of(certificates.API, settings, lambda level, event, **fields: None)
     assert tls is not None
     app = web.Application()
     app.add_routes(routes.routes(lambda: None, ThisHost()))

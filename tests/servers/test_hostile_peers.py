@@ -233,7 +233,7 @@ async def test_invented_tokens_keep_good_ones_not_out(tmp_path: Path):
     authority = Authority(tmp_path)
     pair = authority.issue("gate")
     settings = Settings(api="127.0.0.1:0", api_cert=pair.cert)
-    tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
+    tls = certificates.Handshakes.of(certificates.API, settings, lambda level, event, **fields: None)
     assert tls is not None
     reviewer = Slow({f"good-{number}": {"username": f"user-{number}"} for number in range(25)})
     app = web.Application()

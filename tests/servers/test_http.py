@@ -13,7 +13,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.serve.servers.http import Copies, Readiness, application
-from tests.servers.running import Running, ask, metadata, scale, within
+from tests.servers.running import Running, metadata, within
 from tests.support.background import Background
 from tests.support.platform import Platform
 
@@ -158,21 +158,6 @@ def test_quotas_of_a_service_are_in_force_and_so_is_each_change(service: Platfor
         assert within(5, lambda: unchanged in gate.get("/metrics")[1]), "it is asked again and again"
 
 
-def test_a_name_in_notify_that_is_no_receivers_is_logged(service: Platform, tmp_path: Path):
-    service.token = ""
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "4"}, "notify": ["ops"]}
-    service.quotas = {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuotaList",
-        "items": [{"metadata": {"name": "acme"}, "spec": spec}],
-    }
-    with Running(tmp_path, *flags(service), quotas_every_s=0.05) as gate:
-        assert not gate.allows(5), "the limits are in force"
-        assert [line["problem"].split(" is no ")[0] for line in gate.events("odd")] == [
-            "WorkspaceQuota \"acme\": spec.notify[0]: 'ops'"
-        ]
-
-
 def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(service: Platform, tmp_path: Path):
     service.token = ""
     with Running(tmp_path, *flags(service), quotas_every_s=0.05, stale_after_s=0.5) as gate:
@@ -201,21 +186,6 @@ def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Pl
         assert service.token == "", "it serves only now"
         assert gate.events("source-failed")[0]["error"] == "it answered 401; look at its credentials"
     relenting.join(5)
-
-
-def test_a_workload_grows_no_further_than_the_service_says(service: Platform, tmp_path: Path):
-    service.token = ""
-    service.bounds["apps", "deployments", "shop", "web"] = 3
-    with Running(tmp_path, "--max-scale", f"{service.url}/max-scale", max_scale_ttl_s=0.2) as gate:
-        refused = gate.check(4)
-        assert metadata(refused)["reason"] == "exceeded-max-scale"
-        assert gate.allows(3)
-        service.bounds["apps", "deployments", "shop", "web"] = 4
-        assert within(5, lambda: gate.allows(4))
-        assert not gate.allows(5), "the quota holds besides"
-        service.status = 503
-        with gate.channel() as channel:  # dry runs: what is granted once grows no more
-            assert within(5, lambda: metadata(ask(channel, scale(4, "?dryRun=All")))["reason"] == "max-scale-stale")
 
 
 def test_a_stop_while_quotas_are_awaited_is_clean(service: Platform, tmp_path: Path):

@@ -27,11 +27,8 @@ from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.questions import scaled
 from extauthz.serve.servers.api.rights import ThisHost
 from extauthz.serve.servers.api.routes import routes
-from extauthz.serve.servers.page import why
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import scale, workload
-from tests.servers import listing
 from tests.servers.paging import NAMESPACES, WEB, World
 from tests.unit.ledger.houses import full
 
@@ -91,12 +88,33 @@ def drawn(seed: int) -> Drawn:
     ]
     objects = [workload("web", replicas, each), workload("other", others, each, namespace="team-b")]
     asked = random.randint(replicas + room + 1, most)
-    hpa = listing.hpa()
-    hpa["spec"]["maxReplicas"] = random.randint(asked, asked + 20)
-    hpa["status"] |= {"currentReplicas": replicas, "desiredReplicas": replicas}
-    hpa["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"] = asked * TARGET // replicas
+    hpa = scaler(replicas, random.randint(asked, asked + 20), asked * TARGET // replicas)
     heard = random.choice((None, BEFORE, BEFORE + WEBHOOK))
     return Drawn(quotas, objects, hpa, replicas + room, asked, heard)
+
+
+def scaler(replicas: int, most: int, percent: int) -> Tree:
+    """An HPA of ``web`` whose cpu is at so many percent."""
+    aim = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": TARGET}}
+    now = {"name": "cpu", "current": {"averageUtilization": percent, "averageValue": "84m"}}
+    reasons = {"AbleToScale": "ReadyForNewScale", "ScalingActive": "ValidMetricFound"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web-hpa", "namespace": "team-a"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1,
+            "maxReplicas": most,
+            "metrics": [{"type": "Resource", "resource": aim}],
+        },
+        "status": {
+            "currentReplicas": replicas,
+            "desiredReplicas": replicas,
+            "currentMetrics": [{"type": "Resource", "resource": now}],
+            "conditions": [{"type": one, "status": "True", "reason": reason} for one, reason in reasons.items()],
+        },
+    }
 
 
 def named(name: str) -> Tree:
@@ -115,9 +133,7 @@ class Asked:
             denied = self.world.write(scale("web", state.asked))
             condition = {"type": "AbleToScale", "status": "False", "reason": "FailedUpdateScale"}
             state.hpa["status"]["conditions"][0] = condition | {"message": state.heard + denied.sentence}
-        lists = listing.Listing()
-        lists.lists |= {listing.HPAS: [state.hpa], listing.OBJECT: state.objects[:1]}
-        self.world.explain(why.Why(Cluster(lambda: lists, lambda: self.world.now_s), lambda: self.world.now_s, _rested))
+        self.world.ask("web", state.asked)
 
     async def serve(self) -> AsyncIterator[Asked]:
         app = web.Application()
@@ -133,7 +149,7 @@ class Asked:
     async def command(self, *words: str, capsys: pytest.CaptureFixture[str], files: bool = False) -> Tree:
         """What it prints as JSON, by the gate that is served, or by files."""
         places = {
-            "state.yaml": [*map(named, NAMESPACES), *self.state.objects, self.state.hpa | HPA],
+            "state.yaml": [*map(named, NAMESPACES), *self.state.objects, self.state.hpa],
             "quotas.yaml": self.state.quotas,
         }
         state, quotas = [self._saved(name, trees) for name, trees in places.items()]
@@ -149,13 +165,6 @@ class Asked:
         return str(self.folder / name)
 
 
-HPA = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
-
-
-async def _rested(seconds: float) -> None:
-    """Nobody waits here."""
-
-
 @pytest.mark.parametrize("seed", range(STATES))
 async def test_where_a_quota_refuses_all_say_one_sentence_one_number_and_one_remedy_and_it_helps(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -163,13 +172,18 @@ async def test_where_a_quota_refuses_all_say_one_sentence_one_number_and_one_rem
     async for asked in Asked(drawn(seed), tmp_path).serve():
         state, world = asked.state, asked.world
         told = await asked.command("explain", "deploy/web", capsys=capsys)
-        page = await world.get("/why" + WEB)
+        page = await world.get(WEB)
         decision = await asked.api("decisions", DECIDED | {"replicas": state.asked})
         headroom = await asked.api(f"{WEB.strip(chr(47))}/headroom")
         checked = await asked.command("check", "deploy/web", "--replicas", str(state.asked), capsys=capsys)
         by_files = await asked.command("explain", "deploy/web", capsys=capsys, files=True)
 
-        assert page.texts("p", "answer") == [" ".join(told["sentence"].split())] == [by_files["sentence"]]
+        assert " ".join(told["sentence"].split()) == by_files["sentence"]
+        (answer,), (said,) = page.texts("p", "answer"), page.texts("td", "why")
+        assert said == f"{' '.join(decision['sentence'].split())}an-autoscaler/1"
+        assert (
+            "may have no more" if state.fits == headroom["observedReplicas"] else f"may have {state.fits}"
+        ) in answer
         assert decision["sentence"] == checked["sentence"] == told["quota"]["decision"]["sentence"]
         assert (decision["verdict"], told["quota"]["asked"], state.heard is None) == (
             "deny",
@@ -180,7 +194,6 @@ async def test_where_a_quota_refuses_all_say_one_sentence_one_number_and_one_rem
         assert {headroom["replicas"], checked["fits"]} == {state.fits}
         (remedy,) = told["oneMore"]
         assert [remedy] == by_files["oneMore"]
-        assert remedy["text"] in page.texts("li")
 
         world.gate.load_quotas(QuotaTree.build(map(parse, raised(state.quotas, remedy["text"]))), 0.0)
         assert world.write(scale("web", state.asked)).verdict is Verdict.ALLOW

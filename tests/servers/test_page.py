@@ -108,19 +108,6 @@ async def test_what_pends_is_told_with_how_long(world: World):
     assert "web team-a to 4 replicas, for 1 min at most" in page.texts("li")
 
 
-async def test_who_stands_in_line_is_told_with_what_it_wants():
-    quotas = [
-        quota("corp", {"requests.cpu": "4"}, turn_s=300),
-        quota("acme", {"requests.cpu": "10"}, parent="corp", namespaces={"workspace": "acme"}),
-    ]
-    async for world in World(*quotas, objects=[workload("web", 2), workload("api", 2)]).serve():
-        assert "In line 1" not in (await world.get("/quotas/acme")).texts("h2")
-        world.gate.answered(world.write(scale("web", 3)), -130.0)
-        page = await world.get("/quotas/corp")
-        assert "In line 1" in page.texts("h2")
-        assert "1. web team-a wants 3 replicas, for 2 min" in page.texts("li")
-
-
 async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(world: World):
     for count in (5, 12, 4):
         world.ask("web", count)
@@ -136,7 +123,7 @@ async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(wor
     assert len(list(page.all("g", "refused-mark"))) == 2
     assert "3 decisions" in page.texts("desc")[0]
     assert "2 granted, 1 refused" in page.texts("desc")[0]
-    assert "kubectl wsq explain deploy/web -n team-a" in (await world.get("/why" + WEB)).texts("pre")[0]
+    assert "kubectl wsq explain deploy/web -n team-a" in page.texts("pre")
 
 
 async def test_a_quota_and_a_workload_that_are_not_there_are_404_and_a_page(world: World):
@@ -166,8 +153,7 @@ async def test_a_name_is_text_wherever_it_stands(world: World):
         assert any(HOSTILE in one.text or HOSTILE in (one.attributes.get("value") or "") for one in page.elements)
     shown = await world.get(path.replace("&", "%26"))
     assert shown.texts("h1") == [HOSTILE]
-    why = await world.get("/why" + path.replace("&", "%26"))
-    assert "'deploy/<img src=x onerror=alert(1)>" in why.texts("pre")[0], "and it is one word for a shell"
+    assert "'deploy/<img src=x onerror=alert(1)>" in shown.texts("pre")[0], "and it is one word for a shell"
 
 
 def test_no_template_can_leave_a_value_unescaped():
@@ -195,7 +181,7 @@ async def test_nothing_is_loaded_from_elsewhere_and_the_policy_forbids_it(world:
 
 
 async def test_it_is_for_this_host_alone(world: World):
-    for path in (*PAGES, "/why" + WEB, "/events/", "/static/page.css"):
+    for path in (*PAGES, "/events/", "/static/page.css"):
         for headers in ({"Host": "evil.example"}, {"X-Forwarded-For": "10.0.0.1"}):
             response = await world.client.get(path, headers=headers)
             assert response.status == 403
@@ -226,19 +212,8 @@ async def test_only_those_that_refuse_or_are_over_can_be_asked_for(world: World)
     assert (await world.get("/?below=acme")).texts("h3") == ["acme"]
 
 
-async def test_all_of_it_can_be_used_without_a_script(world: World):
-    page = await world.get("/")
-    (form,) = page.all("form")
-    assert (form.attributes["action"], form.attributes["method"]) == ("/", "get")
-    assert {one.attributes.get("name") for one in page.elements if one.tag in ("input", "select")} == {"q", "only"}
-    assert [one.tag for one in page.all("button")] == ["button"]
-    assert not list(page.all("noscript"))
-    (pulse,) = page.all("p", "pulse")
-    assert "hidden" in pulse.attributes, "nothing claims to be live"
-
-
 async def test_each_page_has_landmarks_a_skip_link_and_headings(world: World):
-    for path in (*PAGES, "/why" + WEB):
+    for path in PAGES:
         page = await world.get(path)
         assert len(page.texts("h1")) == 1
         (main,) = page.all("main")

@@ -10,17 +10,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
-from extauthz.inputs.kube.connection import Unreachable
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import KEPT_S, MOST_JUDGED, People
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.live import EVENT, Knowledge
 from extauthz.serve.servers.page.routes import Page
-from extauthz.serve.servers.page.why import Why
 from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.observers import Report
 from extauthz.testing import Asker, gate, quota, scale, workload
-from tests.servers.listing import EVENTS, Listing, event
 from tests.support.kubecalls import Reviewer
 
 OWNER, ADMIN = "owner-token", "admin-token"
@@ -61,10 +57,7 @@ class World:
         told = Knowledge(
             "1.2.3", "team-c is stale", ["quota bolt is not in force"], 3, 3, 1, [("deployments.apps", 5.0)]
         )
-        self.listing = Listing()
-        self.listing.lists[EVENTS] = [event(1, "it was told")]
-        why = Why(Cluster(lambda: self.listing, lambda: self.now_s))
-        self.page = Page(lambda: answers, people, lambda: told, lambda: self.now_s, why, signs_in=True)
+        self.page = Page(lambda: answers, people, lambda: told, lambda: self.now_s, signs_in=True)
         self.client: TestClient[web.Request, web.Application]
 
     def tell(self, level: str, event: str, **fields: object) -> None:
@@ -96,7 +89,6 @@ async def world() -> AsyncIterator[World]:
         yield one
 
 
-WHY = "/why/namespaces/team-a/workloads/deployments.apps/web"
 PAGES = ["/", "/?below=acme", "/quotas/acme", "/namespaces/team-a/workloads/deployments.apps/web"]
 
 
@@ -105,7 +97,7 @@ def told(text: str, names: Iterable[str]) -> set[str]:
 
 
 async def test_who_shows_no_good_token_sees_no_page_no_stream_and_no_file(world: World):
-    for path in (*PAGES, WHY, "/events/", "/events/quotas/acme", "/static/page.css"):
+    for path in (*PAGES, "/events/", "/events/quotas/acme", "/static/page.css"):
         for token in (None, "worthless"):
             status, text = await world.ask(path, token)
             assert status == 401
@@ -205,47 +197,3 @@ async def test_each_page_and_stream_is_a_line_in_the_log_and_files_are_not(world
     await world.ask("/static/page.css")
     lines = [(event, fields["user"], fields["path"], fields["status"]) for event, fields in world.lines]
     assert lines == [("api", "olga", path, 200) for path in ("/quotas/acme", "/events/quotas/acme")]
-
-
-HPAS_OF_OLGA = ("olga", "horizontalpodautoscalers", "list in team-a")
-EVENTS_OF_OLGA = ("olga", "events", "list in team-a")
-
-
-@pytest.mark.parametrize("allowed", [(), (HPAS_OF_OLGA,), (EVENTS_OF_OLGA,), (HPAS_OF_OLGA, EVENTS_OF_OLGA)])
-async def test_hpas_and_events_are_for_who_may_list_them_in_that_namespace(world: World, allowed: tuple[Right, ...]):
-    world.reviewer.allowed |= {*allowed, ("olga", "horizontalpodautoscalers", "list in team-b")}
-    status, text = await world.ask(WHY)
-    assert status == 200
-    assert ("hpa/web-hpa" in text) == (HPAS_OF_OLGA in allowed)
-    assert ("it was told" in text) == (EVENTS_OF_OLGA in allowed)
-    assert ("You may not list horizontalpodautoscalers.autoscaling in" in text) == (HPAS_OF_OLGA not in allowed)
-    assert ("You may not list events in namespace team-a." in text) == (EVENTS_OF_OLGA not in allowed)
-    if not allowed:
-        assert world.listing.asked == []
-    assert "kubectl wsq explain deploy/web -n team-a" in text
-
-
-async def test_who_may_list_nothing_learns_nothing_of_what_others_have_read(world: World):
-    world.reviewer.allowed |= {("admins", HPAS_OF_OLGA[1], HPAS_OF_OLGA[2]), ("admins", "events", "list in team-a")}
-    assert "hpa/web-hpa" in (await world.ask(WHY, ADMIN))[1]
-    assert told((await world.ask(WHY))[1], ("web-hpa", "it was told", *SECRET)) == set()
-
-
-async def test_a_count_s_reasons_are_not_told_of_a_namespace_that_one_may_not_get(world: World):
-    for name in ("team-c", "nobody"):
-        world.reviewer.allowed |= {
-            ("olga", plural, f"list in {name}") for plural in ("horizontalpodautoscalers", "events")
-        }
-    answers = [await world.ask(WHY.replace("team-a", name).replace("web", "c")) for name in ("team-c", "nobody")]
-    assert [status for status, _ in answers] == [403, 403]
-    assert len({text.replace(name, "X") for (_, text), name in zip(answers, ("team-c", "nobody"), strict=True)}) == 1
-    assert world.listing.asked == []
-
-
-async def test_while_nobody_can_be_judged_a_count_s_reasons_are_not_told(world: World):
-    await world.ask("/namespaces/team-a/workloads/deployments.apps/web")
-    world.reviewer.fault = Unreachable("away")
-    status, text = await world.ask(WHY)
-    assert status == 200
-    assert text.count("nobody can be judged now: the API server gives no answer; try again later.") == 2
-    assert world.listing.asked == []

@@ -47,20 +47,18 @@ def service(tmp_path: Path) -> Iterator[Service]:
         yield running
 
 
-def test_what_is_saved_on_the_page_binds_and_each_question_is_shown_there(service: Service, tmp_path: Path):
-    service.save(name="acme", cpu="40", pods=4, most=3)
-    flags = ("--quotas", f"{service.url}/quotas", "--max-scale", f"{service.url}/max-scale")
-    with Running(tmp_path, *flags, quotas_every_s=0.05, max_scale_ttl_s=0.2) as gate:
+def test_what_is_saved_on_the_page_binds(service: Service, tmp_path: Path):
+    service.save(name="acme", cpu="40", pods=4)
+    with Running(tmp_path, "--quotas", f"{service.url}/quotas", quotas_every_s=0.05) as gate:
         assert metadata(gate.check(5))["reason"] == "exceeded-quota"
-        assert metadata(gate.check(4))["reason"] == "exceeded-max-scale"
         with pytest.raises(urllib.error.HTTPError, match="400"):
-            service.save(name="acme", cpu="40", pods=9, most="all")
-        service.save(name="acme", cpu="40", pods=9, most=8)
+            service.save(name="acme", cpu="40", pods="all")
+        service.save(name="acme", cpu="40", pods=8)
         assert within(10, lambda: gate.allows(8))
         with pytest.raises(urllib.error.HTTPError, match="400"):
             service.save(name="Team A", cpu="1", pods=1)
         service.save(name="other", cpu="<b>", pods=1)
         page = urllib.request.urlopen(service.url, timeout=5).read().decode()
-    assert "<td>acme<td>shop/web<td>3<td>4<td><td>3</tr>" in page
+    assert "<td>acme<td>40<td>8</tr>" in page
     assert "&lt;b&gt;" in page
     assert "<b>" not in page

@@ -56,7 +56,7 @@ class Api:
 async def api(tmp_path: Path, authority: Authority, people: Authority) -> AsyncIterator[Api]:
     pair = authority.issue("gate")
     settings = Settings(api="127.0.0.1:0", api_cert=pair.cert, api_client_ca=people.ca)
-    tls = certificates.ApiCertificates.of(settings, lambda level, event, **fields: None)
+    tls = certificates.Handshakes.of(certificates.API, settings, lambda level, event, **fields: None)
     assert tls is not None
     app, reviewer = web.Application(), Reviewer({"good": {"username": "olga"}})
     made = Api(Address("", 0), authority, reviewer, tls.look)

@@ -8,7 +8,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,40 +94,6 @@ def test_files_and_the_cluster_mix(api, tmp_path, live):
     with Live(tmp_path, sources=(quotas, state)) as gate:
         assert gate.allows(most)
         assert not gate.allows(most + 1)
-
-
-@pytest.mark.parametrize("state", ["kubernetes", "file"])
-def test_the_page_of_a_workload_reads_its_hpa_where_the_state_is_the_cluster_s(api, tmp_path, state):
-    (tmp_path / "s.json").write_text(json.dumps(STATE))
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    tree = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
-        "spec": {"scaleTargetRef": target, "minReplicas": 7, "maxReplicas": 9},
-    }
-    api.objects.put(Key("autoscaling", "horizontalpodautoscalers", "shop", "web"), tree, "ADDED")
-    sources = ("kubernetes", "kubernetes" if state == "kubernetes" else str(tmp_path / "s.json"))
-    with Live(tmp_path, sources=sources) as gate:
-        status, text = gate.get("/why/namespaces/shop/workloads/deployments.apps/web")
-    assert status == 200
-    assert ("is less than minReplicas 7" in text) == (state == "kubernetes")
-    assert ("reads its state from files" in text) == (state == "file")
-    assert ("The cluster has no event of it or its HPA." in text) == (state == "kubernetes")
-
-
-def test_while_a_page_waits_for_the_api_server_decisions_go_on_and_it_is_told_in_a_sentence(api, tmp_path):
-    with Live(tmp_path) as gate:
-        api.reading.faults.append(Fault(then="hang", only="/horizontalpodautoscalers"))
-        with ThreadPoolExecutor(1) as pool:
-            asking = pool.submit(gate.get, "/why/namespaces/shop/workloads/deployments.apps/web")
-            assert within(WITHIN_S, lambda: any("horizontalpodautoscalers" in one.target for one in api.seen))
-            assert gate.allows(4)
-            told = asking.result()
-        assert told[0] == 200
-        assert "gave no usable list of horizontalpodautoscalers.autoscaling within 2 s" in told[1]
-        assert gate.child.terminate() == 0
-        assert not gate.events("error")
 
 
 def test_an_answered_write_is_settled_by_a_read_that_begins_after_w(api, tmp_path):

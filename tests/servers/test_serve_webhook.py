@@ -184,7 +184,7 @@ class Under:
     async def open(self) -> None:
         pair = self._authority.issue("gate")
         settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert)
-        tls = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
+        tls = certificates.Handshakes.of(certificates.WEBHOOK, settings, lambda level, event, **fields: None)
         assert tls is not None
         self.runner, address = await listening.bind_webhook(self.webhook.application(), settings, tls.context)
         context = ssl.create_default_context(cafile=str(self._authority.ca))
@@ -243,8 +243,8 @@ async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is
 ) -> None:
     pair, servers, others = authority.issue("gate"), Authority(tmp_path, "API servers"), Authority(tmp_path, "others")
     settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_client_ca=servers.ca)
-    shown = certificates.WebhookCertificates.of(settings, lambda level, event, **fields: None)
-    made = certificates.Handshakes(lambda level, event, **fields: None, servers.ca)
+    shown = certificates.Handshakes.of(certificates.WEBHOOK, settings, lambda level, event, **fields: None)
+    made = certificates.Handshakes(certificates.WEBHOOK, lambda level, event, **fields: None, None, servers.ca)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
     assert shown is not None
     for tls in (shown.context, made.context):
@@ -266,7 +266,7 @@ async def test_beside_a_certificate_of_its_own_the_client_authorities_are_read_a
     pair, old, new = authority.issue("gate"), Authority(tmp_path, "old"), Authority(tmp_path, "new")
     file, told = tmp_path / "trusted.crt", []
     file.write_bytes(old.ca.read_bytes())
-    made = certificates.Handshakes(lambda level, event, **fields: told.append(event), file)
+    made = certificates.Handshakes(certificates.WEBHOOK, lambda level, event, **fields: told.append(event), None, file)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
     webhook = Webhook(lambda _: Decision("d1", Verdict.ALLOW, "fits", "fits every quota"), _never)
     settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert)

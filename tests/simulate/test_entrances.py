@@ -130,13 +130,13 @@ def test_no_policy_is_asked_of_a_cheaper_template_of_what_is_charged_with_its_ow
     """The judge knows of no workload by that name any more, and must not take what is there for new."""
     named = {"workload": "zoo/web-rs-1", "end": "answered"}
     steps = (
-        Step(0, 0.5, "policy", {"quota": 0, "names": ("most-2",)}),
-        Step(1, 2.0, "past", {**named, "to": 3}),
-        Step(2, 3.0, "adopt", {**named, "owner": "zoo/job-roll-0", "as": "json", "leaves": False}),
-        Step(3, 6.0, "directive", {**named, "as": "delete", "cpu": "500m", "to": 2}),
+        Step(0, 2.0, "past", {**named, "to": 4}),
+        Step(1, 3.0, "adopt", {**named, "owner": "zoo/job-roll-0", "as": "json", "leaves": False}),
+        Step(2, 6.0, "directive", {**named, "as": "delete", "cpu": "500m", "to": 2}),
+        Step(3, 9.0, "past", {"workload": "zoo/job-roll-0", "to": 1}),  # until then the policy has its rules
     )
-    limited = {"name": "zoo", "namespaces": {"workspace": "zoo"}, "hard": {"requests.cpu": "5"}}
+    limited = {"name": "zoo", "namespaces": {"workspace": "zoo"}, "hard": {"requests.cpu": "6"}}
     workloads = ("zoo/web-rs-1", "zoo/job-roll-0")
-    result = run(Plan(1, 1, "memory", workloads, (limited,), steps, frozenset(), "webhook"))
-    assert any("web-rs-1 to 3 at 500m" in line and "allow" in line for line in result.trace)
+    result = run(Plan(1, 1, "memory", workloads, (limited,), steps, frozenset({"policies"}), "webhook"))
+    assert any("web-rs-1 to 4 at 500m" in line and "allow" in line for line in result.trace)
     assert result.violation is None

@@ -21,8 +21,6 @@ class Platform:
 
     quotas: Tree = field(default_factory=lambda: {"workspaces": {}})
     """The whole answer to ``/quotas``."""
-    bounds: dict[tuple[str, str, str, str], int | None] = field(default_factory=dict)
-    """(group, resource, namespace, name) to replicas; what is not there has no bound."""
     token: str = ""
     """If given, what every request must bear."""
     tls: ssl.SSLContext | None = None
@@ -37,7 +35,6 @@ class Platform:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/quotas", self._guarded(self._quotas))
-        app.router.add_get("/max-scale", self._guarded(self._max_scale))
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls)
@@ -70,7 +67,3 @@ class Platform:
 
     def _quotas(self, query: Mapping[str, str]) -> Tree:
         return self.quotas
-
-    def _max_scale(self, query: Mapping[str, str]) -> Tree:
-        workload = (query["group"], query["resource"], query["namespace"], query["name"])
-        return {"maxAvailableScale": self.bounds.get(workload)}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.counts import Reader, read
@@ -57,7 +56,7 @@ class World:
         self.gate.observe(*observe(workload("web", 2, version="6")))
 
     def _levels(self) -> Levels:
-        return Levels(list(Queries(self.gate.ledger).quotas()), 1, 0, 0, 1, True, 0)
+        return Levels(list(Queries(self.gate.ledger).quotas()))
 
     def lines(self) -> list[dict[str, Any]]:
         self.observers.drain()
@@ -125,20 +124,6 @@ def test_a_dry_run_is_lowered_and_not_counted():
     assert world.counted() == []
     (line,) = world.lines()
     assert (line["dry_run"], line["clamped_to"]) == (True, 4)
-
-
-def test_a_count_that_the_platforms_own_service_lowers_is_counted():
-    roomy = gate(
-        [quota("acme", {"requests.cpu": "20"}, mode="Clamp")],
-        workload("web", 2, version="5"),
-        namespaces={"team-a": {"workspace": "acme"}},
-    )
-    roomy.bounds = Bounds(ttl_s=60, keep_s=60)
-    roomy.bounds.answered(WEB, 3, 0.0)
-    world = World(of=roomy)
-    lowered = asyncio.run(world.lower(review(9)))
-    assert lowered.warning == "replicas lowered from 9 to 3: max available scale is 3"
-    assert world.counted() == ['extauthz_clamps_total{quota="",resource="replicas"} 1.0']
 
 
 ODD = put_scale("web", 9, "5")

@@ -1,21 +1,18 @@
-"""``extauthz top``, ``headroom`` and ``check`` of a workload: from files, and from a gate that runs, the same."""
+"""``extauthz top`` and ``check`` of a workload: from files, and from a gate that runs, the same."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
-import stat
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from extauthz.cli import asking, asking_server, headroom, main, top
+from extauthz.cli import asking, headroom, main, top
 from extauthz.testing import pod
 from tests.servers.running import Running
 from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
@@ -120,30 +117,13 @@ deployments.apps shop/db   1         1500m         1
     )
 
 
-def test_top_is_cut_and_says_so(ask: Run):
-    _, out, _ = ask("top", "acme", "--limit", "1")
+def test_top_is_cut_and_says_so(ask: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(top, "SHOWN", 1)
+    _, out, _ = ask("top", "acme")
     assert out.splitlines()[1:] == [
         "deployments.apps shop/web  2         2             2",
-        "and 1 more; --limit shows more",
+        "and 1 more; -o json has up to 1000",
     ]
-
-
-def test_top_by_kind_shows_which_kinds_use_each_resource(ask: Run):
-    assert ask("top", "acme", "--by", "kind") == (
-        0,
-        "RESOURCE      KIND              WORKLOADS  USED   RESERVED\n"
-        "pods          deployments.apps  2          3      0\n"
-        "requests.cpu  deployments.apps  2          3500m  0\n",
-        "",
-    )
-    (pods, _) = json.loads(ask("top", "acme", "--by", "kind", "-o", "json")[1])
-    assert (pods["kind"], pods["used"], pods["device"]) == ("deployments.apps", "3", False)
-
-
-def test_where_nothing_is_used_that_is_said():
-    assert top._kinds([]) == ["nothing uses it"]
-    first, second = {"resource": "pods", "kind": "a", "workloads": 1, "used": "1", "reserved": "0"}, {"kind": "b"}
-    assert [line.split()[0] for line in top._kinds([first, first | second])] == ["RESOURCE", "pods", "b"]
 
 
 def test_top_as_json_is_what_the_api_says(ask: Run):
@@ -230,27 +210,14 @@ def test_what_is_not_known_is_said(ask: Run):
         (("top",), "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs"),
         (("top", "--server", "http://x", "--state", "y"), "--server and --state are two places; leave one of them out"),
         (("top", "--server", "gate:1"), "--server: 'gate:1' is no URL; write for example http://127.0.0.1:9192"),
-        (("top", "--by", "kind", "--server", "http://x"), "--by: say of which quota; write for example"),
-        (("top", "--limit", "0", "--server", "http://x"), "--limit: must be from 1 to 1000"),
         (("check", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
         (("check", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
         (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),
         (("check", "deploy/web"), "--namespace is needed with a workload"),
-        (("headroom", "deploy/web", "-n", "a"), "headroom: say `extauthz check`"),
-        (("week",), "week: say `extauthz replay --week`"),
-        (("why", "exceeded-quota"), "why: say `extauthz explain`"),
-        (("check", "deploy/web", "--method", "PUT"), "--method: leave it out where a workload is given"),
-        (("check",), "say what to decide: KIND/NAME -n NAMESPACE, -f FILE, or --method and --path"),
-        (
-            ("check", "--method", "PUT", "--path", "/", "--server", "http://x"),
-            "a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",
-        ),
+        (("check",), "say what to decide: KIND/NAME -n NAMESPACE, or -f FILE"),
     ],
 )
-def test_wrong_usage_names_the_cure(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], cure: str
-):
-    monkeypatch.setenv("PATH", "")  # there may be a kubectl
+def test_wrong_usage_names_the_cure(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], cure: str):
     code, _, err = run(capsys, *words)
     assert code == 64
     assert cure in err
@@ -322,126 +289,6 @@ def test_a_reader_of_the_output_that_has_gone_is_no_wrong_file():
 
     with pytest.raises(BrokenPipeError):
         asking.answered(run)(argparse.Namespace())
-
-
-STUB = """\
-#!{python}
-import json, os, signal, sys, time
-with open({log!r}, "a") as log:
-    log.write(json.dumps([os.getpid(), sys.argv[1:]]) + "\\n")
-{does}
-"""
-FORWARDS = """\
-print("Forwarding from {address} -> 9192", flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.fixture(scope="module")
-def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(tmp_path_factory.mktemp("gate")) as running:
-        yield running
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "kubectl.log"
-
-
-@pytest.fixture
-def stub(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch):
-    def make(does: str) -> None:
-        program = tmp_path / "bin" / "kubectl"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(STUB.format(python=sys.executable, log=str(log), does=does))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        monkeypatch.setenv("PATH", str(program.parent))
-
-    return make
-
-
-def called(log: Path) -> list[tuple[int, list[str]]]:
-    return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
-
-
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize(
-    ("words", "namespace", "service"),
-    [((), "extauthz-system", "extauthz"), (("--port-forward", "infra/gates"), "infra", "gates")],
-)
-def test_a_gate_is_asked_through_kubectl_which_ends_with_the_command(
-    stub,
-    log: Path,
-    gate: Running,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    namespace: str,
-    service: str,
-):
-    stub(FORWARDS.format(address=gate.http))
-    for command in (["top"], ["check", "deploy/web", "-n=shop"], ["check", "deploy/web", "-n=shop", "--replicas=4"]):
-        assert main([*command, *words]) == 0, command
-    assert "acme" in capsys.readouterr().out
-    calls = called(log)
-    assert len(calls) == 3
-    for pid, given in calls:
-        assert given == [
-            "port-forward",
-            "--namespace",
-            namespace,
-            "--address",
-            "127.0.0.1",
-            f"service/{service}",
-            ":9192",
-        ]
-        assert not is_there(pid)
-
-
-def test_what_kubectl_says_is_passed_on(stub, capsys: pytest.CaptureFixture[str]):
-    stub("sys.exit('Error from server (NotFound): services \"extauthz\" not found')")
-    assert main(["top"]) == 69
-    error = capsys.readouterr().err
-    assert 'services "extauthz" not found' in error
-    assert "name another with --port-forward" in error
-
-
-def test_a_kubectl_that_says_nothing_is_given_up(
-    stub, log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    stub("time.sleep(60)")
-    monkeypatch.setattr(asking_server, "WITHIN_S", 1.0)
-    assert main(["top"]) == 69
-    assert "nothing came within 1 s" in capsys.readouterr().err
-    assert not is_there(called(log)[0][0])
-
-
-def test_without_kubectl_and_without_a_place_the_ways_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["top"]) == 64
-    assert "or --port-forward NAMESPACE/SERVICE" in capsys.readouterr().err
-    assert main(["top", "--port-forward", "a/b"]) == 64
-    assert "there is no kubectl in PATH" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("place", ["extauthz", "/x", "x/", "a/b/c"])
-def test_a_place_is_a_namespace_and_a_service(place: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["top", "--port-forward", place]) == 64
-    assert "is no NAMESPACE/SERVICE" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [("--server", "http://127.0.0.1:1"), ("--quotas", "q.yaml")])
-def test_two_places_are_one_too_many(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
-    assert main(["top", "--port-forward", "a/b", *words]) == 64
-    assert "are two places; leave one of them out" in capsys.readouterr().err
 
 
 def test_an_override_in_force_is_told_wherever_its_limits_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,8 +1,7 @@
-"""``extauthz check``: exit codes, the table and the JSON that programs may rely on."""
+"""``extauthz check`` of a workload: exit codes, the table and the JSON that programs may rely on."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -24,6 +23,7 @@ kind: WorkspaceQuota
 metadata: {name: acme}
 spec:
   parent: big
+  mode: Enforce
   namespaceSelector: {matchLabels: {workspace: acme}}
   hard: {requests.memory: 8Gi, requests.cpu: "4"}
 """
@@ -48,11 +48,9 @@ STATE = {
     ],
 }
 
-PATH = "/apis/apps/v1/namespaces/shop/statefulsets/db/scale"
-
 
 class Check:
-    """Runs the command with the files above and a merge patch of the scale, unless told otherwise."""
+    """Runs the command with the files above, of a StatefulSet of 3 replicas."""
 
     def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.directory = directory
@@ -61,11 +59,8 @@ class Check:
         (directory / "state.json").write_text(json.dumps(STATE))
         self.places = ["--quotas", f"{directory}/quotas.yaml", "--state", f"{directory}/state.json"]
 
-    def __call__(self, body: str, *more: str, method: str = "PATCH", path: str = PATH) -> tuple[int, str, str]:
-        (self.directory / "body").write_text(body)
-        request = ["--method", method, "--path", path, "--body", f"{self.directory}/body"]
-        header = ["--header", "Content-Type: application/merge-patch+json"]
-        return self.run("check", *self.places, *request, *header, *more)
+    def __call__(self, replicas: int, *more: str) -> tuple[int, str, str]:
+        return self.run("check", "sts/db", "-n", "shop", f"--replicas={replicas}", *self.places, *more)
 
     def run(self, *words: str) -> tuple[int, str, str]:
         try:
@@ -83,22 +78,20 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("body", "method", "code", "first"),
+    ("replicas", "code", "first"),
     [
-        pytest.param('{"spec":{"replicas":4}}', "PATCH", 0, "verdict    allow (fits)", id="fits"),
-        pytest.param('{"spec":{"replicas":0}}', "PATCH", 0, "verdict    allow (zero)", id="zero"),
-        pytest.param("", "GET", 0, "verdict    allow (read)", id="no-write"),
-        pytest.param('{"spec":{"replicas":5}}', "PATCH", 1, "verdict    deny (exceeded-quota)", id="too-much"),
-        pytest.param('{"spec":{"replicas":5}', "PATCH", 2, "verdict    unavailable (json-syntax)", id="unreadable"),
+        pytest.param(4, 0, "verdict    allow (fits)", id="fits"),
+        pytest.param(0, 0, "verdict    allow (zero)", id="zero"),
+        pytest.param(5, 1, "verdict    deny (exceeded-quota)", id="too-much"),
     ],
 )
-def test_the_exit_code_is_the_verdict(body, method, code, first, check: Check) -> None:
-    got, out, err = check(body, method=method)
+def test_the_exit_code_is_the_verdict(replicas, code, first, check: Check) -> None:
+    got, out, err = check(replicas)
     assert (got, out.splitlines()[0], err) == (code, first, "")
 
 
 def test_the_table_shows_what_was_asked_and_all_the_evidence(check: Check) -> None:
-    _, out, _ = check('{"spec":{"replicas":5}}')
+    _, out, _ = check(5)
     assert (
         out
         == """\
@@ -120,7 +113,7 @@ refused by:
 
 
 def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
-    code, out, _ = check('{"spec":{"replicas":5}}', "-o", "json")
+    code, out, _ = check(5, "-o", "json")
     tree = json.loads(out)
     sentence = tree.pop("sentence")
     shortages = tree.pop("shortages")
@@ -153,19 +146,16 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
     }
 
 
-def test_the_json_of_a_decision_without_a_workload_has_the_same_fields(check: Check) -> None:
-    _, full, _ = check('{"spec":{"replicas":5}}', "-o", "json")
-    _, empty, _ = check("", "-o", "json", method="GET")
-    assert json.loads(full).keys() == json.loads(empty).keys()
-    assert json.loads(empty)["workload"] is None
+def test_a_decision_without_a_workload_has_the_same_fields_and_a_dry_run_is_shown_as_one() -> None:
+    empty = Decision("1", Verdict.ALLOW, "read", "")
+    full = empty._replace(ref=WorkloadRef("", "pods", "n", "p"), operation=Operation.CREATE, dry_run=True)
+    assert shown.decision(full).keys() == shown.decision(empty).keys()
+    assert shown.decision(empty)["workload"] is None
+    assert "operation  create, dry run\n" in as_table(shown.decision(full))
 
 
 def test_a_question_charges_nothing(check: Check) -> None:
-    assert "charged nothing" in check('{"spec":{"replicas":4}}')[1]
-
-
-def test_a_dry_run_is_shown_as_one(check: Check) -> None:
-    assert "operation  patch of its scale, dry run\n" in check('{"spec":{"replicas":4}}', path=f"{PATH}?dryRun=All")[1]
+    assert "charged nothing" in check(4)[1]
 
 
 def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
@@ -194,19 +184,9 @@ def test_nothing_in_a_request_can_move_the_cursor_of_a_terminal() -> None:
     assert "\x1b" not in as_table(shown.decision(Decision("1", Verdict.UNAVAILABLE, "r", "a \x1b[2J \ud800 b")))
 
 
-def test_the_body_can_come_by_standard_input(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"spec":{"replicas":5}}')))
-    assert check("", "--body", "-")[0] == 1
-
-
-def test_a_policy_can_be_tried_out(check: Check) -> None:
-    assert check("{", "--allow-unknown", "unreadable")[0] == 0
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        pytest.param(["--header", "content-type"], "argument --header: 'content-type' is not NAME:VALUE", id="header"),
         pytest.param(["--output", "xml"], "argument -o/--output: invalid choice: 'xml'", id="output"),
         pytest.param(
             ["--allow-unknown", "maybe"],
@@ -216,7 +196,7 @@ def test_a_policy_can_be_tried_out(check: Check) -> None:
     ],
 )
 def test_wrong_usage_is_no_decision(more, says, check: Check) -> None:
-    code, out, err = check("{}", *more)
+    code, out, err = check(4, *more)
     assert (code, out) == (64, "")
     assert says in err
 
@@ -226,28 +206,21 @@ def test_wrong_usage_is_no_decision(more, says, check: Check) -> None:
     [
         ("--quotas", "absent: cannot be read: No such file or directory"),
         ("--state", "absent: cannot be read: No such file or directory"),
-        ("--body", "No such file or directory: 'absent'"),
         ("--config", "--config: absent: No such file or directory"),
     ],
 )
 def test_a_file_that_is_not_there_is_no_decision(flag, says, check: Check) -> None:
-    code, out, err = check("{}", flag, "absent")
+    code, out, err = check(4, flag, "absent")
     assert (code, out) == (65, "")
     assert says in err
 
 
 def test_a_bad_quota_is_told_with_file_line_field_and_cure(check: Check) -> None:
     (check.directory / "bad.yaml").write_text(QUOTAS.replace("requests.cpu", "request.cpu"))
-    code, _, err = check("{}", "--quotas", f"{check.directory}/bad.yaml")
+    code, _, err = check(4, "--quotas", f"{check.directory}/bad.yaml")
     assert code == 65
-    assert err.startswith(f"extauthz: {check.directory}/bad.yaml:12: spec.hard")
+    assert err.startswith(f"extauthz: {check.directory}/bad.yaml:13: spec.hard")
     assert err.count("\n") == 1
-
-
-def test_repeated_headers_are_joined_as_envoy_joins_them(check: Check) -> None:
-    code, out, _ = check("{}", "--header", "content-type: text/plain")
-    assert code == 2
-    assert "unavailable" in out
 
 
 def test_help_shows_examples(check: Check) -> None:
@@ -265,7 +238,7 @@ def test_the_version_is_the_packages(check: Check) -> None:
     ("flag", "given"), [("quotas", "kubernetes"), ("state", "kubernetes"), ("quotas", "https://platform/quotas")]
 )
 def test_it_reads_files_only_and_says_how_to_get_them(flag: str, given: str, check: Check) -> None:
-    code, _, error = check("{}", f"--{flag}", given)
+    code, _, error = check(4, f"--{flag}", given)
     assert code == 64
     assert f"--{flag}: files are read here, not {given}; save them first: kubectl get" in error.replace(":/p", "://p")
 

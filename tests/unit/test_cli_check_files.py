@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from extauthz.cli.asking_files import Files
-from extauthz.serve.servers.api.rights import Problem
 from extauthz.testing import pod
 from tests.support.custom import RAY, RAY_CLUSTERS, raycluster, worker
 from tests.support.custom import definition as crd
@@ -107,9 +104,11 @@ def test_json_has_the_decisions_with_their_files(check):
 
 
 def test_what_cannot_be_decided_is_2_and_nothing_to_decide_is_0(check):
-    code, said = check.asked("-f", check.file("a.yaml", made(replicas="replicas: many")))
+    many = check.file("many.yaml", made(replicas="replicas: many"))
+    code, said = check.asked("-f", many)
     assert (code, said.split()[0]) == (2, "unavailable")
     assert "spec.replicas: must be a whole number" in said
+    assert check.asked("-f", many, "--allow-unknown", "unreadable")[0] == 0, "as the gate is set"
     assert check.asked("-f", check.file("a.yaml", "apiVersion: v1\nkind: Service\n")) == (
         0,
         "no object with replicas\n",
@@ -139,7 +138,6 @@ def test_all_that_is_wrong_is_told_with_file_line_and_field(check):
     [
         (("deploy/web",), "workload: leave it out where -f names files"),
         (("--replicas", "3"), "replicas: leave it out where -f names files"),
-        (("--method", "PUT"), "method: leave it out where -f names files"),
     ],
 )
 def test_files_and_another_write_are_two_questions(check, words: tuple[str, ...], said: str):
@@ -258,207 +256,6 @@ def test_a_kind_that_is_known_is_weighed_by_its_groups_without_a_setting(check, 
     assert (code, said.split()[0]) == (1, "deny"), said
     assert "requests.cpu=4, used: requests.memory=6Gi,requests.cpu=3" in said
     assert f"not weighed {kind}.{group} shop/x" in check.asked("-f", file)[1], "nobody gates it"
-
-
-@pytest.mark.parametrize(
-    ("kind", "field", "more", "expected"),
-    [
-        ("RayJob", "rayClusterSpec", {}, (1, "deny")),
-        ("RayJob", "rayClusterSpec", {"suspend": True}, (0, "allow")),
-        ("RayService", "rayClusterConfig", {}, (1, "deny")),
-        ("RayJob", "clusterSelector", {}, (2, "not weighed RayJob.ray.io shop/x")),
-    ],
-)
-def test_what_kuberay_makes_a_cluster_of_is_weighed_as_that(check, kind: str, field: str, more, expected):
-    """Where RayClusters are weighed. One that goes to a cluster that is there makes none."""
-    spec = {field: KNOWN["rayclusters.ray.io"][2], **more}
-    tree = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {"name": "x", "namespace": "shop"}, "spec": spec}
-    state = STATE | {"items": [*STATE["items"], RAY_CLUSTERS]}
-    (check.directory / "state.json").write_text(json.dumps(state))
-    file = check.file("a.yaml", json.dumps(tree))
-    code, said = check.asked("-f", file, "--custom", "rayclusters.ray.io")
-    assert (code, said.startswith(expected[1])) == (expected[0], True), said
-    assert f"not weighed {kind}.ray.io shop/x" in check.asked("-f", file)[1], "nobody gates RayClusters"
-
-
-RAW = {"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}}
-EXTERNAL = {"annotations": {**RAW["annotations"], "serving.kserve.io/autoscalerClass": "external"}}
-SMALL = {"cpu": "100m", "memory": "1Gi"}
-WHOLE = {"name": "kserve-container", "resources": {"requests": SMALL, "limits": SMALL}}
-LIMITED = {"name": "kserve-container", "resources": {"limits": {"cpu": "64"}}}
-MODEL = {"model": {"modelFormat": {"name": "onnx"}, "resources": {"requests": SMALL}}}
-RUNTIME, SETTINGS, QUEUE = (
-    "its ServingRuntime adds",
-    "what inferenceservice-config says",
-    "Knative adds its queue-proxy",
-)
-
-
-def scales(**notes: str) -> dict[str, Any]:
-    """A Knative Service with these annotations, whose pods need 1Gi."""
-    template = {
-        "metadata": {"annotations": {f"autoscaling.knative.dev/{name}": value for name, value in notes.items()}},
-        "spec": {"containers": [{"image": "hello", "resources": {"requests": SMALL}}]},
-    }
-    return {"template": template}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "spec", "expected", "beyond"),
-    [
-        (RAW, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME]),
-        (RAW, {"predictor": {"minReplicas": 2, **MODEL}}, "allow predictor 2", [RUNTIME]),
-        ({}, {"predictor": {"minReplicas": 3, **MODEL}}, "deny predictor 3", [RUNTIME, QUEUE]),
-        (RAW, {"predictor": {"model": {"modelFormat": {"name": "onnx"}}}}, "allow predictor 1", [RUNTIME]),
-        (RAW, {"predictor": {"minReplicas": 0, **MODEL}}, "allow predictor 1", [RUNTIME]),
-        (RAW, {"predictor": {"minReplicas": 2, "containers": [WHOLE]}}, "allow predictor 2", []),
-        (RAW, {"predictor": {"minReplicas": 3, "containers": [WHOLE]}}, "deny predictor 3", []),
-        (RAW, {"predictor": {"containers": [{"name": "c"}]}}, "allow predictor 1", [SETTINGS]),
-        (RAW, {"predictor": {"containers": [LIMITED]}}, "allow predictor 1", [SETTINGS]),
-        (RAW, {"predictor": {"containers": [WHOLE, WHOLE, WHOLE]}}, "deny predictor 1", []),
-        ({}, {"predictor": {"containers": [WHOLE]}}, "allow predictor 1", [QUEUE]),
-        (
-            RAW,
-            {"predictor": {"containers": [WHOLE]}, "transformer": {"minReplicas": 3, "containers": [WHOLE]}},
-            "deny transformer 3",
-            ["its components are weighed one by one"],
-        ),
-        (
-            {"annotations": {"serving.kserve.io/deploymentMode": "ModelMesh"}},
-            {"predictor": MODEL},
-            "",
-            ["is weighed when"],
-        ),
-        ({"annotations": {"serving.kserve.io/stop": "true"}}, {"predictor": MODEL}, "", ["is weighed when"]),
-    ],
-)
-def test_an_inference_service_is_weighed_by_what_its_manifest_says_and_the_rest_is_named(
-    check, metadata, spec, expected: str, beyond: list[str]
-):
-    """What it leaves out is no reason to refuse: a ServingRuntime may say it."""
-    code, said = weighed(check, "serving.kserve.io/v1beta1", "InferenceService", metadata, spec)
-    assert (code, expected in said) == (1 if "deny" in expected else 2 if beyond else 0, True), said
-    assert ("deployments.apps" in said) == bool(expected)
-    assert [part for part in beyond if part in said] == beyond
-    assert ("not weighed InferenceService.serving.kserve.io shop/x: " in said) == bool(beyond)
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (scales(**{"min-scale": "3", "max-scale": "10"}), "deny 3"),
-        (scales(minScale="3"), "deny 3"),
-        (scales(**{"min-scale": "2"}), "allow 2"),
-        (scales(), "allow 1"),
-        (scales(**{"initial-scale": "3"}), "deny 3"),
-    ],
-)
-def test_a_knative_service_is_weighed_by_its_first_scale(check, spec, expected: str):
-    code, said = weighed(check, "serving.knative.dev/v1", "Service", {}, spec)
-    verdict, count = expected.split()
-    assert (code, said.split()[0]) == (1 if verdict == "deny" else 2, verdict), said
-    assert f"deployments.apps shop/x-<new>-deployment, new, {count}: " in said
-    assert (
-        "not weighed Service.serving.knative.dev shop/x: weighed as a new revision, to whose pods Knative adds" in said
-    )
-
-
-def one_more(name: str, replicas: int, namespace: str = "shop") -> dict[str, Any]:
-    """A Deployment, whose pods need 1Gi."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"u-{name}", "resourceVersion": "7"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [WHOLE]}},
-        },
-    }
-
-
-def with_objects(check: CheckFiles, *objects: dict[str, Any]) -> None:
-    """In the state, beside a StatefulSet of one pod, which has 2Gi of 8Gi and 1 of 4 cores."""
-    namespace, db = STATE["items"]
-    db = {**db, "spec": {**db["spec"], "replicas": 1}}
-    (check.directory / "state.json").write_text(json.dumps({**STATE, "items": [namespace, db, *objects]}))
-
-
-@pytest.mark.parametrize(
-    ("metadata", "least", "cpu", "expected"),
-    [
-        (RAW, 1, "1100m", "1 deny        deployments.apps shop/x-predictor, 3 → 3: "),
-        (RAW, 1, "900m", "0 allow       deployments.apps shop/x-predictor, 3 → 3: fits"),
-        (RAW, 4, "900m", "1 deny        deployments.apps shop/x-predictor, 3 → 4: "),
-        (EXTERNAL, 1, "2", "0 allow       deployments.apps shop/x-predictor, 3 → 1: fits"),
-    ],
-)
-def test_an_inference_service_that_is_there_keeps_the_count_of_its_autoscaler(
-    check, metadata, least: int, cpu: str, expected: str
-):
-    """KServe leaves it alone where it makes an autoscaler, which brings it to minReplicas."""
-    with_objects(check, one_more("x-predictor", 3))
-    each = {"cpu": cpu, "memory": "1Gi"}
-    container = {"name": "kserve-container", "resources": {"requests": each, "limits": each}}
-    spec = {"predictor": {"minReplicas": least, "containers": [container]}}
-    code, said = weighed(check, "serving.kserve.io/v1beta1", "InferenceService", metadata, spec)
-    assert f"{code} {said}".startswith(expected), said
-
-
-KSERVICE = ("serving.knative.dev/v1", "Service", scales(**{"min-scale": "4"}))
-PREDICTOR = ("serving.kserve.io/v1beta1", "InferenceService", {"predictor": {"minReplicas": 4, "containers": [WHOLE]}})
-
-
-@pytest.mark.parametrize(
-    ("asked", "there", "code"),
-    [
-        (KSERVICE, one_more("x-00001-deployment", 3), 2),
-        (KSERVICE, one_more("x-00002-deployment", 3), 2),
-        (KSERVICE, one_more("x-00001-deployment", 0), 2),
-        (KSERVICE, one_more("x-y-00001-deployment", 3), 1),
-        (KSERVICE, one_more("x-00001", 3), 1),
-        (PREDICTOR, one_more("x-predictor-00001-deployment", 3), 2),
-        (PREDICTOR, one_more("x-predictor", 3), 2),
-        (PREDICTOR, one_more("x-00001-deployment", 3), 1),
-    ],
-)
-def test_a_refused_revision_of_a_service_that_is_there_is_no_verdict(check, asked, there: dict[str, Any], code: int):
-    """It need not be new. The pods of the one that is there go on."""
-    with_objects(check, there, one_more("other", 3 - there["spec"]["replicas"]))
-    found, said = weighed(check, asked[0], asked[1], {}, asked[2])
-    assert (found, said.split()[0]) == (code, "deny"), said
-    assert ("if its template changed, deployments.apps" in said) == (code == 2)
-    assert "requested: requests.memory=4Gi, used: requests.memory=5Gi" in said
-
-
-def test_a_revision_is_no_verdict_where_nobody_may_see_what_is_there(check, monkeypatch):
-    """Nor where the list of it is cut."""
-    with_objects(check, one_more("other", 3))
-    listed = Files.workloads
-    monkeypatch.setattr(Files, "workloads", lambda *given: listed(*given[:-1], 1))
-    assert weighed(check, *KSERVICE[:2], {}, KSERVICE[2])[0] == 2
-
-    def hidden(*_: object) -> dict[str, Any]:
-        raise Problem(403, "you may not get it")
-
-    monkeypatch.setattr(Files, "workloads", hidden)
-    assert weighed(check, *KSERVICE[:2], {}, KSERVICE[2])[0] == 2
-
-
-@pytest.mark.parametrize(("requests", "verdict"), [({}, "deny"), ({"cpu": "1"}, "deny"), (SMALL, "allow")])
-def test_a_knative_service_asks_for_its_limits_where_it_says_no_requests(check, requests, verdict: str):
-    resources = {"limits": {"cpu": "1", "memory": "64Gi"}, "requests": requests}
-    spec = {"template": {"spec": {"containers": [{"image": "hello", "resources": resources}]}}}
-    assert weighed(check, "serving.knative.dev/v1", "Service", {}, spec)[1].startswith(verdict)
-
-
-def weighed(check: CheckFiles, version: str, kind: str, metadata: Any, spec: Any) -> tuple[int, str]:
-    """The exit code, and what is printed: of a Deployment ``deny predictor 3``."""
-    tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "shop", **metadata}}
-    code, said = check.asked("-f", check.file("a.yaml", json.dumps(tree | {"spec": spec})))
-    return code, re.sub(
-        r"(\w+) +(deployments\.apps) shop/x-([a-z]+)(?:-<new>-deployment)?, new, (\d+):", r"\1 \3 \4 \2 ", said
-    )
 
 
 C = {"name": "c", "image": "x"}

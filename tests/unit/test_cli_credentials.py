@@ -1,4 +1,4 @@
-"""What ``top``, ``headroom`` and ``check`` show to ``--server``: what is refused before anything is sent.
+"""What ``top`` and ``check`` show to ``--server``: what is refused before anything is sent.
 
 ``tests/controlplane/test_api.py`` asks a real gate.
 """
@@ -41,7 +41,6 @@ AT = "--server https://localhost:1"
     ("words", "code", "cure"),
     [
         ("--token-file {token}", 64, "--token-file is for --server https://"),
-        ("--port-forward a/b --ca {ca}", 64, "--ca is for --server https://"),
         ("--server http://localhost:1 --token-file {token}", 64, "credentials go over https only"),
         (f"{AT} --client-cert {{cert}}", 64, "--client-cert and --client-key go together"),
         (f"{AT} --client-key {{key}}", 64, "--client-cert and --client-key go together"),

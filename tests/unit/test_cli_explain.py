@@ -100,9 +100,6 @@ def test_of_a_workload_that_nothing_scales_it_says_what_its_quota_allows(ask, tm
         (["--at", "cpu=82"], 1, 12),
         (["--at", "cpu=83"], 0, 14),
         (["--at", "cpu=75%"], 0, 12),
-        (["--tolerance", "0.05"], 0, 13),
-        (["--tolerance", "up=0.05"], 0, 13),
-        (["--tolerance", "down=0.05"], 1, 12),
         (["--controller", "horizontal-pod-autoscaler-tolerance=0.05"], 0, 13),
         (["--quotas", "quotas.yaml"], 1, 12),
         (["--quotas", "quotas.yaml", "--at", "cpu=83"], 0, 14),
@@ -200,8 +197,6 @@ def test_every_outcome_is_on_the_page():
     [
         (["--at", "memory=5"], 64, "the HPA has no metric 'memory'; it has cpu"),
         (["--at", "cpu=much"], 64, "write for example cpu=83"),
-        (["--tolerance", "sideways=0.1"], 64, "write 0.05, up=0.05 or down=0.05"),
-        (["--tolerance", "up=much"], 64, "--tolerance"),
         (["--controller", "tolerant=0.1"], 64, "--controller tolerant=0.1: there are tolerance, cpu-init"),
         (["--controller", "tolerance=much"], 64, "write a number"),
         (["--kubeconfig", "x"], 64, "two places"),

@@ -230,8 +230,7 @@ def test_a_podautoscaler_of_the_class_hpa_is_explained_by_its_hpa(ask):
         (["--at", "concurrency=much"], "write for example concurrency=150"),
         (["--at", "panic-mode=2"], "write for example"),
         (["--at", "panic-mode=1"], "say also concurrency=N"),
-        (["--tolerance", "0.2"], "--tolerance and --controller are for HPAs; kpa/hello-00001 knows neither"),
-        (["--controller", "sync-period=5s"], "--tolerance and --controller are for HPAs"),
+        (["--controller", "sync-period=5s"], "--controller is for HPAs; kpa/hello-00001 knows nothing of it"),
     ],
 )
 def test_wrong_usage(ask, words, why):

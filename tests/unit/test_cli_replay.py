@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 from pathlib import Path
@@ -12,18 +11,10 @@ import pytest
 from extauthz.cli import main
 from extauthz.core import quantities
 from extauthz.core.ledger.accounts import Account
-from extauthz.core.objects.workloads import observe
 from extauthz.testing import quota, scale, workload
 from extauthz.tools.replay.measures import Course
 from extauthz.tools.replay.page import clock, ticks, unit
-from tests.support.recording import BEGINS_S, Recorded
-
-
-def pod(gate: Recorded, name: str, *, is_there: bool = True) -> None:
-    """A pod of one CPU that nobody else counts for."""
-    ref, observed = observe(workload(name, 1))
-    gate.gate.observe(ref._replace(group="", resource="pods"), observed if is_there else None)
-
+from tests.support.recording import Recorded
 
 QUOTA = """\
 apiVersion: extauthz.dev/v1alpha1
@@ -168,35 +159,6 @@ def test_what_lasts_for_less_than_a_second_is_not_drawn():
         course.set(at_s, value)
     course.reach(108.0)
     assert course.highest == [4, 4, 4, 4, 4, 6, 6, 5, 5]
-
-
-def test_hours_are_summed_by_quota_workload_and_day(record: str, tmp_path: Path):
-    path = tmp_path / "hours.csv"
-    assert main(["replay", "--record", record, "--hours", str(path)]) == 0
-    rows = [tuple(row.values()) for row in csv.DictReader(path.read_text().splitlines())]
-    assert rows == [
-        ("acme", "deployments.apps/team-a/batch", "2027-01-15", "requests.cpu", "CPU", "0.167"),
-        ("acme", "deployments.apps/team-a/web", "2027-01-15", "requests.cpu", "CPU", "0.667"),
-    ]
-
-
-def test_hours_have_a_row_for_each_day_none_for_each_pod_and_none_of_nothing(tmp_path: Path):
-    """From 22:00 on; the pods stand by themselves, and one of them for a moment alone."""
-    folder, path = tmp_path / "record", tmp_path / "hours.csv"
-    gate = Recorded(folder, [quota("acme", {"pods": "9"})], at_s=BEGINS_S + 14 * 3600.0)
-    pod(gate, "one")
-    pod(gate, "other")
-    gate.observe(workload("brief", 1, namespace="team-b"))
-    gate.later(0.1)
-    gate.gone(workload("brief", 1, namespace="team-b"))
-    gate.later(3 * 3600 - 0.1)
-    pod(gate, "other", is_there=False)
-    gate.later(3600)
-    gate.ask(scale("web", 1))
-    gate.close()
-    assert main(["replay", "--record", str(folder), "--hours", str(path)]) == 0
-    rows = [(row["workload"], row["day"], row["hours"]) for row in csv.DictReader(path.read_text().splitlines())]
-    assert rows == [("pods/team-a/*", "2027-01-15", "4.000"), ("pods/team-a/*", "2027-01-16", "3.000")]
 
 
 @pytest.mark.parametrize(

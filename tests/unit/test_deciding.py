@@ -76,7 +76,7 @@ class Broken:
 async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], str]:
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     observers = Observers([log.decided, metrics.decided], log.event)
     deciding = Deciding(gate, observers, log.event, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
@@ -139,7 +139,7 @@ async def test_a_request_without_a_user_agent_is_decided(headers) -> None:
 
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
-WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCALE, WEB)
+WORKLOAD, COUNT = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.COUNT, WEB)
 
 
 class Holds:
@@ -273,7 +273,7 @@ async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> 
     assert len(stream.getvalue().splitlines()) == 1
 
 
-@pytest.mark.parametrize("needs", [None, MAX_SCALE], ids=["nothing", "something-else"])
+@pytest.mark.parametrize("needs", [None, COUNT], ids=["nothing", "something-else"])
 async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
     gate = Knowing(needs)
     asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: gate.look})
@@ -283,7 +283,7 @@ async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
 
 
 class Asking:
-    """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
+    """Knows a workload once it was looked at, and what quotas have in use once that was counted."""
 
     ledger = Ledger()
 
@@ -294,7 +294,7 @@ class Asking:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=WORKLOAD)
         if not self.learnt:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB, todo=MAX_SCALE)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "unsynced", "not counted", WEB, todo=COUNT)
         return Decision(
             decision_id,
             Verdict.ALLOW,
@@ -309,7 +309,7 @@ class Asking:
     async def look(self, needs: NeedsFetch) -> None:
         self.seen = True
 
-    async def ask(self, needs: NeedsFetch) -> None:
+    async def count(self, needs: NeedsFetch) -> None:
         assert needs.ref == WEB
         self.learnt = True
 
@@ -324,7 +324,7 @@ async def agree(reading: Reading, source: str, decision: Decision, *_: Any) -> D
 @pytest.mark.parametrize("commit", [None, agree], ids=["alone", "shared"])
 async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit) -> None:
     gate = Asking(seen=seen)
-    asked, log, stream = deciding(gate, fetch={Fetch.WORKLOAD: gate.look, Fetch.MAX_SCALE: gate.ask}, commit=commit)
+    asked, log, stream = deciding(gate, fetch={Fetch.WORKLOAD: gate.look, Fetch.COUNT: gate.count}, commit=commit)
     decision = await asked(REQUEST)
     log.close()
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits" if commit is None else "agreed")
@@ -487,7 +487,7 @@ async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
     settings = load({"quotas": str(quotas), "state": str(state)}, {}, None)
     stream = io.StringIO()
     log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    metrics = Metrics(Levels)
     gate = Assembly(settings, Surroundings(log, metrics, time.monotonic, lambda: "the last"))
 
     async def serve(decide: Decide) -> None:

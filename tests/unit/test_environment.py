@@ -146,8 +146,7 @@ def test_what_is_imported_on_demand_is_for_developers(module: str):
 
 @pytest.mark.parametrize("module", sorted(imported(test_kit=False) - ON_DEMAND))
 def test_what_is_imported_is_asked_for(module: str):
-    optional = PROJECT["optional-dependencies"]["cel"] if module == "cel_expr_python" else []
-    assert distributions(module) & asked_for([*PROJECT["dependencies"], *optional])
+    assert distributions(module) & asked_for(PROJECT["dependencies"])
 
 
 @pytest.mark.parametrize("module", sorted(imported(test_kit=True)))

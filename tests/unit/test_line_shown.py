@@ -1,4 +1,4 @@
-"""Who waits in line, as the API, ``top``, the metrics and notices show it."""
+"""Who waits in line, as the API, ``top``, the metrics and events show it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Source:
 
 
 def test_top_of_a_quota_shows_its_line(answers: Answers):
-    asked = type("Asked", (), {"quota": "root", "sort": None, "by": None, "limit": 10, "output": "text"})()
+    asked = type("Asked", (), {"quota": "root", "sort": None, "output": "text"})()
     source: Any = Source(answers)
     lines = [" ".join(line.split()) for line in top._workloads_shown(asked, source).splitlines()]
     assert lines[1:] == [
@@ -110,19 +110,19 @@ def test_top_of_a_quota_shows_its_line(answers: Answers):
 
 async def test_a_metric_says_how_many_wait(house: House):
     queries = Queries(house.gate.ledger)
-    text, _ = await Metrics(lambda: Levels(list(queries.quotas()), 4, 0, 0, 3, True, 0)).scrape("")
+    text, _ = await Metrics(lambda: Levels(list(queries.quotas()))).scrape("")
     assert 'extauthz_line_waiting{quota="root"} 2' in text.decode()
     assert 'extauthz_line_waiting{quota="a"} 0' in text.decode()
 
 
-def test_a_notice_says_that_its_turn_came(house: House):
-    episodes: Episodes[None] = Episodes()
+def test_an_event_says_that_its_turn_came(house: House):
+    episodes = Episodes()
     episodes.decided(refused(house), 0.0)
     house.wants("b", 0)
     granted = house.wants("c", 4)
     assert granted.verdict is Verdict.ALLOW
     episodes.decided(granted, 1.0)
-    (ended,) = episodes.take_ended()
+    (ended,) = episodes.ended
     assert (
         ended.good_news == 'deployments.apps "c" may grow to 4 replicas: its turn has come, after it was refused once'
     )
@@ -130,11 +130,11 @@ def test_a_notice_says_that_its_turn_came(house: House):
 
 def explained(house: House, monkeypatch: pytest.MonkeyPatch, name: str, replicas: int) -> str:
     """What ``explain --server`` adds, where an autoscaler wants so many replicas and may ask for a hundred."""
-    monkeypatch.setattr(asking_server, "Server", lambda url, opener: Files(house.gate))
-    asked = argparse.Namespace(
-        server="http://gate", quotas=None, ca=None, token_file=None, client_cert=None, client_key=None
-    )
-    found = explain_quota.said(asked, Objects([]), house.ref(name), replicas, 100, 0.0)
+    monkeypatch.setattr(asking_server, "asked", lambda arguments: Files(house.gate))
+    asked = explain_quota.Asked(argparse.Namespace(server="http://gate", quotas=None), Objects([]), 0.0)
+    ref = house.ref(name)
+    scales = {"metadata": {"namespace": ref.namespace}, "spec": {"scaleTargetRef": {"name": ref.name}}}
+    found = explain_quota.said(asked, scales, replicas, 100)
     return of_quota(found, wants_more=True)
 
 

@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.core.decision.bounds import Bounds
-from extauthz.core.model import NeedsFetch, Requester, Unknown, WorkloadRef
+from extauthz.core.model import Unknown
 from extauthz.core.quota import spec
 from extauthz.core.quota.spec import LABEL, Mode, parse
 from extauthz.inputs.sources.http import listed
-from extauthz.inputs.sources.max_scale import bound
-from extauthz.testing import Asker, gate, owned_by, quota, scale, workload
 from tests.unit.sources.test_http_quotas import ACME
 from tests.unit.sources.test_http_quotas import listed as list_of
 
@@ -105,7 +102,7 @@ def test_what_the_contract_does_not_allow_the_code_refuses(tree: Tree):
 
 def test_every_example_in_the_contract_is_good():
     examples = {name: schema["example"] for name, schema in SCHEMAS.items() if "example" in schema}
-    assert examples.keys() == {"MaxAvailableScale", "Workspaces"}
+    assert examples.keys() == {"Workspaces"}
     assert {name: wrong(example, SCHEMAS[name]) for name, example in examples.items()} == dict.fromkeys(examples)
 
 
@@ -125,23 +122,3 @@ def test_the_fields_and_words_of_a_quota_are_the_codes():
     assert SCHEMAS["Workspaces"]["properties"]["workspaceLabel"]["default"] == LABEL
     assert SCHEMAS["WorkspaceQuota"]["properties"]["kind"]["enum"] == [spec.KIND]
     assert SCHEMAS["WorkspaceQuotaList"]["properties"]["apiVersion"]["enum"] == [spec.API_VERSION]
-
-
-@pytest.mark.parametrize("value", [5, 0, None, -1, 1.5, "5", True, []], ids=str)
-def test_a_bound_is_taken_exactly_where_the_contract_allows_it(value: Tree):
-    tree = {"maxAvailableScale": value}
-    if wrong(tree, answer("/max-scale")) is None:
-        assert bound(tree) == value
-    else:
-        with pytest.raises(Exception, match="maxAvailableScale"):
-            bound(tree)
-
-
-def test_a_bound_is_asked_by_the_parameters_of_the_contract():
-    parameters = API["paths"]["/max-scale"]["get"]["parameters"]
-    asked = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 1, ownerReferences=owned_by("llm")))
-    asked.bounds = Bounds(10.0, 60.0)
-    todo = Asker(asked)(scale("web", 2), by=Requester("jane")).todo
-    assert isinstance(todo, NeedsFetch)
-    told = {"pod.*" if name.startswith("pod.") else name for name, _ in todo.about}
-    assert {one["name"] for one in parameters} == {*WorkloadRef._fields, *told}

@@ -369,27 +369,6 @@ def test_a_list_below_a_quota_goes_on_after_any_other():
         assert [use.node.quota.name for use in queries.quotas("acme", after)] == names
 
 
-class TestWorkspaces:
-    """The lowest quotas that a workload counts in."""
-
-    def of(self, *labels: str) -> list[str]:
-        _, queries = asker(workload("web", 2, labels={"tier": labels[0]} if labels else {}))
-        return [node.quota.name for node in queries.workspaces(WEB)]
-
-    def test_ancestors_are_not_among_them(self):
-        assert self.of() == ["acme"]
-        assert self.of("gold") == ["gold"], "acme covers it, too, and is above"
-
-    def test_there_may_be_several(self):
-        quotas = [quota("a", {"pods": "9"}, namespaces={}), quota("b", {"pods": "9"}, namespaces={})]
-        _, queries = asker(workload("web", 2), quotas=quotas)
-        assert [node.quota.name for node in queries.workspaces(WEB)] == ["a", "b"]
-
-    def test_what_is_not_known_has_none(self):
-        _, queries = asker()
-        assert queries.workspaces(WEB) == []
-
-
 class TestCeilings:
     """How many replicas a workload may ever have, whatever others use."""
 

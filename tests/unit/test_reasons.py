@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from extauthz.cli import main
-from extauthz.core.objects.fields import annotations_dict, annotations_text
 from extauthz.tell.observe.reasons import BY_CODE, TABLE
 
 DECISION = Path(__file__).parents[2] / "extauthz" / "core" / "decision"
 
-NO_REASONS = {"max-scale", "team-a"}
+NO_REASONS = {"team-a"}
 
 
 def hyphenated() -> set[str]:
@@ -49,23 +47,3 @@ def test_explain_prints_one_or_lists_all(capsys):
     assert main(["explain"]) == 0
     listed = capsys.readouterr().out
     assert all(f"{one.code} " in listed for one in TABLE[:-1])
-
-
-KEY = "policy.extauthz.dev/a"
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (None, {}),
-        ({}, {}),
-        ("text", {}),
-        ({"other": "x", 5: "y"}, {}),
-        ({KEY: "a=b, c", "other": "x"}, {KEY: "a=b, c"}),
-        ({KEY: 5}, {}),
-        ({KEY: "x" * 900}, {KEY: "x" * 900}),
-        ({KEY: "x" * 1024}, {}),
-    ],
-)
-def test_what_is_kept(given: Any, kept: dict[str, str]) -> None:
-    assert annotations_dict(annotations_text(given)) == kept

@@ -29,7 +29,7 @@ class Running:
         self.gate = gate([quota("acme", {"requests.cpu": "10"})], *(workload(f"w{n}") for n in range(workloads)))
         self.stream = io.StringIO()
         self.log = Log(self.stream)
-        self.metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+        self.metrics = Metrics(Levels)
         self.recounting = Recounting(self.gate, every_s, self.log, self.metrics)
 
     def spoil(self) -> None:

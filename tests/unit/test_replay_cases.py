@@ -33,7 +33,7 @@ def test_the_peak_is_no_more_than_suffices(capsys: pytest.CaptureFixture[str]):
 
 
 def test_what_is_suggested_names_no_field_but_hard(capsys: pytest.CaptureFixture[str]):
-    """The quota of this record also has requesters, policies and receivers of notices, which no record has."""
+    """The quota of this record also has requesters and policies, which no record has."""
     assert replay(CASES / "admin-03" / "rec2", "--suggest", "100") == 0
     *_, patch = shlex.split(capsys.readouterr().out)
     assert list(json.loads(patch)) == ["spec"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -57,6 +57,8 @@ class Checks:
         self._reference = reference
         self._objects = objects
         self._alone = alone
+        self.most: Callable[[str], int | None] = lambda name: None
+        """The highest count that policies let a workload be raised to, by its name; ``None``: any."""
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
         self._lately = Lately(reference, self._views, memory_s, refused_s)
@@ -184,11 +186,12 @@ class Checks:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        tiers = _tiers(promise, been)
+        tiers, most = _tiers(promise, been), self.most(own[1])
         if (
-            tiers
+            most is not None
+            and (promise.replicas or 0) > most
             and _raises(promise, been)
-            and not any(view.lets(own, tiers, promise.replicas or 0) for view in self._views.believable(horizon))
+            and all(view.always_covers(own[0], tiers) for view in self._views.believable(horizon))
         ):
             self.broken("no policy is passed over", f"{decision.id} was allowed, and policies forbid it")
         was = frozenset(one for one in been if one is not None)

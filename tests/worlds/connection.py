@@ -110,7 +110,6 @@ class SimulatedConnection(Connection):
         *,
         query: Query = (),
         timeout_s: float = 60.0,
-        most_bytes: int | None = None,
     ) -> Tree:
         answer = await self.call("GET", path, query=[one for one in query if one[0] != "limit"], timeout_s=timeout_s)
         for tree in answer["items"]:

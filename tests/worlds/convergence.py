@@ -15,7 +15,7 @@ from tests.worlds.judge import Charges, Key, View, is_left
 from tests.worlds.member import Member
 from tests.worlds.reference import QUOTAS
 from tests.worlds.restarts import LEDGERS
-from tests.worlds.steps import put_policies
+from tests.worlds.steps import put_spec
 from tests.worlds.wire import Answer
 from tests.worlds.world import World
 
@@ -57,7 +57,7 @@ class Convergence:
         world.heal()
         world.peace.set()
         await asyncio.sleep(STEPS_LAST_S)
-        self._drop_policies()  # only now: a quota that was gone has come back with its own
+        self._drop_overrides()  # only now: a quota that was gone has come back with its own
         restless: list[str] = []
 
         def at_rest() -> bool:
@@ -74,12 +74,12 @@ class Convergence:
                 if not is_left(key):
                     await self._must_grow(member, key)
 
-    def _drop_policies(self) -> None:
-        """Nobody refuses anything but for quota any more, and limits stay what they are."""
+    def _drop_overrides(self) -> None:
+        """Limits stay what they are, and nobody waits for a turn."""
         world = self._world
-        for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
-            if any(tree["spec"].get(field) for field in ("policies", "overrides", "sharing")):
-                put_policies(world, name, (), overrides=[], sharing=None)
+        for _, tree in sorted(world.server.objects(QUOTAS).items()):
+            if any(tree["spec"].get(field) for field in ("overrides", "sharing")):
+                put_spec(world, tree, overrides=[], sharing=None)
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""

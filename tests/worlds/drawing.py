@@ -24,7 +24,6 @@ from tests.worlds.objects import (
     word_of,
     workload,
 )
-from tests.worlds.policies import WRITTEN
 
 CONTAINERS = "/spec/template/spec/containers"
 
@@ -282,12 +281,6 @@ def _relabel(draw: Draw) -> How:
     return {"workload": workload, "workspace": random.choice(("acme", "zoo", "none"))}
 
 
-def _policy(draw: Draw) -> How:
-    random = draw.random
-    some = random.choice((1, 1, 2)) if random.random() < 0.7 else 0
-    return {"quota": random.randrange(4), "names": tuple(random.sample(sorted(WRITTEN), some))}
-
-
 COUNTS = (0, 1, 2, 3, 5)
 
 DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Draw], How]]]] = {
@@ -361,7 +354,6 @@ DRAWN: Final[Mapping[str, tuple[float, str, Callable[[Draw], How]]]] = {
     ),
     "delete-ledger": (0.4, "deleted", lambda d: {}),
     "edit-ledger": (0.4, "edited", lambda d: {}),
-    "policy": (1.0, "policies", _policy),
     "guarantee": (
         1.0,
         "guarantees",

@@ -116,8 +116,6 @@ class Quota(NamedTuple):
     workloads: Mapping[str, str]
     hard: Amounts
     guaranteed: Amounts = MappingProxyType({})
-    most: int | None = None
-    """The highest count that its policies let a workload be raised to; ``None``: any."""
 
 
 class View(NamedTuple):
@@ -158,12 +156,9 @@ class View(NamedTuple):
         """Whether a quota covers a workload in a namespace, under some labels."""
         return any(self.covering(namespace, tier) for tier in ("", "web", "job"))
 
-    def lets(self, key: Key, tiers: Iterable[str], replicas: int) -> bool:
-        """Whether policies let a workload be raised to a count, under some of these labels."""
-        return any(
-            all(most is None or replicas <= most for most in (self.quotas[name].most for name in covering))
-            for covering in (self.covering(key[0], tier) for tier in tiers)
-        )
+    def always_covers(self, namespace: str, tiers: Iterable[str]) -> bool:
+        """Whether a quota covers a workload in a namespace, whichever of these labels it has."""
+        return all(self.covering(namespace, tier) for tier in tiers)
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
         """(quota, key) to the most that may be in use, in any possible state of each workload.

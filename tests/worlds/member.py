@@ -91,8 +91,7 @@ def settings(window_s: float, ledger: str, objects: str) -> Settings:
         stale_after_s=6.0,
         recount_every_s=10.0,
         pending_writes_per_tree=PENDING_PER_TREE,
-        writes_status=False,
-        writes_events=False,
+        tells_owners=False,
     )
     return replace(found, numbers=numbers)
 

@@ -33,7 +33,7 @@ FAULTS: Mapping[str, str] = {
     "edited": "somebody writes into the ledger object what no gate can read",
     "webhook-lost": "calls of the webhook get lost, or their answers",
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
-    "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
+    "policies": "a plug-in limits some workloads, fails at others, and now and then fails, lies and refuses",
     "guarantees": "quotas have siblings, and operators give them guarantees and take these back",
     "overrides": "operators give quotas other amounts for a while; the clocks of gates are up to 5 s apart",
     "turns": "roots have turns, and operators give them turns and take these back",

@@ -1,4 +1,4 @@
-"""Policies of the simulated world: those that operators write into quotas, and a plug-in that cannot be relied on."""
+"""The policy of the simulated world: a plug-in that has rules, and cannot be relied on."""
 
 from __future__ import annotations
 
@@ -7,30 +7,23 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from extauthz.core.model import Growth, Tree
-from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, NotYet, Refused
+from extauthz.core.model import Growth
+from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Refused
 
-WRITTEN: Final[Mapping[str, str]] = {
-    "most-2": "write.to <= 2",
-    "most-4": "write.to <= workload.replicas || write.to <= 4",
-    "limit-3": "1 + 2",
-    "fails-0": "write.to / 0 > 0",
-}
-"""Name to expression. The name ends with the highest count that a workload may be raised to."""
+LIMITED: Final[Mapping[str, int]] = {"web": 3}
+"""The beginning of a workload's name, to the highest count that ``Odd`` lets it be raised to."""
+
+FAILS: Final[Mapping[str, int]] = {"job": 4}
+"""The same, to the highest count that ``Odd`` does not fail at."""
 
 
-def written(names: tuple[str, ...]) -> Tree:
-    """``spec.policies``."""
-    return [{"name": name, "expression": WRITTEN[name], "message": name} for name in names]
-
-
-def most(policies: Tree) -> int | None:
-    """The highest count that such policies let a workload be raised to; ``None``: any."""
-    return min((int(one["name"].rpartition("-")[2]) for one in policies or ()), default=None)
+def most(name: str) -> int | None:
+    """The highest count that ``Odd`` lets a workload be raised to; ``None``: any."""
+    return {**LIMITED, **FAILS}.get(name[:3])
 
 
 class Odd(GrowthPolicy):
-    """Fails, lies about its type, or refuses, now and then; until there is peace."""
+    """Has a rule for each workload, and now and then fails, lies about its type, or refuses; until there is peace."""
 
     def __init__(self, random: Random, peace: asyncio.Event) -> None:
         self._random = random
@@ -41,8 +34,14 @@ class Odd(GrowthPolicy):
         """What it was told that cannot be."""
 
     def filter(self, growth: Growth) -> Refused | None:
+        if not self._peace.is_set() and growth.to > max(growth.before, FAILS.get(growth.ref.name[:3], growth.to)):
+            raise RuntimeError("so many")
         said: Refused | None = self._said(growth, Refused("odd"))
         return said
+
+    def limit(self, growth: Growth) -> Limit | None:
+        limit = LIMITED.get(growth.ref.name[:3])
+        return Limit(limit) if limit is not None and not self._peace.is_set() else None
 
     def permit(self, growth: Growth) -> NotYet | None:
         said: NotYet | None = self._said(growth, NotYet("odd", 5.0))

@@ -15,7 +15,6 @@ from itertools import count, takewhile
 from extauthz.core.model import Tree
 from tests.worlds.judge import Charges, Key, Labels, Members, Promise, Quota, State, View, left_by, reachable
 from tests.worlds.objects import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, milli, word_of, workload_of
-from tests.worlds.policies import most
 from tests.worlds.server import ApiServer
 
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
@@ -197,7 +196,7 @@ def quota(tree: Tree, at_s: float) -> Quota:
     hard, guaranteed = (
         {key: _amount(key, value) for key, value in spec.get(field, {}).items()} for field in ("hard", "guaranteed")
     )
-    return Quota(name, parent, namespaces, workloads, hard, guaranteed, most(spec.get("policies")))
+    return Quota(name, parent, namespaces, workloads, hard, guaranteed)
 
 
 def _seconds(text: str) -> float:

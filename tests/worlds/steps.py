@@ -14,7 +14,6 @@ from tests.worlds import drawing, objects, restarts
 from tests.worlds.judge import Key
 from tests.worlds.objects import KINDS, Sent, kind_of
 from tests.worlds.plan import Step
-from tests.worlds.policies import written
 from tests.worlds.reference import CLAIMS, NAMESPACES, QUOTAS
 from tests.worlds.restarts import LEDGERS
 from tests.worlds.world import World
@@ -157,10 +156,11 @@ def _cut(world: World, step: Step, random: Random) -> None:
     guaranteed = {
         key: min(amount, hard[key], key=_number) for key, amount in tree["spec"].get("guaranteed", {}).items()
     }
-    _put_spec(world, tree, hard=hard, guaranteed=guaranteed, overrides=[])
+    put_spec(world, tree, hard=hard, guaranteed=guaranteed, overrides=[])
 
 
-def _put_spec(world: World, tree: Tree, **fields: Tree) -> None:
+def put_spec(world: World, tree: Tree, **fields: Tree) -> None:
+    """Write other fields into a quota's spec."""
     metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
     changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], **fields}}
     world.server.request("PUT", f"{QUOTAS}/{tree['metadata']['name']}", {}, changed)
@@ -171,7 +171,7 @@ def _guarantee(world: World, step: Step, random: Random) -> None:
     if (tree := _quota_of(world, step)) is None:
         return
     given = {key: _part(amount, step.how["of_hard"]) for key, amount in tree["spec"]["hard"].items()}
-    _put_spec(world, tree, guaranteed=given, overrides=[])
+    put_spec(world, tree, guaranteed=given, overrides=[])
     world.tell(f"{tree['metadata']['name']} is guaranteed {given}")
 
 
@@ -185,7 +185,7 @@ def _override(world: World, step: Step, random: Random) -> None:
     times = begin_s, begin_s + step.how["for_s"]
     begin, end = (datetime.fromtimestamp(at_s, UTC).isoformat() for at_s in times)
     one = {"name": "for-a-while", "from": begin, "until": end, "hard": hard, "guaranteed": guaranteed}
-    _put_spec(world, tree, overrides=[one])
+    put_spec(world, tree, overrides=[one])
     world.tell(f"{tree['metadata']['name']} has {hard} from {begin} until {end}, guaranteed {guaranteed}")
     for edge in (begin, end):  # the moment as it is written: microseconds are rounded
         world.loop.call_at(datetime.fromisoformat(edge).timestamp(), world.turned, tree["metadata"]["name"])
@@ -197,11 +197,11 @@ def _turns(world: World, step: Step, random: Random) -> None:
         return
     for_s = step.how["for_s"]
     if "parent" in tree["spec"]:
-        _put_spec(world, tree, sharing={"weight": step.how["weight"]})
+        put_spec(world, tree, sharing={"weight": step.how["weight"]})
     elif for_s:
-        _put_spec(world, tree, sharing={"turns": "Share", "turnSeconds": for_s})
+        put_spec(world, tree, sharing={"turns": "Share", "turnSeconds": for_s})
     else:
-        _put_spec(world, tree, sharing={"turns": "FirstCome"})
+        put_spec(world, tree, sharing={"turns": "FirstCome"})
     world.tell(f"{tree['metadata']['name']} has turns of {for_s} s, or a weight")
 
 
@@ -241,18 +241,6 @@ def _lineage(name: str, held: Mapping[str, Tree]) -> Iterator[str]:
     while name:
         yield name
         name = held[name]["spec"].get("parent", "") if name in held else ""
-
-
-def _policy(world: World, step: Step, random: Random) -> None:
-    held = sorted(world.server.objects(QUOTAS))
-    if held:
-        put_policies(world, held[step.how["quota"] % len(held)][1], step.how["names"])
-
-
-def put_policies(world: World, name: str, policies: tuple[str, ...], **fields: Tree) -> None:
-    """Put these policies into a quota, in place of those that it has."""
-    _put_spec(world, world.server.objects(QUOTAS)["", name], policies=written(policies), **fields)
-    world.tell(f"{name} has policies: {', '.join(policies) or 'none'}")
 
 
 def _relabel(world: World, step: Step, random: Random) -> None:
@@ -323,7 +311,6 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "restart": restarts.restart,
     "delete-ledger": restarts.delete_ledger,
     "edit-ledger": restarts.edit_ledger,
-    "policy": _policy,
     "guarantee": _guarantee,
     "override": _override,
     "turns": _turns,

@@ -19,7 +19,7 @@ from tests.worlds.loop import VirtualLoop
 from tests.worlds.member import WRITES_AT_MOST, Member, Wiring, settings
 from tests.worlds.objects import CPUS, KINDS, REPLICA_SET, word_of, workload_of
 from tests.worlds.plan import Plan
-from tests.worlds.policies import Odd
+from tests.worlds.policies import Odd, most
 from tests.worlds.reference import CLAIMS, NAMESPACES, QUOTAS, ReferenceModel, owner
 from tests.worlds.server import ApiServer
 
@@ -77,6 +77,7 @@ class World(Ground):
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.peace = asyncio.Event()
         """Set once no faults happen any more."""
+        self.checks.most = self._most
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
         self._turning = asking.turning
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
@@ -99,6 +100,9 @@ class World(Ground):
 
     def _odd(self, name: str) -> Odd | None:
         return Odd(self.random(f"policy {name}"), self.peace) if "policies" in self.plan.faults else None
+
+    def _most(self, name: str) -> int | None:
+        return None if self.peace.is_set() or "policies" not in self.plan.faults else most(name)
 
     def _ahead_s(self, name: str) -> float:
         """Clocks are up to 5 s apart."""

@@ -1,8 +1,8 @@
 """``make release``: what a release consists of, in ``dist/``, of the sources as they are here.
 
 sdist and wheel, the chart with Artifact Hub's annotations, kubectl's plugin and krew's manifest of it, the command as
-one file, a list of the packages that the gate is made of (CycloneDX), the image where a container engine is, a
-statement of how all this was built (SLSA), and the checksums of all. The version is the one of pyproject.toml.
+one file, a list of the packages that the gate is made of (CycloneDX), the image where a container engine is, and the
+checksums of all. The version is the one of pyproject.toml.
 
 The variable RELEASE_URL says where the files will be, for krew's manifest; REGISTRY where the image will be, for
 Artifact Hub, and ARTIFACTHUB_ID which repository it is there.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import hashlib
 import os
 import platform
 import shutil
@@ -20,7 +21,6 @@ import sys
 import tempfile
 import tomllib
 import venv
-from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -28,7 +28,6 @@ import yaml
 from tests.compose import engine
 from tests.controlplane.parts import find
 from tools.release import metadata
-from tools.release.provenance import Built, sha256, statement
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
@@ -44,7 +43,7 @@ def version() -> str:
 
 def main() -> int:
     """Build all of it anew."""
-    arguments, began = _parser().parse_args(), datetime.now(UTC)
+    arguments = _parser().parse_args()
     folder: Path = arguments.into.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -56,7 +55,6 @@ def main() -> int:
     if arguments.image:
         image(folder)
         offline(folder)
-    provenance(folder, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
     checksums(folder)
     print((folder / "SHA256SUMS").read_text(), end="")
     return 0
@@ -99,27 +97,14 @@ def command(wheel: Path, folder: Path) -> Path:
     words = ["--console-script=extauthz", "--compressed", "--reproducible", f"--output-file={target}"]
     # From there: shiv takes what lies in its own folder, or on PYTHONPATH, for installed.
     pinned = f"--constraint={ROOT / 'constraints.txt'}"
-    _run(sys.executable, "-m", "shiv", *words, f"{wheel}[cel]", "--quiet", pinned, folder=folder)
+    _run(sys.executable, "-m", "shiv", *words, str(wheel), "--quiet", pinned, folder=folder)
     return target
-
-
-def provenance(folder: Path, built: Built) -> None:
-    """How all that is there was built."""
-    files, inputs = sorted(folder.iterdir()), [ROOT / "constraints.txt", ROOT / "pyproject.toml"]
-    told = statement(files, built, inputs, os.environ)
-    (folder / f"extauthz-{version()}.intoto.json").write_text(told)
-
-
-def commit() -> str:
-    """Of the sources here; ``-dirty`` behind it where they were changed since."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def bill_of_materials(wheel: Path, target: Path) -> None:
     """What the wheel brings when it is installed as in the image, in CycloneDX."""
     with tempfile.TemporaryDirectory(prefix="extauthz-release-") as name:
-        python = install(Path(name), f"{wheel}[cel]")
+        python = install(Path(name), str(wheel))
         words = ["environment", "--output-reproducible", "--output-format=JSON", f"--output-file={target}"]
         _run(sys.executable, "-m", "cyclonedx_py", *words, f"--pyproject={ROOT / 'pyproject.toml'}", str(python))
 
@@ -151,6 +136,11 @@ def offline(folder: Path) -> None:
     """What installs from these files alone: the script, and the list of images that it pushes."""
     shutil.copy(ROOT / "tools/release/install-offline.sh", folder)
     (folder / "images.txt").write_text(f"{engine.official(f'extauthz:{version()}')}\n")
+
+
+def sha256(file: Path) -> str:
+    """In hex."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def checksums(folder: Path) -> None:

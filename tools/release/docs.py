@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 LINK = re.compile(r"\[([^]]+)\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
-UNSHOWN = ("openapi.yaml", "notice.schema.json")
+UNSHOWN = ("openapi.yaml",)
 """What is in docs/ and no page."""
 
 

@@ -2,7 +2,6 @@
 
 - The Kubernetes client's generated models and calls, which are nine tenths of it. The gate reads the API server's JSON
   itself: of the client it uses credentials, TLS and transport, which load none of them.
-- CEL's extension libraries, which no expression can name: the gate's environment has none of them.
 - Envoy's messages (xds-protos) that the gate does not load. ``extauthz render`` fills in templates, and needs none.
 - Sources of C and type stubs, which nothing at run time reads; debug symbols of compiled modules.
 - Bytecode of what the gate does not load. What it does load is compiled here, since the image's root is read-only.
@@ -23,7 +22,6 @@ from pathlib import Path
 GENERATED = ("kubernetes/client", "kubernetes/aio/client")
 """Each keeps its transport. ``models`` and ``api`` go, but for what makes them packages."""
 LOADED_ONLY = "envoy"
-EXTENSIONS = "cel_expr_python/ext"
 UNREAD = {".c", ".h", ".pyi", ".pxd", ".pyx"}
 ENTRANCES = ("serve", "check", "doctor", "explain", "top")
 """Commands whose modules are compiled."""
@@ -63,8 +61,7 @@ def left_out(packages: Path, loaded: set[Path]) -> set[Path]:
         file for name in GENERATED for part in ("models", "api") for file in (packages / name / part).glob("[!_]*.py")
     }
     messages = {*(packages / LOADED_ONLY).rglob("*.py")} - loaded
-    extensions = {*(packages / EXTENSIONS).rglob("*.so")}
-    return generated | messages | extensions | {file for file in packages.rglob("*") if file.suffix in UNREAD}
+    return generated | messages | {file for file in packages.rglob("*") if file.suffix in UNREAD}
 
 
 def loads(packages: Path) -> set[Path]:

@@ -97,22 +97,6 @@ args:
   - --api-client-ca=/etc/extauthz/api/ca.crt
 {{- end }}
 {{- end }}
-{{- with .Values.notices }}
-{{- range .receivers }}
-  - {{ printf "--notify=%s=file:/etc/extauthz/notices/%s.url" (join "," (prepend (.options | default list) .name)) .name | quote }}
-{{- end }}
-{{- if .receivers }}
-{{- if .signed }}
-  - --notify-keys=/etc/extauthz/notices
-{{- end }}
-{{- if .privateCA }}
-  - --ca=/etc/extauthz/notices/ca.crt
-{{- end }}
-{{- if ne .source "/extauthz" }}
-  - {{ printf "--notify-source=%s" .source | quote }}
-{{- end }}
-{{- end }}
-{{- end }}
 {{- with .Values.record }}
 {{- if .enabled }}
   - --record=/var/lib/extauthz/record

@@ -16,7 +16,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.policies import Host, LivePolicy
 
 from . import nodes
-from .options import PressureOptions, PressureOptionsError, parse
+from .options import STALE_AFTER_S, PressureOptions, PressureOptionsError, parse
 from .policy import MemoryPressure, PoolLevel
 
 FILE: Final = "MEMORY_PRESSURE_FILE"
@@ -48,7 +48,7 @@ class WatchedMemory(MemoryPressure, LivePolicy):
             self._tell_problem(host, "the gate reads no cluster; set state: kubernetes")
             return
         try:
-            found = await nodes.read(host.lists, host.wall(), self._options.stale_after_s)
+            found = await nodes.read(host.lists, host.wall(), STALE_AFTER_S)
         except (ApiError, Unreachable, KeyError, TypeError, ValueError, AttributeError) as error:
             self._tell_problem(host, str(error) if isinstance(error, ApiError | Unreachable) else repr(error))
             return

@@ -21,13 +21,14 @@ STEP: Final = 1
 EVERY_S: Final = 15
 """metrics-server has new metrics as often."""
 
-STALE_AFTER_S: Final = 120
-"""metrics-server's own are up to a minute old."""
+STALE_AFTER_S: Final = 120.0
+"""Older metrics do not count, and older looks do not either. metrics-server's own are up to a minute old."""
 
-_FIELDS: Final = ("everySeconds", "staleAfterSeconds", "onStale", "pools")
+_FIELDS: Final = ("everySeconds", "pools")
 _POOL_FIELDS: Final = ("name", "nodeSelector", "upper", "lower", "patience", "step")
 _MOST_POOLS: Final = 64
-_DAY_S: Final = 86400
+_MOST_EVERY_S: Final = 60
+"""Metrics that are not stale have been seen twice then."""
 
 
 class PoolOptions(NamedTuple):
@@ -42,9 +43,6 @@ class PressureOptions(NamedTuple):
     """All of them."""
 
     every_s: float
-    stale_after_s: float
-    allows_stale: bool
-    """Growth passes while the memory of its pools is not known. Otherwise that is unknown to the policy."""
     pools: tuple[PoolOptions, ...]
 
 
@@ -61,12 +59,7 @@ def parse(tree: Tree) -> PressureOptions:
     problems = Problems()
     fields = problems.mapping(tree, ())
     problems.unknown_fields(fields, _FIELDS, ())
-    on_stale = _one_of(fields, "onStale", ("Unknown", "Allow"), problems)
-    every_s = _number(fields, (), "everySeconds", EVERY_S, _DAY_S, problems)
-    stale_after_s = _number(fields, (), "staleAfterSeconds", STALE_AFTER_S, _DAY_S, problems)
-    if stale_after_s < 2 * every_s and not len(problems):
-        cure = f"write at least {2 * every_s}, twice everySeconds"
-        problems.add(("staleAfterSeconds",), f"{stale_after_s} is less than two looks", cure)
+    every_s = _number(fields, (), "everySeconds", EVERY_S, _MOST_EVERY_S, problems)
     given = problems.items(fields.get("pools"), ("pools",))
     if not 1 <= len(given) <= _MOST_POOLS:
         cure = f"write 1 to {_MOST_POOLS}, such as {{name: all, nodeSelector: {{}}}}"
@@ -75,7 +68,7 @@ def parse(tree: Tree) -> PressureOptions:
     _check_names(pools, problems)
     if len(problems):
         raise PressureOptionsError(problems)
-    return PressureOptions(every_s, stale_after_s, on_stale == "Allow", pools)
+    return PressureOptions(every_s, pools)
 
 
 def _pool(tree: Tree, path: Path, problems: Problems) -> PoolOptions:
@@ -104,14 +97,6 @@ def _check_names(pools: tuple[PoolOptions, ...], problems: Problems) -> None:
     for at, name in enumerate(names):
         if name and name in names[:at]:
             problems.add(("pools", at, "name"), f"{shown(name)} is the name of an earlier pool", "give it another one")
-
-
-def _one_of(fields: Mapping[str, Tree], field: str, words: tuple[str, ...], problems: Problems) -> str:
-    """The first word is the default."""
-    value = fields.get(field, words[0])
-    if value not in words:
-        problems.add((field,), f"{shown(value)} is none of its words", f"write {' or '.join(words)}")
-    return str(value)
 
 
 def _number(fields: Mapping[str, Tree], path: Path, field: str, default: int, most: int, problems: Problems) -> int:

@@ -16,7 +16,7 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.inputs.policies import Growth, GrowthPolicy, NotYet, UnknownError
 
 from .marks import NodeMemory, Pool
-from .options import PoolOptions, PressureOptions
+from .options import STALE_AFTER_S, PoolOptions, PressureOptions
 from .placement import ANY, allows, placement
 
 NAME: Final = "memory-pressure"
@@ -50,8 +50,8 @@ class _Watched:
         self.marks = options.marks
         self.selector = options.selector
         self.line = Pool(options.marks, FORGET_S)
-        self.nodes: list[tuple[str, Mapping[str, str]]] | None = None
-        """``None``: nobody has looked yet."""
+        self.nodes: list[Mapping[str, str]] | None = None
+        """Their labels; ``None``: nobody has looked yet."""
         self.used, self.capacity = 0, 0
         self.seen_s: float | None = None
         """When its memory was known last; ``None``: it never was."""
@@ -59,7 +59,7 @@ class _Watched:
     def look(self, nodes: Sequence[NodeMemory], now_s: float) -> bool:
         """One round; whether it has other nodes now. Without metrics of at least half of its memory nothing is seen."""
         mine = [one for one in nodes if self.selector.matches(one.labels)]
-        before, self.nodes = self.nodes, [(one.name, one.labels) for one in mine]
+        before, self.nodes = self.nodes, [one.labels for one in mine]
         self._see(mine, now_s)
         return before != self.nodes
 
@@ -73,7 +73,7 @@ class _Watched:
 
     def may_have(self, placement: str) -> bool:
         """Whether pods of that placement may land on a node of it."""
-        return self.nodes is None or any(allows(placement, *node) for node in self.nodes)
+        return self.nodes is None or any(allows(placement, labels) for labels in self.nodes)
 
     def sentence(self, who: Hashable) -> str:
         waiting = self.line.waiting
@@ -131,11 +131,11 @@ class MemoryPressure(GrowthPolicy):
         if not _costs_memory(growth):
             return None
         stale = [pool for pool in self._pools if self._is_stale(pool, growth.now_s)]
-        unknown = [] if self._options.allows_stale else [pool.name for pool in self._of(growth, stale)]
+        unknown = [pool.name for pool in self._of(growth, stale)]
         if unknown:
             raise UnknownError(f"nobody says how much memory is used in pool {', '.join(unknown)}")
         who = _who(growth)
-        refusing = [pool for pool in self._holding(growth) if pool not in stale and not pool.line.passes(who)]
+        refusing = [pool for pool in self._holding(growth) if not pool.line.passes(who)]
         if not refusing:
             return None
         again_s = max(self._again_s(pool, who) for pool in refusing)
@@ -184,7 +184,7 @@ class MemoryPressure(GrowthPolicy):
         return self._allowed[key]
 
     def _is_stale(self, pool: _Watched, now_s: float) -> bool:
-        return pool.seen_s is None or now_s - pool.seen_s > self._options.stale_after_s
+        return pool.seen_s is None or now_s - pool.seen_s > STALE_AFTER_S
 
     def _again_s(self, pool: _Watched, who: WorkloadRef) -> float:
         """Until its turn at the earliest, and soon enough to keep its place."""

@@ -9,7 +9,7 @@ from memory_pressure.guard import pods
 from memory_pressure.guard.command import main
 from memory_pressure.guard.controller import Controller, Options
 from memory_pressure.guard.limits import Limits
-from memory_pressure.guard.pods import ANNOTATION, Change, Opted
+from memory_pressure.guard.pods import ANNOTATION, Change
 from memory_pressure.guard.rounds import Act, Rounds, Seen, Use
 from memory_pressure.marks import Marks
 
@@ -17,8 +17,6 @@ from extauthz.cli import exits
 from extauthz.inputs.kube.connection import Unreachable
 
 Tree = Any
-MILLI = 10**6
-OPTED = Opted("extauthz.dev/guard", "pause", 10 * MILLI)
 NOTE = '{"app": {"limit": "500m", "lowered": "10m"}}'
 
 
@@ -47,7 +45,7 @@ def tree(name: str = "web", containers: list[Tree] | None = None, note: str | No
 
 
 def read(*args: Tree, **how: Tree) -> pods.Pod:
-    made = pods.read(tree(*args, **how), OPTED)
+    made = pods.read(tree(*args, **how))
     assert made is not None
     return made
 
@@ -76,17 +74,17 @@ def test_who_must_not_be_lowered(changes, why):
 def test_a_pod_that_is_deleted_or_static_is_left():
     gone = tree()
     gone["metadata"]["deletionTimestamp"] = "now"
-    assert pods.why_not(gone, OPTED) == "it is being deleted"
+    assert pods.why_not(gone) == "it is being deleted"
     static = tree()
     static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    assert pods.why_not(static, OPTED) == "it is a static pod"
+    assert pods.why_not(static) == "it is a static pod"
 
 
 @pytest.mark.parametrize(
     "changes", [{"status": {"phase": "Succeeded"}}, {"status": {"phase": "Failed"}}, {"spec": {"nodeName": ""}}]
 )
 def test_a_pod_that_runs_nowhere_is_no_concern(changes):
-    assert pods.read(tree(**changes), OPTED) is None
+    assert pods.read(tree(**changes)) is None
 
 
 @pytest.mark.parametrize(
@@ -228,10 +226,8 @@ class Away:
 
 async def test_a_guard_that_cannot_restore_at_its_end_says_so_and_how_to():
     told: list[str] = []
-    options = Options(MARKS, 0.01, 60, False, 0.05)
-    controller = Controller(
-        Limits(Away(), ("shop",), OPTED), options, lambda event, **fields: told.append(event), lambda: 0.0
-    )
+    options = Options(MARKS, 0.01, dry_run=False, end_within_s=0.05)
+    controller = Controller(Limits(Away(), ("shop",)), options, lambda event, **fields: told.append(event), lambda: 0.0)
     await controller.round()
     assert told == ["unknown"]
     assert not await controller.end()
@@ -247,9 +243,6 @@ async def test_a_guard_that_cannot_restore_at_its_end_says_so_and_how_to():
         ("--patience", "0"),
         ("--round-s", "0"),
         ("--step", "-1"),
-        ("--label", "pause"),
-        ("--floor", "little"),
-        ("--floor", "9m"),
     ],
 )
 def test_wrong_usage_is_told_with_the_flag(flag, value, capsys):

@@ -4,18 +4,12 @@ shown by who asks."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from extauthz.cli.flags import settings
-from extauthz.core import texts
+from extauthz.cli.flags import settings, types
 from extauthz.core.kinds import GATED
-from extauthz.core.quota import overrides
 from extauthz.serve.service.setting_types import SettingsError
-
-PLACE: Final = "extauthz-system/extauthz"
-"""Namespace and Service of a gate, as the chart is installed by default."""
 
 SETTINGS = (
     "allow_unknown",
@@ -25,43 +19,33 @@ SETTINGS = (
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """The flags that say where answers come from, and how they are printed."""
+def add(parser: argparse.ArgumentParser, kubeconfig: str) -> None:
+    """The flags that say where answers come from, and how they are printed; ``kubeconfig``: what it is for."""
     parser.add_argument(
         "--server",
         metavar="URL",
         help="A gate that runs, by its --http address: http://127.0.0.1:9192; or by its --api address: https://…",
     )
-    parser.add_argument(
-        "--port-forward",
-        metavar="NAMESPACE/SERVICE",
-        help=f"A gate in the cluster, by kubectl. Default, where no other place is given: {PLACE}",
-    )
     parser.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects, in place of a server.")
     parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
+        "--state",
+        type=Path,
+        action="append",
+        metavar="FILE|DIR",
+        help="Objects as kubectl prints them: namespaces, workloads, pods. May be repeated.",
     )
     parser.add_argument(
         "--now",
-        type=moment,
+        type=types.moment,
         metavar="TIME",
-        help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
+        help="With --state: a time such as 2027-02-01T12:00:00Z. Default: now; of explain the newest in the objects.",
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    add_credentials(parser)
+    group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
+    for name, text in CREDENTIALS.items():
+        group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help=kubeconfig)
     settings.add(parser, SETTINGS)
-
-
-def moment(text: str) -> float:
-    """Seconds since 1970 of a time of RFC 3339.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
-    found = texts.seconds(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time of RFC 3339; {overrides.TIME_CURE}")
-    return found
 
 
 def workload(text: str) -> tuple[str, str, str]:
@@ -88,28 +72,17 @@ CREDENTIALS: Final = {
     "token_file": "A bearer token, such as `kubectl create token` prints.",
     "client_cert": "A client certificate of an authority in the gate's --api-client-ca, PEM.",
     "client_key": "Its private key, PEM.",
-    "kubeconfig": "In place of these: shows the token, or the client certificate, of its current user.",
 }
-
-
-OWN: Final = tuple(name for name in CREDENTIALS if name != "kubeconfig")
-"""Those where --kubeconfig says where the objects are."""
-
-
-def add_credentials(parser: argparse.ArgumentParser, names: Collection[str] = CREDENTIALS) -> None:
-    group = parser.add_argument_group("a --server that asks who you are (its --api address, https)")
-    for name in names:
-        text = CREDENTIALS[name]
-        group.add_argument(f"--{_word(name)}", type=Path, metavar="FILE", help=text)
+KUBECONFIG: Final = "Shows --server the token, or the client certificate, of its current user."
 
 
 def _word(name: str) -> str:
     return name.replace("_", "-")
 
 
-def check_credentials(arguments: argparse.Namespace, names: Collection[str] = CREDENTIALS) -> None:
-    """Whether the flags go together; else SettingsError."""
-    given = [name for name in names if getattr(arguments, name) is not None]
+def check_credentials(arguments: argparse.Namespace, *more: str) -> None:
+    """Whether the flags go together; else SettingsError. ``more``: others that show who asks."""
+    given = [name for name in (*CREDENTIALS, *more) if getattr(arguments, name) is not None]
     if not given:
         return
     if arguments.server is None:
@@ -130,8 +103,6 @@ TOP_EPILOG = """\
 examples:
   extauthz top --quotas quotas/ --state state.yaml
   extauthz top acme --sort requests.nvidia.com/gpu --server http://127.0.0.1:9192
-  extauthz top acme --by kind                           (who has the GPUs: Deployments, Jobs, …)
-  extauthz top                                          (a gate in the cluster, by kubectl port-forward)
 
 exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it does not know the quota"""
 
@@ -140,35 +111,25 @@ def add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = commands.add_parser("top", description=TOP, epilog=TOP_EPILOG)
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
-    parser.add_argument(
-        "--by", choices=["kind"], help="What kinds of workloads use of each resource of the quota, devices first."
-    )
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="Workloads at most. Default: 20.")
-    add(parser)
+    add(parser, KUBECONFIG)
 
 
 CHECK = """\
 Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
-workload and the count that it should get, a request as it would come over the wire, or (-f) whole objects, each by
-itself. Of these each gets a line, with the sentence if it is refused. Objects of which pods come, but which are not
-weighed, are named as `not weighed`; other objects are left out.
+workload and the count that it should get, or (-f) whole objects, each by itself. Of these each gets a line, with the
+sentence if it is refused. Objects of which pods come, but which are not weighed, are named as `not weighed`; other
+objects are left out.
 
 Of a workload without --replicas it says how many it may have, and which quota stands in the way of one more. It is a
 look and no promise: it reserves nothing."""
 
 CHECK_EPILOG = """\
 examples:
-  extauthz check deploy/web -n shop                     (how many fit; a gate in the cluster, by kubectl port-forward)
-  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
+  extauthz check deploy/web -n shop --server http://127.0.0.1:9192                      (how many fit)
   extauthz check deploy/web -n shop --replicas 9 --server http://127.0.0.1:9192
-  extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
-      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
-      --header content-type:application/merge-patch+json --body patch.json
-  extauthz check -f manifests/ -n shop --custom rollouts.argoproj.io
+  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
+  extauthz check -f manifests/ -n shop --custom rollouts.argoproj.io --server http://127.0.0.1:9192
   helm template shop ./chart | extauthz check -f - -n shop --server http://127.0.0.1:9192
-  echo '{"spec":{"replicas":9}}' | extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
-      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
-      --header content-type:application/merge-patch+json --body - -o json
 
 exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
 69 no server, or it does not know the workload. Of several objects: 1 if any is denied, else 2 if any is unavailable
@@ -199,17 +160,4 @@ def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="With -f: also objects of this custom resource, such as rollouts.argoproj.io, which the webhook is asked "
         "about with the same flag. May be repeated.",
     )
-    parser.add_argument("--method", help="In place of a workload: PUT, PATCH or POST, or any other.")
-    parser.add_argument("--path", help="The request target with its query, escaped as it would be sent.")
-    parser.add_argument(
-        "--header", type=_header, action="append", default=[], metavar="NAME:VALUE", help="May be repeated."
-    )
-    parser.add_argument("--body", metavar="FILE|-", help="The body as it would be sent; - reads standard input.")
-    add(parser)
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:VALUE; write for example content-type:application/json")
-    return name.strip().lower(), value.strip()
+    add(parser, KUBECONFIG)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from extauthz.cli.flags import sidecar
+from extauthz.cli.flags import types
 from extauthz.tools.doctor import table
 from extauthz.tools.render.options import Outage, Profile
 
 DESCRIPTION = """\
 Checks whether the gate is really asked. It looks at the proxy's configuration and at the cluster, and sends dry runs on
-the path that the autoscaler takes. With --kubeconfig and --url it also tries whether a write gets around the gate, from
-where you run this. A check whose option is missing is `skipped`, never ok. Nothing is changed: it writes only dry runs
-and reviews."""
+the path that the autoscaler takes. A check whose option is missing is `skipped`, never ok. Nothing is changed: it
+writes only dry runs and reviews."""
 
 
 EPILOG = """\
@@ -27,6 +28,25 @@ examples:
   extauthz doctor --config-dump dump.json --kubeconfig ~/.kube/config --service extauthz-system/extauthz -o json
 
 exit codes: 0 no check fails, 1 one does (with --strict: or warns), 64 wrong usage, 65 a file is wrong"""
+
+
+def _namespaced(text: str) -> tuple[str, str] | None:
+    found = re.fullmatch("([^/]+)/([^/]+)", text)
+    return (found[1], found[2]) if found else None
+
+
+def _url(*schemes: str) -> Callable[[str], str]:
+    """A URL of one of these schemes."""
+
+    def read(text: str) -> str | None:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 (raises if it is none)
+        return text if parts.scheme in schemes and parts.hostname else None
+
+    return types.reading(read, f"is not {schemes[0]}://host:port")
+
+
+NAMESPACED = types.reading(_namespaced, "is not NAMESPACE/NAME")
 
 
 def add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,13 +71,13 @@ def _proxy(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--profile",
-        type=sidecar.one_of(Profile),
+        type=types.one_of(Profile),
         choices=list(Profile),
         help="Which path rules are wanted. Default: those of any.",
     )
     group.add_argument(
         "--on-outage",
-        type=sidecar.one_of(Outage),
+        type=types.one_of(Outage),
         choices=list(Outage),
         default=Outage.DENY,
         help="What is wanted while the gate gives no answer. Default: deny.",
@@ -70,7 +90,7 @@ def _client_path(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--token-file", type=Path, metavar="FILE", help="What it shows.")
     group.add_argument(
         "--canary",
-        type=_namespaced,
+        type=NAMESPACED,
         dest="deployment",
         metavar="NAMESPACE/NAME",
         help="A Deployment for the dry-run scale write. Default: one that the cluster has.",
@@ -84,45 +104,11 @@ def _cluster(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="An administrator's, straight at the API server. In a pod that is told nothing else: its own account.",
     )
-    group.add_argument(
-        "--service", type=_namespaced, metavar="NAMESPACE/NAME", help="The gate's Service, for its port and topology."
-    )
-    group.add_argument("--zone", metavar="ZONE", help="The autoscaler's. Default: every zone that has a node.")
+    group.add_argument("--service", type=NAMESPACED, metavar="NAMESPACE/NAME", help="The gate's Service, for its port.")
     group.add_argument(
         "--gate-account",
-        type=_namespaced,
+        type=NAMESPACED,
         default=("extauthz-system", "extauthz"),
         metavar="NAMESPACE/NAME",
         help="The gate's service account. Default: extauthz-system/extauthz.",
     )
-    group.add_argument(
-        "--webhook-secret",
-        type=_namespaced,
-        metavar="NAMESPACE/NAME",
-        help="Where gates keep the webhook's certificate, if they make it. Default: extauthz-webhook, beside the "
-        "service account.",
-    )
-
-
-class _url:  # noqa: N801 (used like a function)
-    """A type for argparse: a URL of one of these schemes."""
-
-    def __init__(self, *schemes: str) -> None:
-        self._schemes = schemes
-
-    def __call__(self, text: str) -> str:
-        try:
-            parts = urlsplit(text)
-            parts.port  # noqa: B018 (raises if it is none)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
-        if parts.scheme not in self._schemes or not parts.hostname:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {self._schemes[0]}://host:port")
-        return text
-
-
-def _namespaced(text: str) -> tuple[str, str]:
-    namespace, slash, name = text.partition("/")
-    if not (slash and namespace and name) or "/" in name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
-    return namespace, name

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from extauthz.cli.explain_finding import KINDS
-from extauthz.cli.flags import asking, settings
+from extauthz.cli.flags import asking
 from extauthz.explain import objects as controller
 
 DESCRIPTION = """\
@@ -27,7 +26,7 @@ examples:
   kubectl get hpa,deploy,pods,podmetrics,ns -A -o yaml > state.yaml
   extauthz explain hpa/web -n shop --state state.yaml --quotas quotas/
   extauthz explain hpa/web -n shop --at cpu=83
-  extauthz explain hpa/web -n shop --tolerance up=0.05 -o json
+  extauthz explain hpa/web -n shop --controller tolerance=0.05 -o json
   extauthz explain ksvc/hello -n shop
   extauthz explain kpa/hello-00001 -n shop --at concurrency=150 --at panic=300
   extauthz explain scaledobject/worker -n shop
@@ -50,34 +49,7 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "decision: exceeded-quota. Without it: all reasons.",
     )
     parser.add_argument("-n", "--namespace", help="Its namespace.")
-    where = parser.add_argument_group("where the objects are", "Without --state they are read from the cluster.")
-    where.add_argument(
-        "--state",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE|DIR",
-        help="Objects as kubectl prints them, metrics among them if they are saved. May be repeated.",
-    )
-    where.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or the pod's own account."
-    )
-    where.add_argument(
-        "--now",
-        type=asking.moment,
-        metavar="TIME",
-        help="With --state: a time such as 2027-02-01T12:00:00Z. Default: the newest time in the objects.",
-    )
-    _add_what_if(parser.add_argument_group("what if"))
-    quota = parser.add_argument_group("what the quota says")
-    quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http or --api address.")
-    quota.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects; with --state.")
-    asking.add_credentials(parser, asking.OWN)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="Default: text.")
-    settings.add(parser, asking.SETTINGS)
-
-
-def _add_what_if(ask: argparse._ArgumentGroup) -> None:
+    ask = parser.add_argument_group("what if")
     ask.add_argument(
         "--at",
         action="append",
@@ -86,18 +58,14 @@ def _add_what_if(ask: argparse._ArgumentGroup) -> None:
         help="Another value: cpu=83. For Knative concurrency=N or rps=N, or stable=N and panic=N; panic-mode=0 or 1.",
     )
     ask.add_argument(
-        "--tolerance",
-        action="append",
-        default=[],
-        metavar="[up=|down=]N",
-        help="Another flag: 0.05. Fields of the HPA win over it; up=0.05 and down=0.05 stand for those.",
-    )
-    ask.add_argument(
         "--controller",
         action="append",
         default=[],
         metavar="FLAG=VALUE",
         help="A flag of kube-controller-manager. Default: as its pod has it, if that is seen; else its own default.",
+    )
+    asking.add(
+        parser, "Without --state objects are read from its cluster. Default: KUBECONFIG, ~/.kube/config, the pod's own."
     )
 
 

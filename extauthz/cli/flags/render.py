@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from extauthz.cli.flags import sidecar
+from extauthz.cli.flags import sidecar, types
 from extauthz.core.errors import ObjectError
 from extauthz.core.quota import selector_text
 from extauthz.core.quota.selectors import LabelSelector, is_label_key
@@ -20,6 +21,13 @@ from extauthz.tools.render.webhook import Custom, WebhookOptions
 # Flags of ``extauthz render istio`` and ``render istio-pod``.
 
 ISTIO_DEFAULTS = MeshOptions()
+
+_ip = types.reading(lambda text: str(ipaddress.ip_address(text)), "is no IP address")
+object_name = types.matching(
+    r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "is no name: lower-case letters, digits, dots and dashes"
+)
+"""A subdomain of RFC 1123."""
+days = types.whole(1, 825, "is no number of days from 1 to 825")
 
 
 ISTIO_EPILOG = f"""\
@@ -65,26 +73,22 @@ def _mesh(parser: argparse._ArgumentGroup) -> None:
         choices=CLIENTS,
         default="knative-autoscaler",
     )
-    add("--namespace", "Where it runs.", "NAME", type=sidecar.namespace)
+    add("--namespace", "Where it runs.", "NAME", type=types.namespace)
     add("--service-ip", "Address of the Service default/kubernetes.", "IP", type=_ip, default=ISTIO_DEFAULTS.service_ip)
-    for flag, text, field in (
-        ("--tls-secret", "Secret that holds --cert and --key.", "client_facing"),
-        ("--gate-secret", "Secret that holds --gate-ca, --gate-cert and --gate-key.", "gate_facing"),
-        ("--ca-config-map", "ConfigMap that holds what the client trusts, in ca.crt.", "trusted"),
-    ):
-        add(flag, text, "NAME", field, default=getattr(ISTIO_DEFAULTS, field))
-
-
-def _ip(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no IP address") from error
 
 
 # Flags of ``extauthz render tls``.
 
 TLS_DEFAULTS = TlsOptions()
+
+
+def _read_name(text: str) -> str | None:
+    with suppress(ValueError):
+        return str(ipaddress.ip_address(text))
+    return text if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", text) else None
+
+
+_name = types.reading(_read_name, "is neither a DNS name nor an address")
 
 
 TLS_EPILOG = """\
@@ -114,7 +118,6 @@ def add_tls(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     add("--autoscaler", choices=certificates.NAMESPACES, default="keda", help="Whose Envoy. Default: keda.")
     _places(parser)
-    add("--days", type=days, default=TLS_DEFAULTS.days, help=f"How long they are valid. Default: {TLS_DEFAULTS.days}.")
     add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
 
 
@@ -142,37 +145,43 @@ def add_certificate(what: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _places(parser: argparse.ArgumentParser) -> None:
     names = " and ".join(TLS_DEFAULTS.names)
     add = sidecar.Choices(parser, TLS_DEFAULTS, namespace="its project's own", names=names)
-    add("--namespace", "Where it runs.", "NAME", type=sidecar.namespace)
+    add("--namespace", "Where it runs.", "NAME", type=types.namespace)
     dialled = "What the autoscaler dials: a DNS name or an address. May be repeated."
     add("--name", dialled, "NAME", "names", action="append", type=_name)
-    authority = "Where cert-manager looks for the Secret of a ClusterIssuer (its --cluster-resource-namespace)."
-    for flag, text, field, kind in (
-        ("--tls-secret", "Secret with what Envoy shows to it.", "client_facing", sidecar.object_name),
-        ("--gate-namespace", "Where the gate's Service is.", "gate_namespace", sidecar.namespace),
-        ("--authority-namespace", authority, "authority_namespace", sidecar.namespace),
-    ):
-        add(flag, text, "NAME", field, type=kind, default=getattr(TLS_DEFAULTS, field))
-
-
-def _name(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", text) is None:
-            raise argparse.ArgumentTypeError(f"{text!r} is neither a DNS name nor an address") from None
-        return text
-
-
-def days(text: str) -> int:
-    """How long, as argparse wants a type."""
-    if not text.isdecimal() or not 0 < int(text) <= 825:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 1 to 825")
-    return int(text)
+    add("--gate-namespace", "Where the gate's Service is.", "NAME", type=types.namespace)
 
 
 # Flags of ``extauthz render webhook``.
 
 WEBHOOK_DEFAULTS = WebhookOptions()
+
+
+def _service(text: str) -> tuple[str, str, int] | None:
+    found = re.fullmatch(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc)?(?::(\d{1,5}))?", text)
+    return (found[1], found[2], int(found[3] or WEBHOOK_DEFAULTS.port)) if found else None
+
+
+def _custom(text: str) -> Custom | None:
+    plural, _, group = text.partition(".")
+    return Custom(group, plural) if plural and "." in group else None
+
+
+def _selector(text: str) -> LabelSelector | None:
+    with suppress(ObjectError):
+        return selector_text.parsed(text)
+    return None
+
+
+def _label_keys(text: str) -> tuple[str, ...] | None:
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    return keys if all(map(is_label_key, keys)) else None
+
+
+service = types.reading(_service, "is no Service; write for example extauthz.extauthz-system:443")
+url = types.matching(r"https://[^/?#\s]+", "is not https://HOST:PORT, and an API server asks nothing else")
+custom = types.reading(_custom, "names no custom resource; write for example rollouts.argoproj.io")
+selector = types.reading(_selector, "selects no labels; write for example workspace, or tier=paid")
+label_keys = types.reading(_label_keys, "is no list of keys of labels; write for example tier,example.com/team")
 
 WEBHOOK_EPILOG = """\
 examples:
@@ -263,40 +272,6 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def service(text: str) -> tuple[str, str, int]:
-    """A Service by name, namespace and port."""
-    found = re.fullmatch(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc)?(?::(\d{1,5}))?", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no Service; write for example extauthz.extauthz-system:443")
-    return found[1], found[2], int(found[3] or WEBHOOK_DEFAULTS.port)
-
-
-def url(text: str) -> str:
-    """Where a webhook is that is no Service."""
-    if not re.fullmatch(r"https://[^/?#\s]+", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: an API server asks https://HOST:PORT alone")
-    return text
-
-
-def custom(text: str) -> Custom:
-    """A custom resource by plural and group."""
-    plural, dot, group = text.partition(".")
-    if not plural or not dot or "." not in group:
-        raise argparse.ArgumentTypeError(f"{text!r} names no custom resource; write for example rollouts.argoproj.io")
-    return Custom(group, plural)
-
-
-def selector(text: str) -> LabelSelector:
-    """Labels, as kubectl has them."""
-    try:
-        found = selector_text.parsed(text)
-    except ObjectError:
-        found = None
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} selects no labels; write for example workspace, or tier=paid")
-    return found
-
-
 def object_selector(text: str) -> LabelSelector:
     """Labels that leave workloads out."""
     found = selector(text)
@@ -318,15 +293,6 @@ def condition(text: str) -> webhook.Condition:
     if name in {one for one, _ in (*webhook.conditions(), *webhook.clamp_conditions())}:
         raise argparse.ArgumentTypeError(f"{name!r} is the name of a condition that is always there; choose another")
     return name, expression.strip()
-
-
-def label_keys(text: str) -> tuple[str, ...]:
-    """Keys of labels, with commas between them."""
-    keys = tuple(key.strip() for key in text.split(",") if key.strip())
-    for key in keys:
-        if not is_label_key(key):
-            raise argparse.ArgumentTypeError(f"{key!r} is no key of a label; write for example tier,example.com/team")
-    return keys
 
 
 DESCRIPTION = """\

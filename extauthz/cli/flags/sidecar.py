@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
+from extauthz.cli.flags import types
 from extauthz.serve.service import setting_types
 from extauthz.tools.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
-
-Choice = TypeVar("Choice", bound=StrEnum)
-
 
 PROFILES = """\
 profiles:
@@ -24,6 +20,13 @@ profiles:
 
 
 GATE_NAME = "extauthz"
+
+user = types.reading(
+    lambda text: text if 0 < len(text) <= 256 and text.isprintable() and "*" not in text else None,
+    "is no user; write for example system:serviceaccount:keda:keda-operator",
+)
+"""A user of the API server."""
+duration = types.number(lambda seconds: 0.0 < seconds < 86_400.0, "is no number of seconds between 0 and a day")
 
 
 class Choices:
@@ -70,7 +73,6 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
     add("--gate-name", "In the gate's certificate.", "NAME", "gate_server_name")
     add("--gate-cert", "Certificate to show to the gate (mTLS).", "FILE", "gate_cert_file")
     add("--gate-key", "Its key.", "FILE", "gate_key_file")
-    add("--access-log", "A line for each decided write and each failure.", "FILE")
 
 
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
@@ -88,7 +90,7 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         "Never asked about: the gate's own. May be repeated.",
         "NAME",
         "exempt_namespaces",
-        type=namespace,
+        type=types.namespace,
         action="append",
     )
     add(
@@ -120,25 +122,11 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
     add("--gate-timeout", "For the decision.", "SECONDS", "gate_timeout_s", type=duration)
     answer = "For the API server's answer to a write that can grow a workload."
     add("--write-timeout", answer, "SECONDS", "write_timeout_s", type=duration)
-    add("--body-timeout", "For its body.", "SECONDS", "body_timeout_s", type=duration)
 
 
 def members_of(kind: type[StrEnum]) -> dict[str, Any]:
     """Type and choices of a flag for a member of an enumeration."""
-    return {"type": one_of(kind), "choices": list(kind)}
-
-
-def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
-    """A type for argparse: a member of an enumeration. An error lists the members."""
-
-    def made(text: str) -> Choice:
-        try:
-            return kind(text)
-        except ValueError:
-            choices = ", ".join(kind)
-            raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {choices})") from None
-
-    return made
+    return {"type": types.one_of(kind), "choices": list(kind)}
 
 
 def shown(value: object) -> str:
@@ -148,43 +136,9 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value) if value else "none"
 
 
-def namespace(text: str) -> str:
-    """A name of a namespace (RFC 1123 label), as argparse wants a type."""
-    if re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace")
-    return text
-
-
-def user(text: str) -> str:
-    """A user of the API server, as argparse wants a type."""
-    if not text or len(text) > 256 or not text.isprintable() or "*" in text:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no user; write for example system:serviceaccount:keda:keda-operator"
-        )
-    return text
-
-
-def object_name(text: str) -> str:
-    """A name of an object (RFC 1123 subdomain), as argparse wants a type."""
-    if len(text) > 253 or re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: lower-case letters, digits, dots and dashes")
-    return text
-
-
 def endpoint(text: str) -> Endpoint:
     """An address, as argparse wants a type."""
     try:
         return Endpoint(*setting_types.parse(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def duration(text: str) -> float:
-    """Seconds, as argparse wants a type."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < 86_400.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds between 0 and a day")
-    return seconds

@@ -6,12 +6,19 @@ import argparse
 import os
 from pathlib import Path
 
+from extauthz.cli.flags.types import moment, number, whole
+
 DEMO = """\
 Sends recorded requests of real autoscalers through a real Envoy, which asks a gate about each write that can grow a
 workload. A stand-in for an API server, in memory, holds the result. It uses free ports of this machine and a temporary
 directory, asks nothing of any network, and ends by itself.
 
 It needs two packages more: pip install 'extauthz[demo]'."""
+
+
+DAYS = whole(1, 3660, "is no number of days; write for example 7")
+PERCENT = number(lambda found: 0 < found <= 100, "is no percentage above 0; write for example 99")
+MINUTES = number(lambda found: 0 <= found < 1e15, "is no number of minutes; write for example 0")
 
 
 def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,12 +29,6 @@ def add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         default=bool(os.environ.get("KEEP")),
         help="Leave the gate's page open at the end, until Ctrl-C (KEEP=1).",
     )
-
-
-def _days(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) <= 3660:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write for example 7")
-    return int(text)
 
 
 REPLAY = """\
@@ -60,58 +61,19 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="WorkspaceQuotas, all of them, in a file or folder; or what --suggest prints. Default: the recorded ones.",
     )
-    parser.add_argument("--since", type=_time, metavar="T", help="Measure from then on: 2027-02-01T12:00:00Z.")
-    parser.add_argument("--until", type=_time, metavar="T", help="Measure up to then.")
+    parser.add_argument("--since", type=moment, metavar="T", help="Measure from then on: 2027-02-01T12:00:00Z.")
+    parser.add_argument("--until", type=moment, metavar="T", help="Measure up to then.")
     parser.add_argument(
         "--suggest",
-        type=_percent,
+        type=PERCENT,
         metavar="P",
         help="Print patches of hard alone, which holds what was wanted P percent of the time; 100: always.",
     )
-    parser.add_argument(
-        "--max-denied-minutes", type=_minutes, metavar="N", help="Exit 1 above so many replica-minutes."
-    )
+    parser.add_argument("--max-denied-minutes", type=MINUTES, metavar="N", help="Exit 1 above so many replica-minutes.")
     parser.add_argument("--html", type=Path, metavar="FILE", help="Write a page: wanted, granted and limit over time.")
-    parser.add_argument(
-        "--hours",
-        type=Path,
-        metavar="FILE",
-        help="Write CSV: hours of CPUs, GiB and devices, by quota, workload and day.",
-    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     sums = parser.add_argument_group("sums")
     sums.add_argument("--week", action="store_true", help="Sum what was refused.")
     sums.add_argument("logs", nargs="*", metavar="LOG", help="In place of --record. Default: standard input.")
-    sums.add_argument("--days", type=_days, default=7, metavar="N", help="Up to the newest line. Default: 7.")
+    sums.add_argument("--days", type=DAYS, default=7, metavar="N", help="Up to the newest line. Default: 7.")
     sums.add_argument("--quota", metavar="NAME", help="Only what this quota has refused, or would have.")
-
-
-def _time(text: str) -> float:
-    from extauthz.core.texts import seconds
-
-    found = seconds(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write for example 2027-02-01T12:00:00Z, with a zone")
-    return found
-
-
-def _number(text: str) -> float:
-    """Below 0: it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return -1.0
-
-
-def _percent(text: str) -> float:
-    found = _number(text)
-    if not 0 < found <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage above 0; write for example 99")
-    return found
-
-
-def _minutes(text: str) -> float:
-    found = _number(text)
-    if not 0 <= found < 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes; write for example 0")
-    return found

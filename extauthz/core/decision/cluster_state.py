@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
 
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
@@ -17,35 +16,28 @@ from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
 
-class ClusterSnapshot(Protocol):
-    """What a state source knows of the cluster."""
+@dataclass(slots=True)
+class Snapshot:
+    """What the cluster runs at one moment, as the gate keeps it."""
 
-    @property
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
-    @property
-    def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
-    @property
-    def overheads(self) -> Mapping[str, Amounts]:
-        """RuntimeClass to what each of its pods costs besides its containers."""
-
-    @property
-    def claim_templates(self) -> Mapping[str, Mapping[str, Template]]:
-        """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
-
-    @property
-    def device_classes(self) -> Mapping[str, str]:
-        """DeviceClass to the extended resource that its devices are too; empty: none."""
-
-    @property
-    def default_storage_class(self) -> str:
-        """What claims get that name no class; empty where there is no default."""
-
-    @property
-    def kinds(self) -> Iterable[tuple[str, str, str, Mapping[str, Shape]]]:
-        """Custom resources with a scale, as ``observe_kind`` takes them."""
-
-    @property
-    def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
+    namespaces: Mapping[str, Mapping[str, str]]
+    """Name to labels."""
+    workloads: Sequence[tuple[WorkloadRef, Observed]]
+    """Pods and volume claims among them, each of one replica; the ledger tells whose they are."""
+    limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]] = field(default_factory=dict)
+    """By namespace."""
+    overheads: Mapping[str, Amounts] = field(default_factory=dict)
+    """RuntimeClass to what it adds to each of its pods, nano-units."""
+    claim_templates: Mapping[str, Mapping[str, Template]] = field(default_factory=dict)
+    """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
+    device_classes: Mapping[str, str] = field(default_factory=dict)
+    """DeviceClass to the extended resource that its devices are too; empty: none."""
+    default_storage_class: str = ""
+    """What claims get that name no class; empty where there is no default."""
+    kinds: Iterable[tuple[str, str, str, Mapping[str, Shape]]] = ()
+    """Custom resources that count, as ``observe_kind`` takes them."""
+    not_counted: Mapping[str, int] = field(default_factory=dict)
+    """``Kind.group`` of objects that do not matter here, and how many there were."""
 
 
 class ClusterState:
@@ -55,8 +47,6 @@ class ClusterState:
         self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
         self.ledger.pod_costs.charge_surge = self.policy.charge_surge
-        self.bounds: Bounds | None = None
-        """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False
         self.state_known = False
         """Everything in the cluster was observed at least once."""
@@ -111,7 +101,7 @@ class ClusterState:
     def _put_in_force(self, now_s: float) -> None:
         tree = self.written.at(now_s + self.epoch_s)
         self._lasts = tree.lasts
-        self.ledger.usage.set_tree(tree)
+        self.ledger.usage.set_tree(tree, self.ledger.pending.with_objects())
         self.ledger.turns.under(tree)
 
     def turn(self, now_s: float) -> None:
@@ -139,7 +129,7 @@ class ClusterState:
         """Let time pass."""
         self.ledger.pending.tick(now_s)
 
-    def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
+    def load_state(self, state: Snapshot, now_s: float) -> None:
         """Take everything that the cluster has."""
         ledger = self.ledger
         for custom in state.kinds:

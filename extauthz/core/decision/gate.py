@@ -210,19 +210,17 @@ def _rank(asked: Case, proposal: Proposal) -> int:
     return asked.state.policies.rank(policing.growth(asked, proposal))
 
 
-_FOR_ITS_COUNT = (weighing.EXCEEDED, weighing.MAX_SCALE_EXCEEDED, NOT_ITS_TURN)
+_FOR_ITS_COUNT = (weighing.EXCEEDED, NOT_ITS_TURN)
 
 
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
-    """By quotas in mode Clamp and nothing else, for want of room, because others come first, or for what the platform's
-    service allows; it differs from what is observed only by the count; and nothing else is charged for it."""
+    """By quotas in mode Clamp and nothing else, for want of room, or because others come first; it differs from what is
+    observed only by the count; and nothing else is charged for it."""
     if refused.verdict is not Verdict.DENY or refused.reason not in _FOR_ITS_COUNT:
         return False
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     refusing = {short.quota for short in refused.evidence.shortages}
-    if refused.reason == weighing.MAX_SCALE_EXCEEDED:
-        refusing = {node.quota.name for node in weighing.bound_by_service(asked, proposal)}
     return (
         refusing <= clamping
         and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal, _rank(asked, proposal)))
@@ -290,7 +288,6 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     A resize has no count of its own to judge, and what it adds is not unspecified.
     """
     state, step, growth = asked.state, proposal.step, proposal.growth
-    has_policies = state.policies.all or state.ledger.coverage.tree.has_policies
     is_certain = state.hold_until_s is None and state.stale_why is None and not state.ledger.usage.is_counting
     if state.clock_why is not None:
         is_certain = is_certain and not any(node.timed for node in growth.grows)
@@ -301,16 +298,14 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
         judges.append(known.uncertain)  # something that bears on what it takes is not known
     if growth.unspecified and not asked.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits
-    if has_policies:
+    if state.policies.all:
         judges.append(policing.let_grow)  # a policy does not let it grow, or not so far
     if growth.shortages:
         judges.append(weighing.exceeded)  # it grows past a quota
     if state.ledger.coverage.tree.has_turns and growth.grows:
         judges.append(turns.kept)  # what is left is kept for somebody who comes before it
-    if state.bounds is not None and asked.has_count:
-        judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
     judges.append(full)  # too many writes are under way
-    if has_policies:
+    if state.policies.all:
         judges.append(policing.let_go)  # a policy does not let it grow yet
     return judges
 
@@ -352,7 +347,6 @@ def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
     recorded = record(asked, proposal, grounds)
     evidence = Evidence(
         audit=proposal.growth.audit,
-        max_scale=grounds.max_scale,
         unspecified=grounds.unspecified,
         policies=grounds.policies,
         grows=bool(proposal.growth.grows) or asked.may_raise,

@@ -177,7 +177,6 @@ class Grounds(NamedTuple):
     why: str = "fits every quota"
     remark: str = ""
     """What was uncertain about its bound."""
-    max_scale: int | None = None
     unspecified: tuple[Unspecified, ...] = ()
     """What only auditing quotas would have refused."""
     policies: tuple[PolicyAnswer, ...] = ()

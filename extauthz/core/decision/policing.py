@@ -11,12 +11,11 @@ policies are asked again: what they were told of other workloads may have change
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from extauthz.core import texts
-from extauthz.core.decision import expressions, sentences, weighing
-from extauthz.core.decision.expressions import Values
+from extauthz.core.decision import sentences, weighing
 from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.ledger.accounts import Step, rise
 from extauthz.core.ledger.coverage import Nodes
@@ -38,24 +37,11 @@ from extauthz.core.model import (
     Verdict,
 )
 from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
-from extauthz.core.quota.policies import MAX_MESSAGE
+
+_MAX_MESSAGE: Final = 512
+"""Characters. A sentence has 1024."""
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
-
-
-class _Found(NamedTuple):
-    """What a policy has against a write, and whether that refuses it."""
-
-    row: PolicyAnswer
-    refuses: bool
-
-
-class _Answers(NamedTuple):
-    """What policies said at a step."""
-
-    grounds: Grounds
-    """With all that they have against it that refuses nothing."""
-    refusal: Decision | None
 
 
 def let_grow(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
@@ -63,23 +49,22 @@ def let_grow(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
     grown = growth(asked, proposal)
     if grown is None:
         return grounds
-    values: Values = {}
-    grounds, refusal = _answers(asked, proposal, grounds._replace(growth=grown), FILTER, values)
-    if refusal is None and grown.to > grown.before:
-        grounds, refusal = _limited(asked, proposal, grounds, grown, values)
-    return refusal or grounds
+    found = _answered(asked, proposal, grounds._replace(growth=grown), FILTER)
+    if isinstance(found, Decision) or grown.to <= grown.before:
+        return found
+    return _limited(asked, proposal, found, grown)
 
 
-def _limited(asked: Case, proposal: Proposal, grounds: Grounds, growth: Growth, values: Values) -> _Answers:
+def _limited(asked: Case, proposal: Proposal, grounds: Grounds, growth: Growth) -> Decision | Grounds:
     """Whether its count may grow so far. The smallest limit holds, a quota's among them."""
-    grounds, refusal = _answers(asked, proposal, grounds, LIMIT, values)
-    if refusal is None or refusal.reason != POLICY_REFUSED:
-        return _Answers(grounds, refusal)
-    limits = [row.replicas for row in refusal.evidence.policies if row.replicas is not None and not row.audits]
+    found = _answered(asked, proposal, grounds, LIMIT)
+    if isinstance(found, Grounds) or found.reason != POLICY_REFUSED:
+        return found
+    limits = [row.replicas for row in found.evidence.policies if row.replicas is not None and not row.audits]
     by_quota = weighing.largest(asked, proposal)
     most = max(min(limits if by_quota is None else [*limits, by_quota]), growth.before)
-    sentence = f"{refusal.sentence}; largest allowed replicas: {most}"
-    return _Answers(grounds, refusal._replace(evidence=refusal.evidence._replace(fits=most), sentence=sentence))
+    sentence = f"{found.sentence}; largest allowed replicas: {most}"
+    return found._replace(evidence=found.evidence._replace(fits=most), sentence=sentence)
 
 
 def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
@@ -90,12 +75,12 @@ def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grou
     growth = grounds.growth
     if growth is None or _is_under_way(asked):
         return grounds
-    grounds, refusal = _answers(asked, proposal, grounds, PERMIT, {})
-    if refusal is None or refusal.reason != POLICY_NOT_YET:
-        return refusal or grounds
-    waits = [row.again_s for row in refusal.evidence.policies if row.again_s is not None and not row.audits]
-    sentence = f"{refusal.sentence}; ask again in {sentences.about(max(waits))}"
-    return refusal._replace(sentence=sentence, todo=Held(growth))
+    found = _answered(asked, proposal, grounds, PERMIT)
+    if isinstance(found, Grounds) or found.reason != POLICY_NOT_YET:
+        return found
+    waits = [row.again_s for row in found.evidence.policies if row.again_s is not None and not row.audits]
+    sentence = f"{found.sentence}; ask again in {sentences.about(max(waits))}"
+    return found._replace(sentence=sentence, todo=Held(growth))
 
 
 def _is_under_way(asked: Case) -> bool:
@@ -168,95 +153,64 @@ def _without_counts(rises: Amounts) -> Amounts:
     return {key: more for key, more in rises.items() if not key.startswith("count/")}
 
 
-def _answers(asked: Case, proposal: Proposal, grounds: Grounds, step: str, values: Values) -> _Answers:
-    """What those say that have something against it at a step, and the refusal that comes of it."""
-    growth = grounds.growth
+def _answered(asked: Case, proposal: Proposal, grounds: Grounds, step: str) -> Decision | Grounds:
+    """The refusal by those that have something against it at a step, or what they say that refuses nothing."""
+    policies, growth, nodes = asked.state.policies, grounds.growth, proposal.step.after.envelope_in
     assert growth is not None
-    found = _found(asked, proposal, growth, step, values)
-    if not found:
-        return _Answers(grounds, None)  # usually
-    grounds = grounds._replace(policies=grounds.policies + tuple(one.row for one in found))
-    refusing = [one.row for one in found if one.refuses]
+    rows = [row for one in policies.at(step) if (row := _said(policies, one, step, growth)) is not None]
+    if not rows:
+        return grounds  # usually
+    who = asked.question.requester
+    if not any(node.binds(who) for node in nodes):
+        rows = [row._replace(audits=True) for row in rows]
+    grounds = grounds._replace(policies=(*grounds.policies, *rows))
+    refusing = [row for row in rows if not row.audits and _refuses(asked, row, nodes)]
     if not refusing:
-        return _Answers(grounds, None)
-    known = [row for row in refusing if row.result == "refused"]
-    if known:
+        return grounds
+    if known := [row for row in refusing if row.result == "refused"]:
         verdict, reason = Verdict.DENY, POLICY_NOT_YET if step == PERMIT else POLICY_REFUSED
         sentence = sentences.by_policies(growth.ref, known)
     else:
         verdict, reason = Verdict.UNAVAILABLE, POLICY_UNKNOWN
         sentence = sentences.policies_unknown(growth.ref, refusing)
     evidence = Evidence(audit=proposal.growth.audit, unspecified=grounds.unspecified, policies=grounds.policies)
-    return _Answers(grounds, asked.answer(verdict, reason, sentence, asked.pending_write.replicas, evidence))
+    return asked.answer(verdict, reason, sentence, asked.pending_write.replicas, evidence)
 
 
-def _found(asked: Case, proposal: Proposal, growth: Growth, step: str, values: Values) -> list[_Found]:
-    """What plug-ins say, and then the expressions of quotas."""
-    found: list[_Found] = []
-    nodes, policies = proposal.step.after.envelope_in, asked.state.policies
-    for one in policies.at(step):
-        row = _of_plug_in(policies, one, step, growth)
-        if row is not None:
-            found.append(_weighed(asked, row, nodes))
-    for node in nodes if step != PERMIT else ():
-        if node.rules is not None:
-            rows = expressions.answers(asked.state.ledger, growth, node, node.rules, step, values)
-            found += [_weighed(asked, row, (node,)) for row in rows]
-    return found
+def _refuses(asked: Case, row: PolicyAnswer, nodes: Nodes) -> bool:
+    """Whether what a policy says refuses the write: of an unknown, quotas and settings say it."""
+    return row.result == "refused" or asked.state.policy.on(Unknown.POLICY, nodes, asked.question.requester) == "deny"
 
 
-def _weighed(asked: Case, row: PolicyAnswer, nodes: Nodes) -> _Found:
-    """Whether what a policy says counts: some quota that it concerns binds who asks; or what is set for unknowns."""
-    who = asked.question.requester
-    binds = not row.audits and any(node.binds(who) for node in nodes)
-    if not binds:
-        return _Found(row._replace(audits=True), False)
-    if row.result == "refused":
-        return _Found(row, True)
-    return _Found(row, asked.state.policy.on(Unknown.POLICY, nodes, who) == "deny")
-
-
-def _of_plug_in(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:
+def _said(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:
+    """What one policy has against it; ``None``: nothing."""
     try:
         said = policies.ask(one, step, growth)
-        return _JUDGES[step](one, said, growth) if said is not None else None
+        return _judged(one, step, said, growth) if said is not None else None
     except UnknownError as error:
         return _unknown(one, step, str(error))
     except Exception as error:  # noqa: BLE001 (code of others)
         return _unknown(one, step, f"it failed: {type(error).__name__}: {error}")
 
 
-def _refused(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer:
-    if not isinstance(said, Refused):
-        return _unknown(one, FILTER, f"it gave {type(said).__name__}, and not Refused")
-    return PolicyAnswer(one.name, "", FILTER, "refused", _cut(said.message), one.audits)
+def _judged(one: Enlisted, step: str, said: object, growth: Growth) -> PolicyAnswer | None:
+    match said:
+        case Refused(message) if step == FILTER:
+            return _refused(one, step, message)
+        case Limit(replicas, message) if step == LIMIT and type(replicas) is int:
+            return _refused(one, step, message)._replace(replicas=replicas) if replicas < growth.to else None
+        case NotYet(message, again_s) if step == PERMIT and math.isfinite(again_s):
+            again_s = min(max(float(again_s), 0.0), _MAX_AGAIN_S)
+            return _refused(one, step, message)._replace(again_s=again_s)
+    return _unknown(one, step, f"it gave {type(said).__name__}, and not {_WANTED[step]}")
 
 
-def _limit(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer | None:
-    if not isinstance(said, Limit) or type(said.replicas) is not int:
-        return _unknown(one, LIMIT, f"it gave {type(said).__name__}, and not Limit with whole replicas")
-    if said.replicas >= growth.to:
-        return None
-    return PolicyAnswer(one.name, "", LIMIT, "refused", _cut(said.message), one.audits, said.replicas)
+_WANTED: Final = {FILTER: "Refused", LIMIT: "Limit with whole replicas", PERMIT: "NotYet with a time"}
 
 
-def _not_yet(one: Enlisted, said: object, growth: Growth) -> PolicyAnswer:
-    if not isinstance(said, NotYet) or not math.isfinite(said.again_s):
-        return _unknown(one, PERMIT, f"it gave {type(said).__name__}, and not NotYet with a time")
-    again_s = min(max(float(said.again_s), 0.0), _MAX_AGAIN_S)
-    return PolicyAnswer(one.name, "", PERMIT, "refused", _cut(said.message), one.audits, again_s=again_s)
-
-
-_JUDGES: Final[Mapping[str, Callable[[Enlisted, object, Growth], PolicyAnswer | None]]] = {
-    FILTER: _refused,
-    LIMIT: _limit,
-    PERMIT: _not_yet,
-}
+def _refused(one: Enlisted, step: str, message: object) -> PolicyAnswer:
+    return PolicyAnswer(one.name, step, "refused", texts.cut(str(message), _MAX_MESSAGE), one.audits)
 
 
 def _unknown(one: Enlisted, step: str, why: str) -> PolicyAnswer:
-    return PolicyAnswer(one.name, "", step, "unknown", texts.cut(why, MAX_MESSAGE), one.audits)
-
-
-def _cut(message: object) -> str:
-    return texts.cut(str(message), MAX_MESSAGE)
+    return PolicyAnswer(one.name, step, "unknown", texts.cut(why, _MAX_MESSAGE), one.audits)

@@ -53,8 +53,6 @@ class Policy:
     """A policy that fails, is slow or is missing. Allowed, whoever makes it fail is free of it; quotas hold."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
-    on_max_scale_unknown: OnUnknown = "deny"
-    """If the platform's service for replica bounds says nothing. The quotas hold all the same."""
     charge_surge: bool = False
     """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.

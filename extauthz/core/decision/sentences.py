@@ -55,11 +55,8 @@ def clamped(ref: WorkloadRef, asked: int, granted: int, refused: Evidence) -> st
     used: pods=3, limited: pods=4
     >>> print(clamped(web, 9, 4, Evidence(turn=Turn("acme", 2, 15.0))))
     deployments.apps "web" asked for 9 replicas and may have 4: 2nd in line for workspace quota acme
-    >>> print(clamped(web, 9, 4, Evidence(max_scale=4)))
-    deployments.apps "web" asked for 9 replicas and may have 4: exceeded max available scale: limited: replicas=4
     """
     why = in_line(refused.turn) if refused.turn is not None else _quotas(refused.shortages)
-    why = why or f"exceeded max available scale: limited: replicas={refused.max_scale}"
     return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {why}"
 
 
@@ -104,23 +101,6 @@ def must_specify(ref: WorkloadRef, rows: Iterable[Unspecified]) -> str:
     return f"{subject(ref)} is forbidden: failed workspace quota: {quotas}: must specify {what}"
 
 
-def exceeded_scale(ref: WorkloadRef, asked: int, before: int, most: int, fits: int, old: str) -> str:
-    """A denial for the bound that the platform's own service sets.
-
-    Args:
-        old: says how old that bound is; empty: it is fresh.
-
-    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(exceeded_scale(web, 9, 3, 5, 5, ""))  # doctest: +NORMALIZE_WHITESPACE
-    deployments.apps "web" is forbidden: exceeded max available scale: requested: replicas=9, used: replicas=3,
-    limited: replicas=5; largest allowed replicas: 5
-    """
-    return (
-        f"{subject(ref)} is forbidden: exceeded max available scale{old}: requested: replicas={asked}, "
-        f"used: replicas={before}, limited: replicas={most}; largest allowed replicas: {fits}"
-    )
-
-
 def _quotas(shortages: Iterable[Shortage]) -> str:
     parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
     return "; ".join(parts)
@@ -151,21 +131,19 @@ def by_policies(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A denial by policies, with what each says.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(by_policies(web, [PolicyAnswer("hours", "acme", "filter", "refused", "grow from 9 to 17")]))
-    deployments.apps "web" is forbidden: policy hours of workspace quota acme: grow from 9 to 17
+    >>> print(by_policies(web, [PolicyAnswer("hours", "filter", "refused", "grow from 9 to 17")]))
+    deployments.apps "web" is forbidden: policy hours: grow from 9 to 17
     """
-    return f"{subject(ref)} is forbidden: {'; '.join(f'{policy(row)}: {row.message}' for row in rows)}"
+    return f"{subject(ref)} is forbidden: {_said(rows)}"
 
 
 def policies_unknown(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
     """A refusal because policies fail."""
-    found = "; ".join(f"{policy(row)}: {row.message}" for row in rows)
-    return unavailable(ref, f"cannot tell what its policies say: {found}")
+    return unavailable(ref, f"cannot tell what its policies say: {_said(rows)}")
 
 
-def policy(row: PolicyAnswer) -> str:
-    """``policy hours of workspace quota acme``; of a plug-in ``policy hours``."""
-    return f"policy {row.policy} of workspace quota {row.quota}" if row.quota else f"policy {row.policy}"
+def _said(rows: Iterable[PolicyAnswer]) -> str:
+    return "; ".join(f"policy {row.policy}: {row.message}" for row in rows)
 
 
 def about(seconds: float) -> str:

@@ -269,8 +269,7 @@ def said(operation: Operation, content_type: str, body: bytes, scale: bool) -> S
         raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
     if found is Media.OTHER:
         raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
-    work = gojson.of_count()
-    tree = goproto.loads(body, goproto.SCALE, work) if found is Media.PROTOBUF else gojson.loads(body, work=work)
+    tree = goproto.loads(body) if found is Media.PROTOBUF else gojson.loads(body, work=gojson.of_count())
     if found is Media.JSON_PATCH:
         steps = operations(tree)
         return Said(of_json_patch(steps, scale=scale), bound_json_patch(steps))

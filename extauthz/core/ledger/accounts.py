@@ -367,6 +367,16 @@ class Account:
         """What is left of a key; below zero: the quota is over. This is the only comparison with a limit."""
         return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
 
+    def change(self, node: QuotaNode, used: Amounts, reserved: Amounts) -> None:
+        """Count what more is used and reserved, or less."""
+        if reserved and self.reserved is _EMPTY:
+            self.reserved = {}
+        for sums, changes in (self.used, used), (self.reserved, reserved):
+            for key, more in changes.items():
+                if key in node.hard:
+                    total = sums[key] = sums.get(key, 0) + more
+                    assert total >= 0, f"{key} of {node.quota.name} fell below zero"
+
     def idle_after(self, node: QuotaNode, key: str, growth: int, kept: int) -> int:
         """What is idle of a key once the quota has grown, and so much is kept of it."""
         unused = self.available(key, node.guaranteed.get(key, 0)) + self.unsure.get(key, 0)
@@ -451,20 +461,23 @@ _UNSPECIFIED_KEYS = frozenset(UNSPECIFIED.values())
 
 
 class Accounts:
-    """One account a quota. A quota in mode Audit reserves nothing: it is charged as observed."""
+    """One account a quota. A quota in mode Audit reserves nothing: it is charged as observed.
 
-    def __init__(self, tree: QuotaTree) -> None:
+    Args:
+        only: roots of the trees that count here; ``None``: all count.
+    """
+
+    def __init__(self, tree: QuotaTree, only: Set[str] | None = None) -> None:
         self._nodes = tree.nodes
         self._keeps = tree.keeps
         self._is_followed = tree.keeps or tree.has_turns
         self.turned: set[QuotaNode] = set()
         """Roots with turns under which something has changed since somebody has emptied this."""
         self._accounts: dict[QuotaNode, Account] = {}
+        self._only = only
         self._anew: Set[str] = frozenset()
         """Roots of trees that are being counted anew. The old sums are shown meanwhile, and nothing is granted by
         them."""
-        self._new: dict[QuotaNode, Account] = {}
-        """The new sums, as far as they are counted."""
         self._unknown: set[QuotaNode] = set()
         """Those that have workloads of unknown cost."""
 
@@ -490,13 +503,13 @@ class Accounts:
         """Whether a quota is being counted anew."""
         return node.root in self._anew
 
-    def all_counted(self) -> None:
-        """The new sums are whole: from now on they are in force."""
-        anew, self._anew = self._anew, frozenset()
-        new, self._new = self._new, {}
-        self._accounts = {node: one for node, one in self._accounts.items() if node.root not in anew} | new
+    def take(self, counted: Accounts) -> None:
+        """Trees were ``counted`` anew, and those sums are whole: from now on they are in force."""
+        self._anew, anew = frozenset(), self._anew
+        self._accounts = {node: one for node, one in self._accounts.items() if node.root not in anew}
+        self._accounts |= counted._accounts
         self._unknown = {node for node, one in self._accounts.items() if one.unpriced}
-        self.turned.update(node for node in new if node.turn_s is not None)
+        self.turned.update(node for node in counted._accounts if node.turn_s is not None)
         if self._keeps:
             self._keep_all()
 
@@ -509,64 +522,37 @@ class Accounts:
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = shallow(self)
-        copy._accounts, copy._unknown, copy.turned, copy._new = dict(self._accounts), set(self._unknown), set(), {}
+        copy._accounts, copy._unknown, copy.turned = dict(self._accounts), set(self._unknown), set()
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
-        copy.move(before, after, is_counted=False)
+        copy.move(before, after)
         return copy
 
-    def move(self, before: Position, after: Position, *, is_counted: bool = True) -> None:
-        """Count ``before`` out and ``after`` in. If that fails, nothing has changed.
-
-        Args:
-            is_counted: the workload is part of the new sums already.
-        """
+    def move(self, before: Position, after: Position) -> None:
+        """Count ``before`` out and ``after`` in. Where that fails, these trees must be counted anew."""
         nodes = _either(before.envelope_in, after.envelope_in)
-        if not (self._anew or self._is_followed or before.is_rare or after.is_rare):
-            self._move(self._accounts, before, after, nodes)
-            return
-        tables, unknown = (self._accounts, self._new), set(self._unknown)
-        saved = [{node: table[node].copy() for node in nodes if node in table} for table in tables]
-        sure = tuple(node for node in nodes if node.root not in self._anew)
-        try:
-            self._move(self._accounts, before, after, sure)
-            if is_counted:
-                self._move(self._new, before, after, tuple(node for node in nodes if node.root in self._anew))
-            if self._is_followed:
-                self._follow(sure)
-        except Exception:
-            for table, accounts in zip(tables, saved, strict=True):
-                for node in nodes:
-                    table.pop(node, None)
-                table.update(accounts)
-            self._unknown = unknown
-            raise
-
-    def move_new(self, before: Position, after: Position) -> None:
-        """Move in the new sums alone."""
-        nodes = _either(before.envelope_in, after.envelope_in)
-        self._move(self._new, before, after, tuple(node for node in nodes if node.root in self._anew))
-
-    def _move(self, table: dict[QuotaNode, Account], before: Position, after: Position, nodes: Nodes) -> None:
-        """All sums are worked out before the first is put down."""
-        if _only_reserves(before, after):
-            _reserve(table, difference(before.envelope, after.envelope), nodes)
-            return
-        moves = [(table.get(node) or Account(node), node) for node in nodes]
-        sums = [_sums(account, node, before, after) for account, node in moves]
+        if self._anew or self._only is not None:
+            nodes = tuple(node for node in nodes if self._counts(node))
+        stays = before.used_in is after.used_in is before.envelope_in is after.envelope_in
+        changes = _changes(before.used, before.envelope, after.used, after.envelope)
         is_rare = before.is_rare or after.is_rare
-        for (account, node), (used, reserved, workloads) in zip(moves, sums, strict=True):
-            table[node] = account
-            account.used |= used
-            if reserved:
-                account.reserved = {**account.reserved, **reserved}
-            account.workloads += workloads
+        for node in nodes:
+            account = self._accounts.get(node)
+            if account is None:
+                account = self._accounts[node] = Account(node)
+            account.change(node, *(changes if stays and not node.audits else _changes_in(node, before, after)))
+            if not stays:
+                account.workloads += (node in after.used_in) - (node in before.used_in)
             if is_rare:
                 _count_rare(node, account, before, -1)
                 _count_rare(node, account, after, 1)
-                if table is self._accounts:
-                    (self._unknown.add if account.unpriced else self._unknown.discard)(node)
+                (self._unknown.add if account.unpriced else self._unknown.discard)(node)
+        if self._is_followed:
+            self._follow(nodes)
+
+    def _counts(self, node: QuotaNode) -> bool:
+        return node.root in self._only if self._only is not None else node.root not in self._anew
 
     def _set_aside(self, node: QuotaNode, key: str, growth: int, grows: Nodes) -> int:
         """What its children may still use of a key, where it is not known what they have in use: up to their limits.
@@ -730,39 +716,17 @@ def _counted_in(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     return used, at.envelope if charges else used
 
 
-def _sums(
-    account: Account, node: QuotaNode, before: Position, after: Position
-) -> tuple[dict[str, int], dict[str, int], int]:
-    """What is used and reserved of the keys that a move changes, and how many workloads more there are."""
-    (used_before, charged_before), (used_after, charged_after) = _counted_in(before, node), _counted_in(after, node)
-    used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
-    used, reserved = {}, {}
-    for key in node.hard:
-        more, charged = used_more.get(key, 0), charged_more.get(key, 0)
-        if more:
-            used[key] = account.used.get(key, 0) + more
-            assert used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
-        if charged != more:
-            reserved[key] = account.reserved.get(key, 0) + charged - more
-            assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-    return used, reserved, (node in after.used_in) - (node in before.used_in)
+def _changes_in(node: QuotaNode, before: Position, after: Position) -> tuple[Amounts, Amounts]:
+    """What a move changes of one quota: used and reserved."""
+    return _changes(*_counted_in(before, node), *_counted_in(after, node))
 
 
-def _reserve(table: Mapping[QuotaNode, Account], changes: Amounts, nodes: Nodes) -> None:
-    """A move for nearly every grant, and for its end: only the envelope changes."""
-    totals: list[tuple[dict[str, int], str, int]] = []
-    for node in nodes:
-        if node.audits:
-            continue
-        account = table[node]
-        reserved = account.reserved = account.reserved or {}  # its own: many share an empty one
-        for key in node.hard:
-            if key in changes:
-                total = reserved.get(key, 0) + changes[key]
-                assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
-                totals.append((reserved, key, total))
-    for amounts, key, total in totals:
-        amounts[key] = total
+def _changes(used: Charge, charged: Charge, used_after: Charge, charged_after: Charge) -> tuple[Amounts, Amounts]:
+    more, charged_more = difference(used, used_after), difference(charged, charged_after)
+    if not more:
+        return more, charged_more  # nearly always
+    keys = more.keys() | charged_more.keys()
+    return more, {key: net for key in keys if (net := charged_more.get(key, 0) - more.get(key, 0))}
 
 
 def _count_rare(node: QuotaNode, account: Account, at: Position, times: int) -> None:
@@ -864,17 +828,6 @@ def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[Quot
         more = risen_here.keys() | above_here.keys()
         found += [(node, key) for key in node.hard if UNSPECIFIED.get(key) in more]
     return tuple(found)
-
-
-def _only_reserves(before: Position, after: Position) -> bool:
-    return (
-        after.used is before.used
-        and after.used_in is before.used_in
-        and after.envelope_in is before.envelope_in is after.used_in
-        and after.unsure_in == before.unsure_in == ()
-        and after.unknown == before.unknown
-        and after.takes_unknown_devices == before.takes_unknown_devices
-    )
 
 
 def _either(some: Nodes, others: Nodes) -> Nodes:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.kinds import SHARE_TEMPLATES
-from extauthz.core.ledger.accounts import Charge, Position
+from extauthz.core.ledger.accounts import NOWHERE, Charge
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.model import Amounts, Kind, Labels, Observed, OwnerRef, Precondition, Template, WorkloadRef
 from extauthz.core.objects.fields import selects
@@ -229,6 +229,9 @@ class Part(NamedTuple):
     unknown: bool
 
 
+NOT_KEPT: Final = (-1, NOWHERE)
+
+
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
@@ -273,8 +276,9 @@ class Entry:
         self.part: Part | None = None
         """Kept by ``envelope``."""
         self.head: Entry | None = None
-        self.kept_position: Position | None = None
-        """Its position, kept while it has a pending write: autoscalers ask again before their last write is settled."""
+        self.kept_position = NOT_KEPT
+        """Its position, and of which epoch of ``Usage`` that is. It is kept while it has a pending write: autoscalers
+        ask again before their last write is settled."""
 
     @property
     def idle(self) -> bool:
@@ -362,7 +366,7 @@ class Entry:
         copy = Entry(self.ref)
         for slot in self.__slots__:
             setattr(copy, slot, getattr(self, slot))
-        copy.kept_position = None
+        copy.kept_position = NOT_KEPT
         return copy
 
     def add(self, pending_write: PendingWrite) -> None:

@@ -253,15 +253,14 @@ class Ledger:
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between.
 
-        If anything fails until it is booked, nothing has changed. What fails afterwards, for what follows the workload,
-        leaves it booked.
+        If anything fails until it is booked, it is taken back, and its trees are counted anew. What fails afterwards,
+        for what follows the workload, leaves it booked.
         """
         entry, head = proposal.entry, proposal.head
         before, after, *_ = proposal.step
         labels = (*pending_write.labels, *(proposal.joins.labels if proposal.joins is not None else ()))
         moves = any(entry.observed is None or one != entry.observed.labels for one in labels)
         followers = [*self.followers(entry)] if moves else []
-        kept, is_booked = head.kept_position, False
         try:
             if entry.observed is None and not entry.pending_writes:
                 self.workloads.keep(entry)
@@ -270,18 +269,13 @@ class Ledger:
             if proposal.joins is not None:
                 pending_write.joins = proposal.joins.labels
             self.pending.add(entry, pending_write, after)
-            self.usage.keep(head, after)
-            if after is not before:
-                self.usage.shift(head.ref, before, after)
-                is_booked = True
+            self.usage.book(head, before, after)
             if proposal.joins is not None:
                 self.pending.add_to_owner(proposal.joins.owner, pending_write, proposal.joins.template)
         except Exception:
-            if is_booked:
-                self.usage.shift(head.ref, after, before)
             self.pending.take_back(entry, pending_write)
-            self.usage.restore(head, kept)
             self.ownership.forget_gone(entry)
+            self.usage.mend(before, after)
             raise
         for follower, one in followers:
             # Where a quota covers the namespace, such a write waits for these. Where none does, one may come: they may
@@ -303,5 +297,4 @@ class Ledger:
         owner = self.ownership.head_of(entry)
         of_root = self.usage.position(owner.root) if owner is not None else NOWHERE
         self.ownership.regroup(entry)
-        self.usage.unbook(entry)
         self.usage.book(entry.root, of_root, self.usage.add_up(entry.root))

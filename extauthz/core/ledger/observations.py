@@ -298,10 +298,8 @@ class Observations:
             old = before.get(one.ref, NOWHERE)
             if one.head is None:
                 self._usage.book(one, old, self._usage.add_up(one))
-            else:
-                if old is not NOWHERE:
-                    self._usage.shift(one.ref, old, NOWHERE)
-                self._usage.unbook(one)
+            elif old is not NOWHERE:
+                self._usage.shift(one.ref, old, NOWHERE)
         for one in touched:
             self._ownership.forget_gone(one)
 

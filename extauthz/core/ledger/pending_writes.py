@@ -58,6 +58,10 @@ class PendingWrites:
         for entry, pending_write in self._pending_writes.values():
             yield entry.ref, pending_write
 
+    def with_objects(self) -> Iterator[Entry]:
+        """Workloads on which objects pend."""
+        return (entry for entry, _ in self._objects.values())
+
     def get(self, pending_id: str) -> tuple[WorkloadRef, PendingWrite] | None:
         """A live pending write with its workload."""
         found = self._pending_writes.get(pending_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -37,11 +37,8 @@ T = TypeVar("T")
 
 _CACHED_CLAIMS = 4_096
 
-_Costs = dict[bytes, Shared]
-"""What one pod of a template costs in some namespaces, by the template's text."""
 
-
-class _Terms(NamedTuple):
+class Terms(NamedTuple):
     """What in a namespace bears on costs there."""
 
     ranges: tuple[LimitRangeDefaults, ...] = ()
@@ -51,7 +48,7 @@ class _Terms(NamedTuple):
     """Claims of devices may have administrators' access."""
 
 
-_PLAIN = _Terms()
+_PLAIN = Terms()
 
 
 class PodCosts:
@@ -72,14 +69,11 @@ class PodCosts:
         """Keys of ``UNSPECIFIED`` that some quota limits."""
         self.extended: dict[str, str] = {}
         """DeviceClass to the extended resource that its devices are too; empty: none."""
-        self._terms: dict[str, _Terms] = {}
+        self._terms: dict[str, Terms] = {}
         """Of namespaces that have any."""
-        self._costs: dict[_Terms, _Costs] = {}
-        """Shared by all namespaces whose terms are equal."""
-        self._plain = self._costs_under(_PLAIN)
-        self._own: dict[str, _Costs] = {}
-        """Namespaces with terms to their costs; all others have ``_plain``."""
-        self._claims: LRUCache[tuple[bytes, _Terms], Mapping[str, Amounts]] = LRUCache(_CACHED_CLAIMS)
+        self._costs: dict[tuple[bytes, Terms], Shared] = {}
+        """What one pod costs, by the text of its template and the terms of its namespace."""
+        self._claims: LRUCache[tuple[bytes, Terms], Mapping[str, Amounts]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Shared] = {}
 
     def require(self, limited: Set[str]) -> None:
@@ -89,51 +83,23 @@ class PodCosts:
             self._required = required
             self._forget()
 
-    def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
-        """Those of a namespace, known or not: they may come before it."""
-        return self._terms_of(namespace).ranges
-
-    def set_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
-        """Replace the limit ranges of a namespace."""
-        self._set(namespace, self._terms_of(namespace)._replace(ranges=tuple(ranges)))
-
     @property
     def namespaces(self) -> Set[str]:
         """Those in which something bears on costs."""
         return self._terms.keys()
 
-    def claim_templates(self, namespace: str) -> Mapping[str, Template]:
-        """The ResourceClaimTemplates of a namespace, with what they take."""
-        return dict(self._terms_of(namespace).claims)
-
-    def set_claim_templates(self, namespace: str, templates: Mapping[str, Template]) -> None:
-        """Replace the ResourceClaimTemplates of a namespace."""
-        claims = tuple(sorted(templates.items(), key=itemgetter(0)))
-        self._set(namespace, self._terms_of(namespace)._replace(claims=claims))
-
-    def set_for_admins(self, namespace: str, for_admins: bool) -> None:
-        """Whether claims of devices may have administrators' access in a namespace."""
-        self._set(namespace, self._terms_of(namespace)._replace(for_admins=for_admins))
-
-    def _terms_of(self, namespace: str) -> _Terms:
+    def terms(self, namespace: str) -> Terms:
+        """Those of a namespace, known or not: they may come before it."""
         return self._terms.get(namespace, _PLAIN)
 
-    def _set(self, namespace: str, terms: _Terms) -> None:
+    def set_terms(self, namespace: str, terms: Terms) -> None:
+        """Replace those of a namespace."""
         self.epoch += 1
         self._terms.pop(namespace, None)
-        self._own.pop(namespace, None)
         if terms != _PLAIN:
             self._terms[namespace] = terms
-            self._own[namespace] = self._costs_under(terms)
 
-    def _costs_under(self, terms: _Terms) -> _Costs:
-        """The table that namespaces with equal terms share. Tables of old terms are dropped."""
-        if len(self._costs) > 2 * len(self._terms) + 1:
-            used = {_PLAIN, *self._terms.values()}
-            self._costs = {key: costs for key, costs in self._costs.items() if key in used}
-        return self._costs.setdefault(terms, {})
-
-    def _devices(self, terms: _Terms) -> DeviceTerms:
+    def _devices(self, terms: Terms) -> DeviceTerms:
         if terms is _PLAIN and not self.extended:
             return NO_TERMS
         claims = {name: json.loads(template.text) for name, template in terms.claims}
@@ -166,8 +132,7 @@ class PodCosts:
 
     def _forget(self) -> None:
         self.epoch += 1
-        for costs in self._costs.values():
-            costs.clear()
+        self._costs.clear()
         self._claims.clear()
         self._sizes.clear()
 
@@ -177,24 +142,23 @@ class PodCosts:
         Raises:
             ObjectError: the template is none that the API server would accept.
         """
-        costs = self._own.get(namespace, self._plain)
-        cost = costs.get(template.text)
+        of = template.text, self.terms(namespace)
+        cost = self._costs.get(of)
         if cost is None:
-            if len(costs) >= self.max_footprints:
-                costs.clear()
+            if len(self._costs) >= self.max_footprints:
+                self._costs.clear()
                 self._sizes.clear()
-            worked_out = self._per_pod(json.loads(template.text), self._terms_of(namespace))
-            cost = costs[template.text] = self._share(worked_out)
+            cost = self._costs[of] = self._share(self._per_pod(json.loads(template.text), of[1]))
         return cost
 
-    def _of_groups(self, groups: Iterable[Tree], terms: _Terms) -> dict[str, int]:
+    def _of_groups(self, groups: Iterable[Tree], terms: Terms) -> dict[str, int]:
         total: dict[str, int] = {}
         for one in groups:
             for key, amount in self._per_pod(one, terms).items():
                 total[key] = total.get(key, 0) + one["count"] * amount
         return total
 
-    def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+    def _per_pod(self, tree: Tree, terms: Terms) -> dict[str, int]:
         if "groups" in tree:
             return self._of_groups(tree["groups"], terms)
         cost = per_pod(
@@ -214,7 +178,7 @@ class PodCosts:
         Raises:
             ObjectError: the template is none that the API server would accept.
         """
-        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
+        return unspecified(json.loads(template.text), self.terms(namespace).ranges)
 
     def unknown_devices(self, namespace: str, template: Template) -> list[str]:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
@@ -222,7 +186,7 @@ class PodCosts:
         Raises:
             ObjectError: the template is none that the API server would accept.
         """
-        return unknown_devices(json.loads(template.text), self._devices(self._terms_of(namespace)))
+        return unknown_devices(json.loads(template.text), self._devices(self.terms(namespace)))
 
     def claims(self, namespace: str, template: Template) -> Mapping[str, Amounts]:
         """What each claim that is made for one pod costs (``per_claim``).
@@ -230,7 +194,7 @@ class PodCosts:
         Raises:
             ObjectError: the template is none that the API server would accept.
         """
-        terms = self._terms_of(namespace)
+        terms = self.terms(namespace)
         found = self._claims.get((template.text, terms))
         if found is None:
             tree = json.loads(template.text)

@@ -7,14 +7,15 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from operator import itemgetter
 from typing import Final, Protocol
 
 from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Accounts, Difference, Position, UsageRow
 from extauthz.core.ledger.coverage import Coverage, changed
-from extauthz.core.ledger.entry import Entry, Workloads
+from extauthz.core.ledger.entry import NOT_KEPT, Entry, Workloads
 from extauthz.core.ledger.envelope import position
-from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.ledger.pod_costs import PodCosts, Terms
 from extauthz.core.model import Amounts, Kind, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
@@ -50,15 +51,12 @@ class Usage:
         self._coverage = coverage
         self._pod_costs = pod_costs
         self.accounts = Accounts(coverage.tree)
-        self._with_kept_position: set[Entry] = set()
-        """Those whose position is kept."""
-        self._recounting: _Recount | None = None
+        self._epoch = 0
+        """How often quotas or costs have changed. Positions of before are kept no longer."""
+        self._under_way: _Recount | None = None
+        """A count from scratch that is under way."""
         self.is_loading = False
         """Whether nothing is counted."""
-        self._anew: _Recount | None = None
-        """A count of everything that is under way."""
-        self.is_counting = False
-        """Whether everything is being counted anew."""
         self.on_count: Callable[[], None] | None = None
         """Called when everything must be counted anew; whoever is called sees to ``count`` until all is counted.
         ``None``: that is done at once."""
@@ -76,23 +74,29 @@ class Usage:
     def loaded(self) -> None:
         """Count all that has come, pending writes among it."""
         self.is_loading = False
-        for entry in [one for one in self._with_kept_position if one.head is not None or not one.pending_writes]:
-            self.unbook(entry)
         self.count_anew()
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether something is being counted anew, and not only checked."""
+        return self._under_way is not None and self._under_way.roots is not None
 
     # What bears on the positions of many.
 
-    def set_tree(self, tree: QuotaTree) -> None:
+    def set_tree(self, tree: QuotaTree, pending: Iterable[Entry] = ()) -> None:
         """Put another quota tree in force; pending writes stay.
 
         Trees of which more than limits have changed are counted anew, and those alone: a new workspace concerns nobody
         else.
+
+        Args:
+            pending: workloads with pending writes of objects.
         """
         old = self._coverage.tree
         says_more = bool((tree.limited ^ old.limited) & UNSPECIFIED.keys())  # of what a pod costs
         self._coverage.set_tree(tree)
         self._pod_costs.require(tree.limited)
-        if says_more or self.is_loading or any(self._finds_claims(entry) for entry in self._with_kept_position):
+        if says_more or self.is_loading or any(map(self._finds_claims, pending)):
             self.count_anew()
         else:
             self._count_trees(changed(old, tree))
@@ -120,13 +124,16 @@ class Usage:
 
     def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
-        if self._pod_costs.limit_ranges(name) != tuple(ranges):
-            self._move_namespace(name, lambda: self._pod_costs.set_limit_ranges(name, ranges))
+        self._set_terms(name, self._pod_costs.terms(name)._replace(ranges=tuple(ranges)))
 
     def observe_claim_templates(self, name: str, templates: Mapping[str, Template]) -> None:
         """Take all ResourceClaimTemplates of a namespace. Only its own workloads are counted anew."""
-        if self._pod_costs.claim_templates(name) != templates:
-            self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
+        claims = tuple(sorted(templates.items(), key=itemgetter(0)))
+        self._set_terms(name, self._pod_costs.terms(name)._replace(claims=claims))
+
+    def _set_terms(self, name: str, terms: Terms) -> None:
+        if self._pod_costs.terms(name) != terms:
+            self._move_namespace(name, lambda: self._pod_costs.set_terms(name, terms))
 
     def observe_device_class(self, name: str, extended: str | None) -> None:
         """Take the extended resource that devices of a DeviceClass are too (empty: none; ``None``: the class is gone),
@@ -148,23 +155,25 @@ class Usage:
         """Count everything anew: what pods cost has changed, or a change was not taken whole."""
         self._count_trees({node.root for node in self._coverage.tree.nodes})
 
+    def mend(self, *positions: Position) -> None:
+        """A move between these has failed: count anew the trees that are part of it."""
+        self._count_trees(frozenset().union(*(at.trees for at in positions)))
+
     def _count_trees(self, roots: Set[str]) -> None:
         """Count all anew that counts in the trees of these roots. In others only limits have changed.
 
         Where ``on_count`` is told, that is done in slices, if it takes more than one. Until they are through, the sums
         of before are shown, and no growth is granted in these trees.
         """
-        if self._anew is not None:
-            roots = roots | self._anew.roots
+        if self._under_way is not None:
+            roots = roots | (self._under_way.roots or frozenset())
         self.accounts = self.accounts.under(self._coverage.tree, roots)
-        self._recounting = None
-        for entry in self._with_kept_position:
-            entry.kept_position = None  # of the old quotas and costs
-        self._anew = _Recount(self, self._workloads, self._units_in(roots), self.accounts.move_new, roots)
-        self.is_counting = True
+        self._epoch += 1
+        fresh = Accounts(self._coverage.tree, roots)
+        self._under_way = _Recount(self, self._workloads, self._units_in(roots), fresh, roots)
         if self.on_count is None:
             self._finish()
-        elif len(self._anew) > AT_ONCE or self.count(AT_ONCE):
+        elif len(self._under_way) > AT_ONCE or self.count(AT_ONCE):
             self.on_count()
 
     def _units_in(self, roots: Set[str]) -> Iterator[tuple[Kind, str]]:
@@ -175,12 +184,13 @@ class Usage:
 
     def count(self, most: int) -> bool:
         """Count so many workloads of a count that ``on_count`` was told of. False: all is counted, and in force."""
-        if self._anew is None:
+        recount = self._under_way
+        if recount is None or recount.roots is None:
             return False
-        if self._anew.step(most):
+        if recount.step(most):
             return True
-        self._anew, self.is_counting = None, False
-        self.accounts.all_counted()
+        self._under_way = None
+        self.accounts.take(recount.fresh)
         if self.witness is not None:
             self.witness.counted_anew()
         return False
@@ -194,7 +204,8 @@ class Usage:
         if self.witness is not None:
             self.witness.labelled(name, labels)
         self._coverage.set_labels(name, labels)
-        self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
+        for_admins = (labels or {}).get(ADMIN_ACCESS) == "true"
+        self._pod_costs.set_terms(name, self._pod_costs.terms(name)._replace(for_admins=for_admins))
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         """Do a change of a namespace, and count its workloads anew: at once, or with the trees that they count in.
@@ -232,25 +243,14 @@ class Usage:
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
-        return head.kept_position if head.kept_position is not None else self.add_up(head)
+        epoch, at = head.kept_position
+        return at if epoch == self._epoch else self.add_up(head)
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Count ``before`` out and ``after`` in. If that fails, nothing has changed."""
-        is_counted = self._anew is None or self._anew.has(ref)
-        self.accounts.move(before, after, is_counted=is_counted)
-        if self._recounting is None and self.witness is None:
-            return  # nearly always
-        try:
-            self._tell(ref, before, after)
-        except Exception:
-            self.accounts.move(after, before, is_counted=is_counted)
-            self._recounting = None  # it is not sure any more
-            raise
-
-    def _tell(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Those who follow moves."""
-        if self._recounting is not None:
-            self._recounting.moved(ref, before, after)
+        """Count ``before`` out and ``after`` in."""
+        self.accounts.move(before, after)
+        if self._under_way is not None:
+            self._under_way.moved(ref, before, after)
         if self.witness is not None:
             is_grant = after.used is before.used and after.used_in is before.used_in and after.pod is not None
             if not (is_grant and after.envelope.replicas > before.envelope.replicas):
@@ -258,29 +258,13 @@ class Usage:
 
     def book(self, head: Entry, before: Position, after: Position) -> None:
         """``shift``, and keep the position while a pending write lives on the workload."""
+        self.keep(head, after)
         if after is not before:
             self.shift(head.ref, before, after)
-        self.keep(head, after)
 
     def keep(self, head: Entry, at: Position) -> None:
         """Keep a position while a pending write lives on the workload."""
-        if head.pending_writes:
-            head.kept_position = at
-            self._with_kept_position.add(head)
-        elif head.kept_position is not None:
-            self.unbook(head)
-
-    def restore(self, head: Entry, kept: Position | None) -> None:
-        """Keep the position that was kept before a grant which failed."""
-        self.unbook(head)
-        if kept is not None:
-            head.kept_position = kept
-            self._with_kept_position.add(head)
-
-    def unbook(self, entry: Entry) -> None:
-        """Keep no position of an entry: nothing pends on it, or it is charged through another one."""
-        entry.kept_position = None
-        self._with_kept_position.discard(entry)
+        head.kept_position = (self._epoch, at) if head.pending_writes else NOT_KEPT
 
     def change(self, head: Entry, mutate: Callable[[], None]) -> None:
         """Do a change of the position of ``head``, and ``book`` it."""
@@ -325,23 +309,23 @@ class Usage:
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.
         """
-        if self._anew is not None:
+        if self.is_counting:
             return None
-        assert self._recounting is None, "one count at a time"
+        assert self._under_way is None, "one count at a time"
         fresh = Accounts(self._coverage.tree)
-        recount = self._recounting = _Recount(self, self._workloads, self._workloads.units(), fresh.move)
+        recount = self._under_way = _Recount(self, self._workloads, self._workloads.units(), fresh)
         try:
             while recount.step(most):
                 yield
-                if self._recounting is not recount:
+                if self._under_way is not recount:
                     return None
             found = tuple(self.accounts.differences(fresh))
             if found:
                 self.accounts = fresh
             return found
         finally:
-            if self._recounting is recount:
-                self._recounting = None
+            if self._under_way is recount:
+                self._under_way = None
 
 
 class _Recount:
@@ -353,8 +337,8 @@ class _Recount:
 
     Args:
         units: kinds in namespaces that are to be counted.
-        move: moves a workload in the new sums.
-        roots: of the trees that are counted.
+        fresh: the new sums.
+        roots: of the trees whose sums of before are in force no longer; ``None``: those are only checked.
     """
 
     def __init__(
@@ -362,12 +346,12 @@ class _Recount:
         usage: Usage,
         workloads: Workloads,
         units: Iterable[tuple[Kind, str]],
-        move: Callable[[Position, Position], None],
-        roots: Set[str] = frozenset(),
+        fresh: Accounts,
+        roots: Set[str] | None = None,
     ) -> None:
         self._usage = usage
         self._workloads = workloads
-        self._move = move
+        self.fresh = fresh
         self.roots = roots
         self._later = dict.fromkeys(units)
         """Those that are still to be counted."""
@@ -396,13 +380,9 @@ class _Recount:
             return
         at = self._usage.add_up(entry)
         self._usage.keep(entry, at)  # from here on both counts move by the same
-        self._move(NOWHERE, at)
-
-    def has(self, ref: WorkloadRef) -> bool:
-        """Whether a workload is part of the new sums already."""
-        return ref not in self._left and (ref[:2], ref.namespace) not in self._later
+        self.fresh.move(NOWHERE, at)
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Note that a workload was moved."""
-        if self.has(ref):
-            self._move(before, after)
+        """A workload was moved: so it is in the new sums, if it is part of them already."""
+        if ref not in self._left and (ref[:2], ref.namespace) not in self._later:
+            self.fresh.move(before, after)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
@@ -217,7 +216,6 @@ def described(root: Mapping[str, Tree], replicas: int, template: Template | None
         replicas=replicas,
         template=template,
         labels=labels_text(mapping(metadata.get("labels"), "metadata.labels")),
-        annotations=annotations_text(metadata.get("annotations")),
         owner=controller(metadata.get("ownerReferences")),
     )
 
@@ -248,32 +246,6 @@ def labels_text(labels: Mapping[str, Tree]) -> Labels:
 def labels_dict(labels: Labels) -> dict[str, str]:
     """The mapping that ``labels_text`` was given."""
     return dict(pair.split("=", 1) for pair in labels.split(",")) if labels else {}
-
-
-ANNOTATIONS: Final = "policy.extauthz.dev/"
-"""Annotations whose names begin like this are kept: policies may look at them."""
-
-_MAX_ANNOTATIONS: Final = 1024
-"""Characters that are kept of one object's."""
-
-
-def annotations_text(annotations: Tree) -> str:
-    """Those that policies may look at, as JSON; empty: there are none. What is no text, or too long, is left out."""
-    if not isinstance(annotations, Mapping):
-        return ""
-    kept = {
-        key: value
-        for key, value in annotations.items()
-        if isinstance(key, str) and key.startswith(ANNOTATIONS) and isinstance(value, str)
-    }
-    text = json.dumps(kept, sort_keys=True) if kept else ""
-    return _shared(text) if len(text) <= _MAX_ANNOTATIONS else ""
-
-
-def annotations_dict(annotations: str) -> dict[str, str]:
-    """The mapping that ``annotations_text`` has kept."""
-    found: dict[str, str] = json.loads(annotations) if annotations else {}
-    return found
 
 
 def plain_selector(selector: Tree, path: str = "spec.selector") -> Labels | None:

@@ -124,8 +124,6 @@ class Fault(StrEnum):
     """It is its own ancestor, or below one that is."""
     NO_EFFECT = "NoEffect"
     """It has a weight where nothing is shared by weight."""
-    POLICIES_UNREAD = "PoliciesUnread"
-    """The gate cannot evaluate expressions."""
 
 
 class Standing(NamedTuple):

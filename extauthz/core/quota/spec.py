@@ -8,9 +8,8 @@ from enum import StrEnum
 
 from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import overrides, policies, selectors
+from extauthz.core.quota import overrides, selectors
 from extauthz.core.quota.overrides import Override
-from extauthz.core.quota.policies import Compile, QuotaPolicy
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
 from extauthz.core.quota.selectors import LabelSelector, Requesters, Requirement
 from extauthz.core.texts import stamp
@@ -33,7 +32,7 @@ _METADATA_FIELDS = (
 )  # fmt: skip
 _SPEC_FIELDS = (
     "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "sharing", "mode",
-    "onUnknown", "requesters", "notify", "policies",
+    "onUnknown", "requesters",
 )  # fmt: skip
 _SHARING_FIELDS = ("turns", "turnSeconds", "weight")
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
@@ -84,10 +83,6 @@ class WorkspaceQuota:
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
     requesters: Requesters | None = None
     """Whom it binds; ``None``: everybody."""
-    notify: tuple[str, ...] | None = None
-    """Receivers of notices about its workloads; ``None``: those of its parent."""
-    policies: tuple[QuotaPolicy, ...] = ()
-    """Rules over the growth of its workloads, and of those of its descendants."""
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
@@ -130,17 +125,14 @@ class QuotaSpecError(ValueError):
         self.problems = problems
 
 
-def parse(tree: Tree, compiler: Compile | None = None) -> WorkspaceQuota:
+def parse(tree: Tree) -> WorkspaceQuota:
     """Read a WorkspaceQuota object.
-
-    Args:
-        compiler: reads the expressions of its policies; ``None``: they are taken unread.
 
     Raises:
         QuotaSpecError: with every problem of the object.
     """
     problems = Problems()
-    quota = _read(tree, problems, compiler)
+    quota = _read(tree, problems)
     if problems:
         raise QuotaSpecError(tuple(problems))
     return quota
@@ -153,7 +145,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
     object stop a whole cluster.
     """
     problems = Problems()
-    quota = _read(tree, problems, None)
+    quota = _read(tree, problems)
     spoilt = {"".join(map(str, one.path[1:2])) for one in problems if one.path[:1] in ((), ("spec",))}
     selects = bool(quota.name) and not spoilt & {"", "namespaceSelector", "workloadSelector"}
     return replace(
@@ -165,13 +157,11 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         guaranteed={},
         overrides=(),
         requesters=None,
-        notify=None if "notify" in spoilt else quota.notify,
-        policies=(),
         illegible=True,
     )
 
 
-def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> WorkspaceQuota:
+def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
     root = problems.mapping(tree, ())
     problems.unknown_fields(root, _OBJECT_FIELDS, ())
     _check_kind(root, problems)
@@ -195,8 +185,6 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=selectors.parse_requesters(spec.get("requesters"), ("spec", "requesters"), problems),
-        notify=_notify(spec.get("notify"), problems),
-        policies=policies.parse(spec.get("policies"), ("spec", "policies"), problems, compiler),
         generation=generation,
     )
 
@@ -298,15 +286,6 @@ def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:
     return said
 
 
-def _notify(tree: Tree, problems: Problems) -> tuple[str, ...] | None:
-    """Names. Whether there are such receivers, the gate's configuration says; that takes no limit out of force."""
-    if tree is None:
-        return None
-    path: Path = ("spec", "notify")
-    names = (problems.text(item, (*path, number)) for number, item in enumerate(problems.items(tree, path)))
-    return tuple(name for name in names if name is not None)
-
-
 def _amounts(
     fields: Mapping[str, Tree], name: str, problems: Problems, path: Path, within: Amounts | None = None
 ) -> dict[str, int]:
@@ -376,7 +355,7 @@ def written(name: str, spec: Tree) -> Tree:
 def dumped(quota: WorkspaceQuota) -> Tree:
     """Its ``spec``: parent, selectors, limits, guarantees, overrides and mode. Fields that say nothing are left out.
 
-    Whom it binds, its policies, receivers of notices and reasons of overrides are left out too.
+    Whom it binds and reasons of overrides are left out too.
     """
     fields = {
         "parent": quota.parent,

@@ -13,7 +13,6 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.overrides import MARGIN_S, Override, edges
-from extauthz.core.quota.policies import rules
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.selectors import Anchor, LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
@@ -103,7 +102,7 @@ class QuotaNode:
 
     __slots__ = (
         "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices",
-        "next_override", "override", "parent", "promised", "quota", "root", "rules", "timed", "turn_s",
+        "next_override", "override", "parent", "promised", "quota", "root", "timed", "turn_s",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +129,6 @@ class QuotaNode:
         self.turn_s = quota.turn_s if parent is None else None
         """For how long it is one's turn in its tree; ``None``: it has no turns, or is no root."""
         self.illegible = quota.illegible
-        self.rules = rules(quota.policies)
         self.parent = parent
         self.bounds = (
             parent is not None
@@ -164,11 +162,6 @@ class QuotaNode:
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
         return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
-
-    @property
-    def notify(self) -> tuple[str, ...] | None:
-        """Receivers that its quota names, or the nearest ancestor that names some; ``None``: none does."""
-        return next((said for node in reversed(self.lineage) if (said := node.quota.notify) is not None), None)
 
     def __repr__(self) -> str:
         return f"QuotaNode({'/'.join(self.path)})"
@@ -216,9 +209,6 @@ class QuotaTree:
     has_audits: bool
     """Some quota has mode Audit."""
 
-    has_policies: bool
-    """Some quota has policies."""
-
     has_turns: bool
     """Some quota has turns."""
 
@@ -236,7 +226,6 @@ class QuotaTree:
         self.warnings = warnings
         plans = {id(node.hard): node.hard for node in nodes}
         self.limited = frozenset(key for hard in plans.values() for key in hard)
-        self.has_policies = any(node.rules is not None for node in nodes)
         self.has_audits = any(node.audits for node in nodes)
         self.audits = self.has_audits and all(node.audits for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)

@@ -18,7 +18,7 @@ from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
 
 VALUE: Final = 4
-"""A value that is decoded from JSON or protobuf, and walked a few times later."""
+"""A value that is decoded from JSON, and walked a few times later."""
 
 COUNT: Final = 1_200
 """Units of the body of a count: about 0.3 ms."""

@@ -1,139 +1,78 @@
-"""Reads a Scale in ``application/vnd.kubernetes.protobuf`` into the tree that it has in JSON.
+"""Reads a Scale in ``application/vnd.kubernetes.protobuf`` into the tree that it has in JSON, and writes it anew.
 
-A body is ``k8s\\0`` and a ``runtime.Unknown`` around the object (``apimachinery/pkg/runtime/serializer/protobuf``). The
-rules of the wire are those of the ``Unmarshal`` methods that gogo generates (``k8s.io/api/*/v1/generated.pb.go``): a
-message that comes twice is merged, a scalar that comes twice is replaced, an ``int32`` keeps the low 32 bits.
+A body is ``k8s\\0`` and a ``runtime.Unknown`` around the object (``apimachinery/pkg/runtime/serializer/protobuf``).
+What kind that names makes no difference: the path decides it. Only fields that a count and its preconditions need are
+named here, by the numbers of ``generated.proto`` in ``k8s.io/apimachinery`` and ``k8s.io/api/autoscaling/v1``, which
+never change. All others are kept as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from functools import cache
+from typing import Any, Final
 
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
-from extauthz.core.wire.gojson import VALUE, Work
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+MAGIC: Final = b"k8s\x00"
 
-_FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise BodyError("invalid-utf8", f"{data[:40]!r} is not UTF-8") from None
-
-
-def _int32(value: int) -> int:
-    low = value & 0xFFFF_FFFF
-    return low - (1 << 32) if low >> 31 else low
-
-
-# Field numbers of a ``Scale`` in protobuf, as far as a count and its preconditions go.
-#
-# From ``generated.proto`` of ``k8s.io/apimachinery`` (``meta/v1``, ``runtime``) and ``k8s.io/api``
-# (``autoscaling/v1``). Numbers never change; what a table does not name is stepped over.
-
-
-class Field(NamedTuple):
-    """One field."""
-
-    key: str
-    """What it is called in JSON."""
-    wire_type: int
-    scalar: Callable[[Any], Tree] = bytes
-    """Its value in JSON."""
-    message: Mapping[int, Field] = {}
-    """In place of that: the type of a message."""
-
-
-Message: TypeAlias = Mapping[int, Field]
-"""A message type: field number to field."""
-
-
-def _strings(**numbers: int) -> dict[int, Field]:
-    return {number: Field(key, _BYTES, _text) for key, number in numbers.items()}
-
-
-ENVELOPE: Final[Message] = {2: Field("raw", _BYTES)}
-"""``runtime.Unknown``. What kind it names makes no difference: the path decides that."""
-
-SCALE: Final[Message] = {
-    1: Field("metadata", _BYTES, message=_strings(name=1, namespace=3, uid=5, resourceVersion=6)),
-    2: Field("spec", _BYTES, message={1: Field("replicas", _VARINT, _int32)}),
+_MESSAGES: Final = {
+    "Unknown": {"raw": (2, "bytes")},
+    "Metadata": {"uid": (5, "string"), "resourceVersion": (6, "string")},
+    "Spec": {"replicas": (1, "int32")},
+    "Scale": {"metadata": (1, "Metadata"), "spec": (2, "Spec")},
 }
+"""Name to fields, each with its number and type."""
 
 
-MAGIC = b"k8s\x00"
+def loads(data: bytes) -> dict[str, Tree]:
+    """What matters of a Scale.
 
-
-def loads(data: bytes, message: Message, work: Work) -> dict[str, Tree]:
-    """Decodes one object of the type ``message``.
-
-    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``invalid-utf8``, ``too-complex``.
+    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``.
     """
+    _, scale = _parsed(data)
+    bound = {"uid": scale.metadata.uid, "resourceVersion": scale.metadata.resourceVersion}
+    return {"metadata": bound, "spec": {"replicas": scale.spec.replicas}}
+
+
+def lowered(data: bytes, count: int, version: str | None) -> bytes:
+    """The same Scale with another count, and bound to a version if one is given. Raises ``BodyError``, as ``loads``."""
+    envelope, scale = _parsed(data)
+    scale.spec.replicas = count
+    if version is not None:
+        scale.metadata.resourceVersion = version
+    envelope.raw = scale.SerializeToString()
+    return MAGIC + bytes(envelope.SerializeToString())
+
+
+def _parsed(data: bytes) -> tuple[Any, Any]:
+    """The envelope, and the Scale in it."""
+    from google.protobuf.message import DecodeError  # of no use to commands that read no body
+
     if not data.startswith(MAGIC):
         raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
-    envelope: dict[str, Tree] = {}
-    _merge(ENVELOPE, data[len(MAGIC) :], envelope, work)
-    tree: dict[str, Tree] = {}
-    _merge(message, envelope.get("raw", b""), tree, work)
-    return tree
+    try:
+        envelope = _classes()["Unknown"].FromString(data[len(MAGIC) :])
+        return envelope, _classes()["Scale"].FromString(envelope.raw)
+    except DecodeError:
+        raise BodyError("protobuf-syntax", "it is no Scale in protobuf, or has a text that is not UTF-8") from None
 
 
-def _merge(message: Message, data: bytes, tree: dict[str, Tree], work: Work) -> None:
-    """Merges an encoded message into ``tree``."""
-    for _, _, number, wire_type, value in fields(data):
-        work.spend(VALUE, "the protobuf fields of the body")
-        field = message.get(number)
-        if field is None:
-            continue
-        work.spend(2 * VALUE, "the protobuf fields of the body")
-        if wire_type != field.wire_type:
-            raise BodyError("protobuf-syntax", f"field {field.key} has wire type {wire_type}")
-        if field.message:
-            _merge(field.message, value, tree.setdefault(field.key, {}), work)
-        else:
-            tree[field.key] = field.scalar(value)
+@cache
+def _classes() -> dict[str, Any]:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
 
-
-def fields(data: bytes) -> Iterator[tuple[int, int, int, int, Any]]:
-    """Each field of an encoded message: where it begins and ends, its number, its wire type, its value. Raises
-    ``BodyError``."""
-    at = 0
-    while at < len(data):
-        start = at
-        tag, at = _varint(data, at)
-        number = (tag >> 3) & 0xFFFF_FFFF  # int32(wire >> 3)
-        if not 0 < number < 1 << 31:
-            raise BodyError("protobuf-syntax", f"field number {number}")
-        value, at = _value(data, at, tag & 7)
-        yield start, at, number, tag & 7, value
-
-
-def _value(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
-    if wire_type == _VARINT:
-        return _varint(data, at)
-    if wire_type == _BYTES:
-        length, at = _varint(data, at)
-    elif wire_type in _FIXED_LENGTHS:
-        length = _FIXED_LENGTHS[wire_type]
-    else:
-        # Groups too: Go steps over unknown ones, and no type of the Kubernetes API has any.
-        raise BodyError("protobuf-syntax", f"wire type {wire_type} at byte {at}")
-    if length > len(data) - at:
-        raise BodyError("protobuf-syntax", f"{length} bytes announced at byte {at}, {len(data) - at} are there")
-    return data[at : at + length], at + length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned 64-bit number and where it ends; as in Go, bits beyond the 64th are dropped."""
-    number = shift = 0
-    for byte in data[at : at + 10]:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return number & 0xFFFF_FFFF_FFFF_FFFF, at + shift // 7
-    raise BodyError("protobuf-syntax", f"the number at byte {at} is cut off or too long")
+    file = FileDescriptorProto(name="scale.proto", package="scale", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            made = message.field.add(name=field, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
+            if kind in _MESSAGES:
+                made.type_name = f".scale.{kind}"
+            else:
+                made.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+    pool = DescriptorPool()
+    pool.Add(file)
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"scale.{name}")) for name in _MESSAGES}

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from extauthz.core.numbers import INT32
 from extauthz.core.objects.fields import at
+from extauthz.explain import answer as common
 from extauthz.explain import said
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
@@ -22,25 +23,14 @@ RETRIED_S: Final = 1100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the autoscaler does next, and why."""
+class Answer(common.Answer):
+    """With what Knative's own autoscaler knows beside."""
 
-    current: int
-    desired: int
-    """Replicas."""
-    scale: int
+    scale: int = -1
     """``status.desiredScale`` then; -1: none."""
-    outcome: str
-    """A stable word: see docs/explain.md."""
-    certain: bool
-    steps: tuple[Step, ...]
-    values: Values | None
-    note: str = ""
-    """For the sentence, where the outcome needs one."""
+    values: Values | None = None
     wanted: int = 0
     """Before the bounds."""
-    left_s: float | None = None
-    """On the way to zero: the longest that it may take; ``None``: not known, or not on that way."""
 
 
 def decide(scene: Scene, values: Values | None) -> Answer:
@@ -72,8 +62,18 @@ def _forwards(scene: Scene, values: Values) -> Answer:
     if left_s is not None and not own.certain:
         # What it remembers may keep one until it is forgotten; only then does the way to zero begin.
         left_s = max(left_s, panic_s(values, rules) + rules.delay_s + _longest(rules))
-    counts = (scene.replicas, last.replicas, last.scale)
-    return Answer(*counts, outcome, certain, tuple(steps), values, last.text, own.guess, left_s)
+    return Answer(
+        current=scene.replicas,
+        desired=last.replicas,
+        outcome=outcome,
+        certain=certain,
+        steps=tuple(steps),
+        note=last.text,
+        left_s=left_s,
+        scale=last.scale,
+        values=values,
+        wanted=own.guess,
+    )
 
 
 def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: _Outcome) -> str:
@@ -102,19 +102,18 @@ def _backwards(scene: Scene) -> Answer:
         note = told(own)
         text = "the autoscaler has not decided: it has no metrics" + (f" ({note})" if note else "")
         step = Step("status", text, replicas, certain=False)
-        return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
+        return Answer(replicas, replicas, "no-metrics", False, (step,), note=note)
     steps = [_status(scene)]
     last = scene.last_refusal
     if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
         steps.insert(0, Step("write", f"its write was refused: {last.text}", replicas, certain=False))
-        return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)
+        return Answer(replicas, last.replicas, "refused", False, tuple(steps), note=last.text, scale=scale)
     if scale == 0 and replicas > 0:
         last_step = _applied(scene, 0)
         steps.append(Step("zero", last_step.text, last_step.replicas, certain=False))
-        end = last_step.replicas
-        outcome = "scales-down" if end < replicas else "zero-waits"
-        counts = (replicas, end, last_step.scale)
-        return Answer(*counts, outcome, False, tuple(steps), None, last_step.text, left_s=last_step.left_s)
+        outcome = "scales-down" if last_step.replicas < replicas else "zero-waits"
+        answer = Answer(replicas, last_step.replicas, outcome, False, tuple(steps), note=last_step.text)
+        return replace(answer, left_s=last_step.left_s, scale=last_step.scale)
     limits = _limits(scene)
     steps.append(_bounds(scene.rules, limits, scale, Range(scale, scale, scale), certain=False))
     if scale != replicas:
@@ -125,7 +124,7 @@ def _backwards(scene: Scene) -> Answer:
         outcome = "min-scale"
     else:
         outcome = "idle" if scale == 0 else "on-target"
-    return Answer(replicas, scale, scale, outcome, False, tuple(steps), None)
+    return Answer(replicas, scale, outcome, False, tuple(steps), scale=scale)
 
 
 # What becomes of a count that it asks for: minimum, maximum, and the way to zero, in the order of

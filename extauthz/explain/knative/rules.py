@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core import numbers
 from extauthz.core.model import Tree
@@ -73,29 +73,33 @@ TARGET_LEAST: Final = 0.01
 ACTIVATION_BUFFER_S: Final = 30.0
 RETENTION: Final = "scale-to-zero-pod-retention-period"
 
-NUMBERS: Final = {
-    "max-scale-up-rate": 1000.0,
-    "max-scale-down-rate": 2.0,
-    "container-concurrency-target-percentage": 0.7,
-    "container-concurrency-target-default": 100.0,
-    "requests-per-second-target-default": 200.0,
-    "target-burst-capacity": 211.0,
-    "panic-window-percentage": 10.0,
-    "panic-threshold-percentage": 200.0,
-}
-COUNTS: Final = {"initial-scale": 1, "min-scale": 0, "max-scale": 0, "max-scale-limit": 0}
-TIMES: Final = {"stable-window": 60.0, "scale-down-delay": 0.0, "scale-to-zero-grace-period": 30.0, RETENTION: 0.0}
-SWITCHES: Final = {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}
-"""What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``)."""
+Parse: TypeAlias = Callable[[str | None], float | None]
+USUAL: Final[tuple[tuple[Parse, Mapping[str, float]], ...]] = (
+    (
+        number,
+        {
+            "max-scale-up-rate": 1000.0,
+            "max-scale-down-rate": 2.0,
+            "container-concurrency-target-percentage": 0.7,
+            "container-concurrency-target-default": 100.0,
+            "requests-per-second-target-default": 200.0,
+            "target-burst-capacity": 211.0,
+            "panic-window-percentage": 10.0,
+            "panic-threshold-percentage": 200.0,
+        },
+    ),
+    (integer, {"initial-scale": 1, "min-scale": 0, "max-scale": 0, "max-scale-limit": 0}),
+    (duration, {"stable-window": 60.0, "scale-down-delay": 0.0, "scale-to-zero-grace-period": 30.0, RETENTION: 0.0}),
+    (truth, {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}),
+)
+"""What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``), by how
+its texts are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """The cluster's. Times are in seconds."""
 
     values: Mapping[str, float]
-    switches: Mapping[str, bool]
-    progress_deadline_s: float
     known: bool
     """False: defaults stand in, for all of it or for a part."""
 
@@ -138,17 +142,15 @@ def config_of(objects: Objects) -> Config:
     data: Mapping[str, str] = at(found, "data") or {}
     known = found is not None
     values: dict[str, float] = {}
-    tables: list[tuple[Mapping[str, float], object]] = [(NUMBERS, number), (COUNTS, integer), (TIMES, duration)]
-    for table, parse in tables:
-        for name, usual in table.items():
-            given = parse(data.get(name)) if callable(parse) else None
+    for parse, usual in USUAL:
+        for name, default in usual.items():
+            given = parse(data.get(name))
             known &= name not in data or given is not None
-            values[name] = usual if given is None else given
+            values[name] = default if given is None else given
     if values["container-concurrency-target-percentage"] > 1.0:
         values["container-concurrency-target-percentage"] /= 100.0
-    switches = {name: SWITCHES[name] if (said := truth(data.get(name))) is None else said for name in SWITCHES}
     deadline = duration(at(_config_map(objects, DEPLOYMENTS), "data", "progress-deadline"))
-    return Config(values, switches, 600.0 if deadline is None else deadline, known)
+    return Config(values | {"progress-deadline": 600.0 if deadline is None else deadline}, known)
 
 
 def _config_map(objects: Objects, name: str) -> Tree | None:
@@ -183,11 +185,11 @@ def of(autoscaler: Tree, config: Config) -> Rules:
         least=int(_given(integer, notes, cluster, "min-scale", "minScale")) if reachable else 0,
         most=int(_given(integer, notes, cluster, "max-scale", "maxScale")),
         initial=_initial(notes, config),
-        to_zero=config.switches["enable-scale-to-zero"],
+        to_zero=bool(cluster["enable-scale-to-zero"]),
         grace_s=cluster["scale-to-zero-grace-period"],
         retention_s=_given(duration, notes, cluster, RETENTION, "scaleToZeroPodRetentionPeriod") if reachable else 0.0,
         burst=_given(number, notes, cluster, "target-burst-capacity", "targetBurstCapacity"),
-        activation_within_s=(config.progress_deadline_s if deadline is None else deadline) + ACTIVATION_BUFFER_S,
+        activation_within_s=(cluster["progress-deadline"] if deadline is None else deadline) + ACTIVATION_BUFFER_S,
         limit=int(cluster["max-scale-limit"]),
         config_known=config.known,
     )
@@ -213,14 +215,12 @@ def _target(autoscaler: Tree, notes: Mapping[str, str], config: Config) -> tuple
 
 def _initial(notes: Mapping[str, str], config: Config) -> int:
     given = integer(annotation(notes, "initial-scale", "initialScale"))
-    if given is None or (given == 0 and not config.switches["allow-zero-initial-scale"]):
+    if given is None or (given == 0 and not config.values["allow-zero-initial-scale"]):
         return int(config.values["initial-scale"])
     return given
 
 
-def _given(
-    parse: Callable[[str | None], float | None], notes: Mapping[str, str], cluster: Mapping[str, float], *names: str
-) -> float:
+def _given(parse: Parse, notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
     """What an annotation says, else what the cluster's config map does."""
     given = parse(annotation(notes, *names))
     return cluster[names[0]] if given is None else given

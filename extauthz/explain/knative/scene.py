@@ -10,7 +10,7 @@ from extauthz.core import numbers
 from extauthz.core.model import Tree
 from extauthz.core.objects.fields import at
 from extauthz.explain import refused, target
-from extauthz.explain.objects import ExplainError, Objects, condition, moment, time_of, told
+from extauthz.explain.objects import ExplainError, Objects, condition, moment, namespace_of, time_of, told
 from extauthz.explain.pods import is_ready
 
 from . import rules
@@ -56,7 +56,7 @@ class Scene:
 
     @property
     def namespace(self) -> str:
-        return str(self.autoscaler["metadata"].get("namespace", "default"))
+        return namespace_of(self.autoscaler)
 
     @property
     def last_refusal(self) -> Refusal | None:
@@ -77,10 +77,9 @@ def of(objects: Objects, autoscaler: Tree, now: float) -> Scene:
     Raises:
         ExplainError: what it scales is not among the objects.
     """
-    namespace, name = autoscaler["metadata"].get("namespace", "default"), autoscaler["metadata"]["name"]
-    scaled = target.required(objects, autoscaler["spec"]["scaleTargetRef"], namespace, f"kpa/{name}")
+    scaled = target.required(objects, autoscaler, "kpa")
     own = rules.of(autoscaler, rules.config_of(objects))
-    ready = _ready(objects, autoscaler, namespace)
+    ready = _ready(objects, autoscaler)
     scale = at(autoscaler, "status", "desiredScale")
     refused = _refusals(objects, autoscaler)
     scale = -1 if scale is None else scale
@@ -114,10 +113,10 @@ def _memory(objects: Objects, own: Rules, scale: int, ready: int, refused: tuple
     return Memory(numbers.INT32 if own.most and most >= own.most else most, last)
 
 
-def _ready(objects: Objects, autoscaler: Tree, namespace: str) -> int | None:
+def _ready(objects: Objects, autoscaler: Tree) -> int | None:
     """Of the pods if they are there, else by its status; ``None``: nobody says."""
     revision = at(autoscaler, "metadata", "labels", REVISION)
-    pods = objects.of("Pod", namespace)
+    pods = objects.of("Pod", namespace_of(autoscaler))
     own = [one for one in pods if revision and at(one, "metadata", "labels", REVISION) == revision]
     if own or "Pod" in objects.asked:
         return sum(is_ready(one) and not at(one, "metadata", "deletionTimestamp") for one in own)
@@ -127,9 +126,8 @@ def _ready(objects: Objects, autoscaler: Tree, namespace: str) -> int | None:
 
 def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
     """From events on it. A write that was refused is in no status."""
-    name, namespace = autoscaler["metadata"]["name"], autoscaler["metadata"].get("namespace", "default")
     found = []
-    for event in objects.events(KIND, namespace, name):
+    for event in objects.events(KIND, autoscaler):
         text = str(event.get("message", ""))
         if match := _REFUSED.search(text):
             asked = numbers.capped(match[1], numbers.INT32) or 0

@@ -9,6 +9,7 @@ from typing import Final
 
 from extauthz.explain import remedies
 from extauthz.explain.answer import Change, least, replicas
+from extauthz.explain.answer import sentence as said
 
 from . import rules
 from .decide import Answer, amount, decide, target
@@ -38,7 +39,7 @@ HOLDS: Final = frozenset(REASONS) - {"idle", "on-target"} | {"refused"}
 
 def sentence(scene: Scene, answer: Answer) -> str:
     """What the autoscaler does, and why."""
-    name, sure = f"kpa/{scene.name}", "" if answer.certain else "probably "
+    name = f"kpa/{scene.name}"
     if answer.outcome == "refused":
         ago = scene.now - scene.refused[-1].at
         return (
@@ -46,12 +47,11 @@ def sentence(scene: Scene, answer: Answer) -> str:
             f"{answer.current}; {answer.note}."
         )
     if answer.desired != answer.current:
-        return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why(scene, answer)}."
-    why = REASONS[answer.outcome] or answer.note
+        return said(name, answer, _why(scene, answer))
     if answer.outcome in ("max-scale", "min-scale"):
-        why = _bound(scene, answer)
+        return said(name, answer, _bound(scene, answer))
     note = f" ({answer.note})" if answer.outcome == "no-metrics" and answer.note else ""
-    return f"{name} {sure}stays at {replicas(answer.current)}: {why}{note}."
+    return said(name, answer, f"{REASONS[answer.outcome] or answer.note}{note}")
 
 
 def _why(scene: Scene, answer: Answer) -> str:

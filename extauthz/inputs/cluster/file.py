@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.objects.custom import Where
 from extauthz.core.objects.fields import at
-from extauthz.inputs.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
-from extauthz.inputs.files import content
+from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
 from extauthz.inputs.files.objects import Placed, objects
 from extauthz.inputs.files.text import steps
@@ -26,25 +25,13 @@ class StateFile(NamedTuple):
     """Problems that leave something unknown, but not the file useless."""
 
 
-def load(path: Path, templates: Mapping[str, Where] | None = None, more: Sequence[Placed] = ()) -> StateFile:
-    """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
-
-    Args:
-        templates: as of ``SnapshotBuilder``.
-        more: as of ``parse``.
-
-    Raises:
-        FilesError: with each object that is not as an API server prints it.
-    """
-    return parse(content.read(path), templates, more)
-
-
 def parse(
     contents: Sequence[Content], templates: Mapping[str, Where] | None = None, more: Sequence[Placed] = ()
 ) -> StateFile:
-    """Read state files that were read already.
+    """Objects of state files (JSON is read several times as fast as YAML).
 
     Args:
+        templates: as of ``SnapshotBuilder``.
         more: objects that stand in a manifest, of which those of the files go first.
 
     Raises:

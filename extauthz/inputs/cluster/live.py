@@ -10,10 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
-from extauthz.core.footprint import parse_limit_range, parse_runtime_class
 from extauthz.core.ledger.entry import is_newer
 from extauthz.core.model import Kind, Observed, Tree, WorkloadRef
-from extauthz.core.objects import devices
 from extauthz.core.objects.custom import TEMPLATE, Where
 from extauthz.core.objects.fields import place_of, version_of
 from extauthz.core.objects.groups import Groups
@@ -225,29 +223,19 @@ class Watch(NamedTuple):
 def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, AnyFeed]:
     """A feed for each resource of ``PHASES``."""
     context = Context(gate)
-    revisions = Revisions(REVISIONS, gate, invalid)
+    took: dict[Resource, Callable[[Place, Any], None]] = {
+        NAMESPACES: lambda place, labels: gate.observe_namespace(place[1], labels),
+        LIMIT_RANGES: context.limit_range,
+        RUNTIME_CLASSES: lambda place, overhead: gate.observe_runtime_class(place[1], overhead),
+        DEVICE_CLASSES: lambda place, extended: gate.observe_device_class(place[1], extended),
+        CLAIM_TEMPLATES: context.claim_template,
+        STORAGE_CLASSES: context.storage_class,
+    }
     made: dict[Resource, AnyFeed] = {
-        NAMESPACES: Notes(
-            NAMESPACES,
-            object_readers.namespace_labels,
-            lambda place, labels: gate.observe_namespace(place[1], labels),
-            invalid,
-        ),
-        LIMIT_RANGES: Notes(LIMIT_RANGES, parse_limit_range, context.limit_range, invalid),
-        RUNTIME_CLASSES: Notes(
-            RUNTIME_CLASSES,
-            parse_runtime_class,
-            lambda place, overhead: gate.observe_runtime_class(place[1], overhead),
-            invalid,
-        ),
-        DEVICE_CLASSES: Notes(
-            DEVICE_CLASSES,
-            devices.extended_name,
-            lambda place, extended: gate.observe_device_class(place[1], extended),
-            invalid,
-        ),
-        CLAIM_TEMPLATES: Notes(CLAIM_TEMPLATES, devices.claim_template, context.claim_template, invalid),
-        STORAGE_CLASSES: Notes(STORAGE_CLASSES, object_readers.claim_class, context.storage_class, invalid),
+        one: Notes(one, object_readers.NOTED[one.group, one.kind], told, invalid) for one, told in took.items()
+    }
+    revisions = Revisions(REVISIONS, gate, invalid)
+    made |= {
         REVISIONS: revisions,
         STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, invalid, revisions),
         PODS: Pods(PODS, gate, invalid, prices),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from extauthz.core.footprint import parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import ANY_LABELS, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, devices, jobs, workloads
@@ -77,6 +78,17 @@ def default_class(classes: Iterable[ClaimClass]) -> str:
     defaults = [one for one in classes if one.is_default]
     newest = max((one.created for one in defaults), default="")
     return min((one.name for one in defaults if one.created == newest), default="")
+
+
+NOTED: Final[Mapping[tuple[str, str], Callable[[Tree], Any]]] = {
+    ("", "Namespace"): namespace_labels,
+    ("", "LimitRange"): parse_limit_range,
+    ("node.k8s.io", "RuntimeClass"): parse_runtime_class,
+    ("resource.k8s.io", "DeviceClass"): devices.extended_name,
+    ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,
+    ("storage.k8s.io", "StorageClass"): claim_class,
+}
+"""(API group, kind) to the reader of what counts of objects that change the cost of others."""
 
 
 # What is counted. ``None``: it counts no more.

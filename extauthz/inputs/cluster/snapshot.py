@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
+from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.errors import ObjectError
-from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import STATEFUL_SETS
-from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import devices
-from extauthz.core.objects.custom import TEMPLATE, Shape, Where
-from extauthz.core.objects.fields import kind_of, mapping, required
+from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.objects.custom import TEMPLATE, Where
+from extauthz.core.objects.fields import kind_of, mapping, place_of, required
 from extauthz.core.objects.groups import Groups
 from extauthz.inputs.cluster import object_readers
-from extauthz.inputs.cluster.object_readers import ClaimClass, Workload
+from extauthz.inputs.cluster.object_readers import Workload
 from extauthz.inputs.kube import resource
 from extauthz.inputs.kube.resource import ScaledKind
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What the cluster runs, as the gate keeps it."""
-
-    namespaces: Mapping[str, Mapping[str, str]]
-    """Name to labels."""
-    limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]]
-    """By namespace."""
-    workloads: Sequence[Workload]
-    """Pods and volume claims among them, each of one replica; the ledger tells whose they are."""
-    overheads: Mapping[str, Amounts]
-    """RuntimeClass to what it adds to each of its pods, nano-units."""
-    claim_templates: Mapping[str, Mapping[str, Template]]
-    """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
-    device_classes: Mapping[str, str]
-    """DeviceClass to the extended resource that its devices are too; empty: none."""
-    default_storage_class: str
-    """The storage class of claims that name none; empty: there is none."""
-    not_counted: Mapping[str, int]
-    """``Kind.group`` of objects that do not matter here, and how many there were."""
-    kinds: Sequence[tuple[str, str, str, Mapping[str, Shape]]] = ()
-    """Of each definition that counts: group, kind, plural, and by API version where its objects have what counts."""
 
 
 class SnapshotBuilder:
@@ -56,16 +31,12 @@ class SnapshotBuilder:
         self._groups = [kind for kind, where in self._templates.items() if isinstance(where, Groups)]
         self._customs: dict[tuple[str, str], tuple[ScaledKind, Where]] = {}
         """By API group and kind."""
-        self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._limit_ranges: dict[str, list[LimitRangeDefaults]] = {}
+        self._noted: dict[tuple[str, str], dict[tuple[str, str], Any]] = {name: {} for name in object_readers.NOTED}
+        """By API group and kind, what counts of objects that change the cost of others: by namespace and name."""
         self._workloads: dict[WorkloadRef, Observed] = {}
         self._revisions: dict[WorkloadRef, Observed] = {}
         self._old_revisions: set[tuple[str, str]] = set()
         """Namespace and name of revisions that StatefulSets may still run."""
-        self._overheads: dict[str, Amounts] = {}
-        self._claim_templates: dict[str, dict[str, Template]] = {}
-        self._device_classes: dict[str, str] = {}
-        self._classes: list[ClaimClass] = []
         self._not_counted: Counter[str] = Counter()
 
     def add(self, obj: Tree) -> str | None:
@@ -82,22 +53,26 @@ class SnapshotBuilder:
             return self._take_workload(read(root), root)
         if (group, kind) in self._customs:
             return self._take_workload(self._custom((group, kind), root), root)
-        take = _TAKERS.get((group, kind))
-        if take is None:
+        if (group, kind) in self._noted:
+            self._note((group, kind), root)
+        elif (group, kind) == DEFINITION:
+            self._take_definition(root)
+        elif (group, kind) == _REVISION:
+            self._take_revision(root)
+        else:
             self._not_counted[f"{kind}.{group}" if group else kind] += 1
-            return None
-        return take(self, root)
+        return None
 
     def state(self) -> Snapshot:
         old = [one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions]
         return Snapshot(
-            namespaces=self._namespaces,
-            limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
+            namespaces=self._by_name(*_NAMESPACE),
+            limit_ranges={name: tuple(there.values()) for name, there in self._by_namespace(*_LIMIT_RANGE).items()},
             workloads=(*self._workloads.items(), *old),
-            overheads=self._overheads,
-            claim_templates=self._claim_templates,
-            device_classes=self._device_classes,
-            default_storage_class=object_readers.default_class(self._classes),
+            overheads=self._by_name("node.k8s.io", "RuntimeClass"),
+            claim_templates=self._by_namespace(*_CLAIM_TEMPLATE),
+            device_classes=self._by_name("resource.k8s.io", "DeviceClass"),
+            default_storage_class=object_readers.default_class(self._by_name(*_STORAGE_CLASS).values()),
             kinds=tuple(
                 (group, kind, scalable.resource.plural, object_readers.shapes(scalable, template))
                 for (group, kind), (scalable, template) in self._customs.items()
@@ -134,46 +109,28 @@ class SnapshotBuilder:
             template = self._templates.get(kind.resource.group_resource, TEMPLATE)
             self._customs[kind.resource.group, kind.resource.kind] = kind, template
 
-    def _take_namespace(self, root: Tree) -> None:
-        name = _metadata(root, "name")
-        _once(name not in self._namespaces, f"namespace {name}")
-        self._namespaces[name] = object_readers.namespace_labels(root)
+    def _note(self, what: tuple[str, str], root: Tree) -> None:
+        place, there = place_of(root), self._noted[what]
+        if what in (_LIMIT_RANGE, _CLAIM_TEMPLATE):
+            required(root["metadata"], "namespace")
+        _once(what != _NAMESPACE or place not in there, f"namespace {place[1]}")
+        there[place] = object_readers.NOTED[what](root)
 
-    def _take_limit_range(self, root: Tree) -> None:
-        self._limit_ranges.setdefault(_metadata(root, "namespace"), []).append(parse_limit_range(root))
+    def _by_name(self, group: str, kind: str) -> dict[str, Any]:
+        return {name: value for (_, name), value in self._noted[group, kind].items()}
 
-    def _take_runtime_class(self, root: Tree) -> None:
-        self._overheads[_metadata(root, "name")] = parse_runtime_class(root)
-
-    def _take_claim_template(self, root: Tree) -> None:
-        there = self._claim_templates.setdefault(_metadata(root, "namespace"), {})
-        there[_metadata(root, "name")] = devices.claim_template(root)
-
-    def _take_device_class(self, root: Tree) -> None:
-        self._device_classes[_metadata(root, "name")] = devices.extended_name(root)
-
-    def _take_storage_class(self, root: Tree) -> None:
-        self._classes.append(object_readers.claim_class(root))
+    def _by_namespace(self, group: str, kind: str) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for (namespace, name), value in sorted(self._noted[group, kind].items()):
+            found.setdefault(namespace, {})[name] = value
+        return found
 
 
 DEFINITION = (resource.DEFINITIONS.group, resource.DEFINITIONS.kind)
-
-_TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]] = {
-    DEFINITION: SnapshotBuilder._take_definition,
-    ("", "Namespace"): SnapshotBuilder._take_namespace,
-    ("", "LimitRange"): SnapshotBuilder._take_limit_range,
-    ("apps", "ControllerRevision"): SnapshotBuilder._take_revision,
-    ("node.k8s.io", "RuntimeClass"): SnapshotBuilder._take_runtime_class,
-    ("resource.k8s.io", "ResourceClaimTemplate"): SnapshotBuilder._take_claim_template,
-    ("resource.k8s.io", "DeviceClass"): SnapshotBuilder._take_device_class,
-    ("storage.k8s.io", "StorageClass"): SnapshotBuilder._take_storage_class,
-}
-"""(API group, kind) to the handler of objects that do not count by themselves."""
-
-
-def _metadata(root: Tree, key: str) -> str:
-    """Raises ObjectError: it is missing."""
-    return required(mapping(root.get("metadata"), "metadata"), key)
+_REVISION = ("apps", "ControllerRevision")
+_NAMESPACE, _LIMIT_RANGE = ("", "Namespace"), ("", "LimitRange")
+_CLAIM_TEMPLATE = ("resource.k8s.io", "ResourceClaimTemplate")
+_STORAGE_CLASS = ("storage.k8s.io", "StorageClass")
 
 
 def _once(is_new: bool, what: str) -> None:

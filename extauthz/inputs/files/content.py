@@ -46,12 +46,13 @@ def read(path: Path) -> tuple[Content, ...]:
 
 
 def signature(path: Path) -> Signature:
-    """What ``stat`` says of the regular files that ``read`` would read. Missing files are left out."""
+    """What ``stat`` says of the regular files that ``read`` would read; of one that is missing, only zeros."""
     found = []
     for file in _files(path):
         try:
             stat = file.stat()
         except OSError:
+            found.append((str(file), 0, 0, 0, 0, 0))
             continue
         if S_ISREG(stat.st_mode):  # the times of a pipe change as it is read
             times = stat.st_mtime_ns, stat.st_ctime_ns

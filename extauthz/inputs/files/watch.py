@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
-
-from watchfiles import Change, awatch
-from watchfiles.main import FileChange
+from typing import Final, Generic, TypeVar
 
 from . import content
 from .content import Content, FilesError
 
 Value = TypeVar("Value")
 
-TICK_MS = 500
-"""How often ``stat`` is asked, too. Notifications miss network file systems, links to elsewhere, and directories that
-are created again."""
+TICK_S: Final = 0.5
+"""How often ``stat`` is asked. Notifications of the system miss network file systems and links to elsewhere, and say
+little more."""
 
-SETTLE_MS = 400
-"""How long a burst of changes is waited for, at most."""
+SETTLE_S: Final = 0.1
+SETTLES: Final = 4
+"""A burst of changes is over when for so long nothing has changed, and is waited for so often at most."""
 
 
 class Watched(Generic[Value]):
@@ -60,28 +56,26 @@ class Watched(Generic[Value]):
         Contents are read and parsed in a thread, so that the loop goes on serving; the callbacks are called in the
         loop. Give up by cancelling.
         """
-        async with aclosing(self._glances()) as glances:
-            async for told in glances:
-                signature = content.signature(self._path)
-                if signature == self._signature and not told:
-                    continue
-                self._signature = signature
-                outcome = await asyncio.to_thread(self._changed)
-                if isinstance(outcome, FilesError):
-                    refuse(outcome)
-                elif outcome is not None:
-                    accept(outcome)
-
-    async def _glances(self) -> AsyncGenerator[bool, None]:
-        """Yield when it is time to look: ``True`` after a notified change, ``False`` when time has passed."""
         while True:
-            try:
-                async with aclosing(_notifications(self._path)) as notifications:
-                    async for changes in notifications:
-                        yield bool(changes)
-            except (OSError, RuntimeError):  # no such directory, or inotify is at its limits: stat alone will do
-                await asyncio.sleep(TICK_MS / 1000)
-                yield False
+            await asyncio.sleep(TICK_S)
+            if content.signature(self._path) == self._signature:
+                continue
+            self._signature = await self._settled()
+            outcome = await asyncio.to_thread(self._changed)
+            if isinstance(outcome, FilesError):
+                refuse(outcome)
+            elif outcome is not None:
+                accept(outcome)
+
+    async def _settled(self) -> content.Signature:
+        """What stands there once a burst of changes is over."""
+        found = content.signature(self._path)
+        for _ in range(SETTLES):
+            await asyncio.sleep(SETTLE_S)
+            before, found = found, content.signature(self._path)
+            if found == before:
+                break
+        return found
 
     def _changed(self) -> Value | FilesError | None:
         """The new content, its problems, or ``None`` if nothing has changed."""
@@ -103,30 +97,3 @@ class Watched(Generic[Value]):
             digest.update(part)
         before, self._seen = self._seen, digest.digest()
         return self._seen != before
-
-
-def _notifications(path: Path) -> AsyncGenerator[set[FileChange], None]:
-    """Changes in the directory that holds ``path``, and in ``path`` if it is one; an empty set at every tick."""
-    return awatch(
-        path.absolute().parent,
-        *([path] if path.is_dir() else []),
-        watch_filter=_may_show_in(path),
-        debounce=SETTLE_MS,
-        rust_timeout=TICK_MS,
-        yield_on_timeout=True,
-        recursive=False,
-        ignore_permission_denied=True,
-    )
-
-
-def _may_show_in(path: Path) -> Callable[[Change, str], bool]:
-    """Tells which changes may concern ``path``. A log file beside it does not: else everything would be read again ten
-    times a second. ``stat`` finds changes through links to other names."""
-    directory = str(path.absolute()) if path.is_dir() else None
-
-    def may_show(_: Change, changed: str) -> bool:
-        folder, name = os.path.split(changed)
-        is_member = folder == directory and name.endswith(content.SUFFIXES)
-        return is_member or name == path.name or name.startswith(".")  # "..data" of a ConfigMap volume
-
-    return may_show

@@ -20,7 +20,7 @@ from extauthz.core.model import Tree
 from .clock import ClockCheck
 from .lists import listed, loads
 from .resource import Calls
-from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session, Trust
+from .session import SERVICE_ACCOUNT, Access, InCluster, KubeConfig, Message, NoClusterError, Session
 
 CONNECT_WITHIN_S = 10.0
 
@@ -64,10 +64,6 @@ class Connection:
     def server(self) -> str:
         return self._session.server
 
-    async def trust(self) -> Trust:
-        """How the server's certificate is verified. Raises NoClusterError."""
-        return (await self._session.current()).trust
-
     async def call(
         self,
         method: str,
@@ -98,18 +94,16 @@ class Connection:
         *,
         query: Query = (),
         timeout_s: float = 60.0,
-        most_bytes: int | None = None,
     ) -> Tree:
         """GET a List and hand its items to ``take`` one by one, others taking turns; the list's metadata.
 
-        Raises: as ``call``, and Unreachable if it has more than ``most_bytes``. Some items may have been handed over
-            by then.
+        Raises: as ``call``. Some items may have been handed over by then.
         """
         self.calls["get"] += 1
         message = Message("GET", _target(path, query), None, "application/json", aiohttp.ClientTimeout(total=timeout_s))
         async with self._answer(message) as response:
             with _told(self.server, timeout_s):
-                body = await _bounded(response, self.server, most_bytes)
+                body = await response.read()
         found = _decoded(body, self.server, listed)
         for number, item in enumerate(found.items or ()):
             take(_decoded(bytes(item), self.server))
@@ -220,19 +214,6 @@ def _told(server: str, patience_s: float) -> Iterator[None]:
         raise Unreachable(f"{server}: {error or type(error).__name__}") from error
     except NoClusterError as error:
         raise Unreachable(str(error)) from error
-
-
-async def _bounded(response: aiohttp.ClientResponse, server: str, most: int | None) -> bytes:
-    """The whole body. Raises Unreachable if it is longer than ``most``."""
-    if most is None:
-        return await response.read()
-    parts, size = [], 0
-    async for chunk in response.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > most:
-            raise Unreachable(f"{server} answered with more than {most} bytes")
-    return b"".join(parts)
 
 
 async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) -> AsyncIterator[Tree]:

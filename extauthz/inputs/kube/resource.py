@@ -72,7 +72,6 @@ class Lists(Calls, Protocol):
         *,
         query: Sequence[tuple[str, str]] = (),
         timeout_s: float = 60.0,
-        most_bytes: int | None = None,
     ) -> Tree:
         """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""
 

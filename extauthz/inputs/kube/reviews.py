@@ -10,6 +10,7 @@ from extauthz.inputs.kube.resource import Calls
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+OWN_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 WITHIN_S = 3.0
 """How long the API server may take: somebody waits for the answer."""
@@ -29,9 +30,15 @@ class Target(NamedTuple):
 
     group: str
     plural: str
-    name: str
+    """With its subresource: ``workspacequotas/status``."""
+    name: str = ""
     namespace: str = ""
     verb: str = "get"
+
+    def __str__(self) -> str:
+        one = f" {self.name}" if self.name else ""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.plural}{f'.{self.group}' if self.group else ''}{one}{where}"
 
 
 async def person_of(calls: Calls, token: str, audience: str = "") -> Person | None:
@@ -56,23 +63,24 @@ async def person_of(calls: Calls, token: str, audience: str = "") -> Person | No
     return Person(user["username"], tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
 
-async def may(calls: Calls, person: Person, target: Target) -> bool:
-    """Whether the cluster's authorizers (RBAC and others) let somebody do it.
+async def may(calls: Calls, person: Person | None, target: Target) -> bool:
+    """Whether the cluster's authorizers (RBAC and others) let somebody do it; ``None``: whom the calls are from.
 
     Raises:
         ApiError, Unreachable: that cannot be told now.
     """
-    attributes = {"verb": target.verb, "group": target.group, "resource": target.plural}
-    attributes |= {key: text for key, text in (("name", target.name), ("namespace", target.namespace)) if text}
-    spec = {
-        "user": person.user,
-        "groups": list(person.groups),
-        "uid": person.uid,
-        "extra": {key: list(values) for key, values in person.extra},
-        "resourceAttributes": attributes,
-    }
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    status = _status(await calls.call("POST", ACCESS_REVIEWS, body=body, timeout_s=WITHIN_S))
+    plural, _, subresource = target.plural.partition("/")
+    attributes = {"verb": target.verb, "group": target.group, "resource": plural}
+    more = {"subresource": subresource, "name": target.name, "namespace": target.namespace}
+    attributes |= {key: text for key, text in more.items() if text}
+    spec: Tree = {"resourceAttributes": attributes}
+    kind, path = "SelfSubjectAccessReview", OWN_ACCESS_REVIEWS
+    if person is not None:
+        kind, path = "SubjectAccessReview", ACCESS_REVIEWS
+        spec |= {"user": person.user, "groups": list(person.groups), "uid": person.uid}
+        spec |= {"extra": {key: list(values) for key, values in person.extra}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    status = _status(await calls.call("POST", path, body=body, timeout_s=WITHIN_S))
     return status.get("allowed") is True and status.get("denied") is not True
 
 

@@ -30,15 +30,6 @@ CHUNK_BYTES = 64 * 1024
 """How much is read at once. Between two reads others get their turn."""
 
 
-class Trust(NamedTuple):
-    """What the server's certificate must match, as the credentials say."""
-
-    ca: Path | None
-    """Authorities in PEM; ``None``: the system's."""
-    server_name: str
-    """The name that it must carry (``tls-server-name``); empty: the dialled one."""
-
-
 class Message(NamedTuple):
     """A request without credentials."""
 
@@ -63,12 +54,6 @@ class Access:
     @property
     def server(self) -> str:
         return str(self.client.configuration.host)
-
-    @property
-    def trust(self) -> Trust:
-        configuration = self.client.configuration
-        ca = configuration.ssl_ca_cert
-        return Trust(Path(ca) if ca else None, configuration.tls_server_name or "")
 
     async def send(self, message: Message) -> aiohttp.ClientResponse:
         """The response. Its body is not read yet. Raises what aiohttp raises."""

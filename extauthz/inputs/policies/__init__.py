@@ -1,8 +1,6 @@
-"""Policies from outside the gate: expressions in CEL, and plug-ins of a platform's own (docs/policies.md).
+"""Plug-ins: policies of a platform's own (docs/policies.md). What one is written with is here, by its public name.
 
-What a plug-in is written with is here, by its public name.
-
-In: the text of an expression; the names of plug-ins. Out: programs and policies that the core asks.
+In: the names of plug-ins. Out: policies that the core asks.
 """
 
 from extauthz.core.model import CycleState, Growth

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple, NoReturn, Protocol
 
 from extauthz.core.model import Growth, Tree
-from extauthz.core.policies import Enlisted, GrowthPolicy
+from extauthz.core.policies import Enlisted, GrowthPolicy, UnknownError
 from extauthz.core.texts import Tell
 
 AUDIT: Final = "=Audit"
@@ -66,10 +66,6 @@ class LivePolicy(GrowthPolicy):
         return {}
 
 
-class MissingPolicyError(Exception):
-    """A policy cannot be asked. The text says why."""
-
-
 class Missing(LivePolicy):
     """Stands for a policy that is not there."""
 
@@ -77,7 +73,7 @@ class Missing(LivePolicy):
         self.why = why
 
     def filter(self, growth: Growth) -> NoReturn:
-        raise MissingPolicyError(self.why)
+        raise UnknownError(self.why)
 
     def notes(self) -> list[str]:
         return [self.why]
@@ -104,10 +100,6 @@ def _made(name: str, point: EntryPoint | None) -> GrowthPolicy:
     return policy
 
 
-class SlowPolicyError(Exception):
-    """A policy took too long, or did so a moment ago."""
-
-
 class Patience:
     """Asks policies, and measures it. One that is slow cannot be interrupted. So a late answer is not used, and who is
     late ``TIMES`` in a row is not asked for a while: others wait for the loop that decides.
@@ -124,10 +116,10 @@ class Patience:
         self._until_s: dict[str, float] = {}
 
     def ask(self, one: Enlisted, step: str, growth: Growth) -> object:
-        """What a policy says. Raises SlowPolicyError, and what the policy raises."""
+        """What a policy says. Raises UnknownError, and what the policy raises."""
         began_s = self._clock()
         if self._until_s and began_s < self._until_s.get(one.name, began_s):
-            raise SlowPolicyError(f"it was slow, and is not asked for {AGAIN_S:.0f} s")
+            raise UnknownError(f"it was slow, and is not asked for {AGAIN_S:.0f} s")
         try:
             said: object = getattr(one.policy, step)(growth)
         finally:
@@ -136,7 +128,7 @@ class Patience:
                 self._note(one.name, ended_s - began_s > self._within_s, ended_s)
         if ended_s - began_s > self._within_s:
             took_ms, most_ms = (ended_s - began_s) * 1000, self._within_s * 1000
-            raise SlowPolicyError(f"it took {took_ms:.0f} ms, and may take {most_ms:.0f}")
+            raise UnknownError(f"it took {took_ms:.0f} ms, and may take {most_ms:.0f}")
         return said
 
     def _note(self, name: str, is_late: bool, now_s: float) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from extauthz.core.quota.policies import unread as unread_policies
 from extauthz.core.quota.problems import Problem, dotted
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.spec import parse as parse_quota
@@ -14,7 +13,6 @@ from extauthz.core.quota.tree import QuotaTree, QuotaTreeError, TreeProblem
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import Content, FileProblem, FilesError
 from extauthz.inputs.files.objects import Placed, objects
-from extauthz.inputs.policies import cel
 
 
 class Quotas(NamedTuple):
@@ -48,13 +46,12 @@ def parse(contents: Sequence[Content]) -> Quotas:
         tree = QuotaTree.build(quota for quota, _ in quotas)
     except QuotaTreeError as error:
         raise FilesError(_located(error.problems, quotas)) from None
-    unread = [_problem(placed, problem) for quota, placed in quotas for problem in unread_policies(quota.policies)]
-    return Quotas(tree, (*_located(tree.warnings, quotas), *unread))
+    return Quotas(tree, tuple(_located(tree.warnings, quotas)))
 
 
 def _read(placed: Placed, quotas: list[tuple[WorkspaceQuota, Placed]], problems: list[FileProblem]) -> None:
     try:
-        quotas.append((parse_quota(placed.tree, cel.compiler()), placed._replace(tree=None)))
+        quotas.append((parse_quota(placed.tree), placed._replace(tree=None)))
     except QuotaSpecError as error:
         problems += (_problem(placed, problem) for problem in error.problems)
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.core.quota import policies as quota_policies
 from extauthz.core.quota import spec
 from extauthz.core.quota.problems import Fault, Problem, Standing, standing
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.tree import AT_ONCE, QuotaTree, Steps, TreeProblem, finished
-from extauthz.inputs.policies import cel
 
 
 class Quotas(NamedTuple):
@@ -39,11 +37,10 @@ class Read(NamedTuple):
 def read(tree: Tree) -> Read:
     """Read one object that has a name. Of a bad one, read whom it covers, as far as it says so."""
     try:
-        quota = spec.parse(tree, cel.compiler())
+        quota = spec.parse(tree)
     except QuotaSpecError as error:
         return Read(standing(tree, None, Fault.INVALID, error.problems), spec.salvage(tree))
-    unread = list(quota_policies.unread(quota.policies))
-    return Read(standing(tree, quota.generation, Fault.POLICIES_UNREAD if unread else None, unread), quota)
+    return Read(standing(tree, quota.generation), quota)
 
 
 class Gathered:
@@ -114,7 +111,5 @@ def _standing(
         return held
     fault = Fault.PARENT_CYCLE if parent_is_there else Fault.PARENT_MISSING
     if misplaced[0].path != ("spec", "parent"):
-        if held.fault is not None:
-            return held
         fault = Fault.NO_EFFECT
     return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

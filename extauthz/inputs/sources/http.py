@@ -1,7 +1,7 @@
-"""A platform's own service over HTTP, for quotas and for ``maxAvailableScale``: the client; and quotas from it, asked
-at intervals, the last good answer kept (docs/http-source.md).
+"""A platform's own service over HTTP: the client; and quotas from it, asked at intervals, the last good answer kept
+(docs/http-source.md).
 
-docs/openapi.yaml has the contracts. Errors have stable codes, which are also metric labels; none carries a header, a
+docs/openapi.yaml has the contract. Errors have stable codes, which are also metric labels; none carries a header, a
 query or a credential.
 """
 
@@ -58,7 +58,7 @@ class SourceError(Exception):
     """A service gave no answer that can be used. ``code`` is stable and a metric label.
 
     ``unreachable`` and ``timeout`` (trying again helps), ``unauthorized``, ``refused`` (another status), ``malformed``,
-    ``too-large`` (the service's fault), ``credentials`` (ours), ``circuit-open`` and ``busy`` (not asked at all).
+    ``too-large`` (the service's fault), ``credentials`` (ours).
     """
 
     def __init__(self, code: str, why: str) -> None:
@@ -89,7 +89,7 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, query: Mapping[str, str] | None = None, etag: str = "") -> Reply:
+    async def get(self, etag: str = "") -> Reply:
         """GET it once; no redirect is followed, as it would take the credentials elsewhere.
 
         Raises:
@@ -101,7 +101,7 @@ class Client:
         except (OSError, ValueError) as error:
             raise SourceError("credentials", f"cannot read its credentials: {error}") from None
         try:
-            asked = self._session.get(self.endpoint.url, params=query, headers=headers, ssl=tls, allow_redirects=False)
+            asked = self._session.get(self.endpoint.url, headers=headers, ssl=tls, allow_redirects=False)
             async with asked as response:
                 return await self._reply(response)
         except TimeoutError:
@@ -205,7 +205,7 @@ class HttpQuotas:
     async def ask(self) -> None:
         started_s = self._clock()
         try:
-            reply = await self.client.get(etag=self._etag)
+            reply = await self.client.get(self._etag)
             if reply.tree is not None:
                 self._take(reply.tree)
                 self._etag = reply.etag

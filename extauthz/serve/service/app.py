@@ -20,6 +20,7 @@ from aiohttp import web
 from extauthz import version
 from extauthz.inputs.kube.connection import Connection, connect
 from extauthz.inputs.kube.session import NoClusterError
+from extauthz.serve.rpc.link import Server
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.servers.api.people import People
 from extauthz.serve.servers.api.rights import Access, ThisHost
@@ -28,25 +29,23 @@ from extauthz.serve.servers.ext_authz import Checks
 from extauthz.serve.servers.ext_proc import Processor
 from extauthz.serve.servers.http import Health, Readiness, application
 from extauthz.serve.servers.listener import more_descriptors
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.live import Knowledge
 from extauthz.serve.servers.page.routes import Page
-from extauthz.serve.servers.page.why import Why
 from extauthz.serve.servers.webhook import Webhook
 from extauthz.serve.service import certificates, listening
 from extauthz.serve.service.aside import AsideProcess
 from extauthz.serve.service.assembly import Assembly, Decide, Surroundings
-from extauthz.serve.service.certificates import SelfSigned
+from extauthz.serve.service.certificates import Handshakes, SelfSigned
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.settings import Settings
+from extauthz.serve.service.sources import Inputs
 from extauthz.serve.service.sources import levels as levels_of_policies
-from extauthz.serve.service.sources import policy_names
 from extauthz.tell.observe.log import Bridge, Log
-from extauthz.tell.observe.metrics import Levels, Metrics
-from extauthz.tell.observe.quota_facts import DeviceOwners, Waiting
+from extauthz.tell.observe.metrics import Levels, Metrics, each
+from extauthz.tell.observe.quota_facts import DeviceOwners, Level, Waiting
 from extauthz.tell.record.recorder import RecordThread
 
 Leave: TypeAlias = Callable[[], Awaitable[None]]
@@ -96,8 +95,7 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
-        self._why = Why(Cluster(lambda: self._connection if settings.state == KUBERNETES else None))
-        self._certificates: list[certificates.Handshakes] = []
+        self._certificates: list[Handshakes] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
 
@@ -107,7 +105,7 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            api_tls = certificates.ApiCertificates.of(self._settings, self._log.event)
+            api_tls = Handshakes.of(certificates.API, self._settings, self._log.event)
             addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
             if self._files is not None and self._gate.recording is not None:
                 stack.callback(RecordThread(self._gate.recording.recorder, self._files, self._log.event).close)
@@ -130,9 +128,9 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge, why=self._why, signs_in=isinstance(access, People)).add_to(app)
+        Page(known, access, self._knowledge, signs_in=isinstance(access, People)).add_to(app)
 
-    async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
+    async def _open_api(self, stack: AsyncExitStack, tls: Handshakes | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
         if tls is None:
             return None
@@ -155,9 +153,7 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(
-        self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
-    ) -> None:
+    async def _serve(self, addresses: dict[str, Address | None], api_tls: Handshakes | None, decide: Decide) -> None:
         spare_the_collector()
         server, grpc_address = self._open_grpc(decide)
         leave_webhook, webhook_address = await self._open_webhook(decide)
@@ -175,25 +171,25 @@ class App:
             for task in watching:
                 task.cancel()
 
-    def _open_grpc(self, decide: Decide) -> tuple[listening.GrpcServer | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[Server | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
         clamping = self._gate.clamping
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
         methods = {path: method for one in services for path, method in one.methods().items()}
-        tls = certificates.Certificates.of(self._settings, self._log.event)
+        tls = Handshakes.of(certificates.GRPC, self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
-        return listening.grpc_server(methods, self._settings, tls)
+        return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
-        tls: certificates.WebhookCertificates | SelfSigned | None
+        tls: Handshakes | None
         if self._settings.makes_certificate:
             assert self._connection is not None
             tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
         else:
-            tls = certificates.WebhookCertificates.of(self._settings, self._log.event)
+            tls = Handshakes.of(certificates.WEBHOOK, self._settings, self._log.event)
         if tls is None:
             return None, None
         self._certificates.append(tls)
@@ -228,7 +224,7 @@ class App:
             cure = "set tls-cert and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: listening.GrpcServer | None, leave_webhook: Leave | None) -> None:
+    async def _leave(self, server: Server | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
@@ -264,26 +260,35 @@ class App:
     def _levels(self) -> Levels:
         most = self._settings.numbers.metrics_of_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
-        return Levels(
-            uses=list(islice(queries.quotas(), most)),
-            quotas=queries.quota_count,
-            left_out=max(queries.quota_count - most, 0),
-            pending_writes=queries.pending_count,
-            workloads=queries.workload_count,
-            ready=not self._stage,
-            log_dropped=self._log.dropped,
-            stale=self._gate.stale is not None,
-            reached=self._gate.reaching.reached,
-            watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
-            calls=self._connection.calls if self._connection is not None else {},
-            failing=inputs.quotas.failing() if inputs is not None else {},
-            status_writes=inputs.quotas.status_writes() if inputs is not None else {},
-            event_writes=inputs.state.event_writes() if inputs is not None else {},
-            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
-            certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
-            by_kind=self._device_owners.used,
-            policies=levels_of_policies(self._gate.gate.policies),
-            policy_names=policy_names(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
-            record_dropped=self._gate.recording.recorder.dropped if self._gate.recording is not None else 0,
-            waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
-        )
+        policies, recording, reached = self._gate.gate.policies, self._gate.recording, self._gate.reaching.reached
+        ends = {use: at - now_s for one in self._certificates for use, at in one.ends_s().items()}
+        others: dict[str, Level] = {
+            "extauthz_quotas": {(): queries.quota_count},
+            "extauthz_quotas_left_out": {(): max(queries.quota_count - most, 0)},
+            "extauthz_intents": {(): queries.pending_count},
+            "extauthz_workloads": {(): queries.workload_count},
+            "extauthz_ready": {(): int(not self._stage)},
+            "extauthz_stale": {(): int(self._gate.stale is not None)},
+            "extauthz_log_dropped_total": {(): self._log.dropped},
+            "extauthz_record_dropped_total": {(): recording.recorder.dropped if recording is not None else 0},
+            "extauthz_webhook_reached": {(): int(reached)} if reached is not None else {},
+            "extauthz_api_calls_total": each(self._connection.calls if self._connection is not None else {}),
+            "extauthz_certificate_ends_in_seconds": each(ends),
+            "extauthz_quota_used_by_kind": self._device_owners.used,
+            "extauthz_policy_level": levels_of_policies(policies),
+            **(_of_inputs(inputs) if inputs is not None else {}),
+        }
+        uses = list(islice(queries.quotas(), most))
+        waiting = [Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()]
+        return Levels(uses, waiting, others)
+
+
+def _of_inputs(inputs: Inputs) -> dict[str, Level]:
+    watches = [one for each in inputs for one in each.watches()]
+    return {
+        "extauthz_watch_age_seconds": each({one.resource: one.age_s for one in watches}),
+        "extauthz_watch_relists_total": each({one.resource: one.relists for one in watches}),
+        "extauthz_quotas_failing": each(inputs.quotas.failing()),
+        "extauthz_status_writes_total": each(inputs.quotas.status_writes()),
+        "extauthz_event_writes_total": each(inputs.state.event_writes()),
+    }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,10 +28,8 @@ from extauthz.serve.service import sources
 from extauthz.serve.service.counting import Counting
 from extauthz.serve.service.deciding import Clamping, Deciding, briefly, terse
 from extauthz.serve.service.holding import Holding
-from extauthz.serve.service.http import max_scale
 from extauthz.serve.service.inputs import Clock, Into, Look, Stale, all_set
 from extauthz.serve.service.live import Askers
-from extauthz.serve.service.notifying import notifying
 from extauthz.serve.service.reaching import Reaching
 from extauthz.serve.service.recording import Recording, recorder
 from extauthz.serve.service.recounting import Recounting
@@ -121,8 +118,6 @@ class Assembly:
         self._around = around
         self._log = around.log
         self._clock = around.clock
-        self.notifying = notifying(settings, self.gate, around.log, around.clock)
-        """``None``: there are no receivers of notices."""
         self.reaching = Reaching(settings.webhook is not None, around.log.event, lambda: self.askers.unanswered())
         self.askers = Askers(
             settings,
@@ -150,32 +145,29 @@ class Assembly:
             FilesError: quotas or state cannot be used.
             Exception: what ``serve`` raises.
         """
-        async with AsyncExitStack() as stack:
-            deciding, inputs = await self._wired(connection, stack)
-            await inputs.quotas.load()
-            await inputs.state.load()
-            refused: Exception | None = None
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(each) for each in self._beside(inputs, connection)]
-                try:
-                    if await all_set([one.known for one in inputs], stop):
-                        self._holding.begin()
-                        if self.recording is not None:
-                            await self.recording.begin()
-                            running.append(group.create_task(self.recording.run()))
-                        running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-                        try:
-                            await serve(self._worded(deciding))
-                        finally:
-                            self.observers.drain()
-                        if self.notifying is not None:
-                            await self.notifying.leave()
-                except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
-                    refused = error
-                for task in running:
-                    task.cancel()
-            if refused is not None:
-                raise refused
+        deciding, inputs = self._wired(connection)
+        await inputs.quotas.load()
+        await inputs.state.load()
+        refused: Exception | None = None
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(each) for each in self._beside(inputs, connection)]
+            try:
+                if await all_set([one.known for one in inputs], stop):
+                    self._holding.begin()
+                    if self.recording is not None:
+                        await self.recording.begin()
+                        running.append(group.create_task(self.recording.run()))
+                    running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
+                    try:
+                        await serve(self._worded(deciding))
+                    finally:
+                        self.observers.drain()
+            except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
+                refused = error
+            for task in running:
+                task.cancel()
+        if refused is not None:
+            raise refused
 
     def _beside(self, inputs: sources.Inputs, connection: Connection | None) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the answers, for ever."""
@@ -186,23 +178,15 @@ class Assembly:
         if connection is not None:
             yield self.askers.run(connection)
             yield self.reaching.run(connection)
-        if self.notifying is not None:
-            yield self.notifying.run()
         host = Host(connection, self._clock, self._around.wall, self._log.event)
         yield from running_policies(self.gate.policies, host)
 
-    async def _wired(self, connection: Connection | None, stack: AsyncExitStack) -> tuple[Deciding, sources.Inputs]:
+    def _wired(self, connection: Connection | None) -> tuple[Deciding, sources.Inputs]:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
-        asked = max_scale(settings, log, metrics, clock)
-        if asked is not None:
-            await stack.enter_async_context(asked.client)
-            self.gate.bounds = asked.bounds
-        notices = self.notifying.notices if self.notifying is not None else None
         inputs = self.inputs = sources.inputs(
             settings,
-            Into(self.gate, log, metrics, clock),
+            Into(self.gate, log, metrics, clock, self.recent.blocked),
             connection,
-            notices,
             self.askers.serving,
             self._around.ledger_store,
         )
@@ -210,10 +194,8 @@ class Assembly:
         fetch: dict[Fetch, Look] = {}
         if (reads := inputs.state.reads) is not None:
             fetch[Fetch.WORKLOAD] = briefly(lambda needs: reads.look(needs.ref))
-        if asked is not None:
-            fetch[Fetch.MAX_SCALE] = lambda needs: asked.ask(needs.ref, needs.about)
         fetch[Fetch.COUNT] = briefly(self._counting.whole)
-        self.observers = Observers(self._observers(inputs), log.event)
+        self.observers = Observers(self._observers(), log.event)
         deciding = Deciding(
             self.gate,
             self.observers,
@@ -229,15 +211,13 @@ class Assembly:
         self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
 
-    def _observers(self, inputs: sources.Inputs) -> list[Observer]:
+    def _observers(self) -> list[Observer]:
         """Who is told of decisions, in this order."""
         policies = self.gate.policies
         found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
         if policies.all:
             found.insert(0, lambda told: policies.decided(told.decision, told.held))
-        if self.notifying is not None:
-            found.append(self.notifying.notices.decided)
-        return [*found, *inputs.state.observers]
+        return found
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding

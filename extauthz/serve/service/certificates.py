@@ -48,22 +48,40 @@ class _Content(NamedTuple):
     authorities: bytes | None
 
 
+class Use(NamedTuple):
+    """Which listener shows a certificate."""
+
+    name: str
+    """For metrics."""
+    cert: str
+    """The flag of the certificate, for whoever must put it right."""
+    authorities: str
+    """That of the authorities of clients."""
+    clients: ssl.VerifyMode = ssl.CERT_REQUIRED
+    """What a client must show where their authorities are known."""
+
+
+GRPC: Final = Use("grpc", "--tls-cert", "--tls-client-ca")
+WEBHOOK: Final = Use("webhook", "--webhook-cert", "--webhook-client-ca")
+API: Final = Use("api", "--api-cert", "--api-client-ca", ssl.CERT_OPTIONAL)
+"""A client of it may show a certificate of the authorities, or none."""
+
+
 class Handshakes:
     """TLS of a listener whose certificate changes while it listens.
 
     Args:
+        cert: the file of the certificate; ``None``: somebody will ``show`` one.
         authorities: of clients' certificates, read again while the gate runs; ``None``: none is asked for.
+
+    Raises:
+        CertificateError: the files cannot be used from the start.
     """
 
-    flags = ("--webhook-cert", "--webhook-client-ca")
-    """The settings of certificate and authorities, for whoever must put them right."""
-    use = "webhook"
-    """For metrics."""
-    clients = ssl.CERT_REQUIRED
-    """What a client must show where the authorities of clients are known."""
-
-    def __init__(self, tell: Tell, authorities: Path | None = None) -> None:
+    def __init__(self, use: Use, tell: Tell, cert: Path | None, authorities: Path | None = None) -> None:
+        self._use = use
         self._tell = tell
+        self._cert = cert
         self._authorities = authorities
         self._seen: _Content | None = None
         """What is shown."""
@@ -72,9 +90,24 @@ class Handshakes:
         """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
         if authorities is not None:
             # OpenSSL takes it from here, and whom to trust from the newest.
-            self.context.verify_mode = self.clients
+            self.context.verify_mode = use.clients
         self.context.sni_callback = self._choose
         self._current = self.context
+        if cert is not None:
+            try:
+                self._show(self._read())
+            except OSError as error:
+                raise CertificateError(self._problem(error)) from None
+
+    @classmethod
+    def of(cls, use: Use, settings: Settings, tell: Tell) -> Self | None:
+        """Those of the settings; ``None``: these name none.
+
+        Raises:
+            CertificateError: they cannot be used.
+        """
+        cert, authorities = (getattr(settings, flag[2:].replace("-", "_")) for flag in (use.cert, use.authorities))
+        return None if cert is None else cls(use, tell, cert, authorities)
 
     def show(self, cert: bytes, key: bytes) -> None:
         """From the next handshake on. Raises OSError, also ssl.SSLError, and keeps the old one."""
@@ -92,10 +125,10 @@ class Handshakes:
             return
         problem = ""
         try:
-            content = self._read(self._seen)
+            content = self._read()
             if content != self._seen:
                 self._show(content)
-                self._tell("info", "tls-renewed", cert=self._name)
+                self._tell("info", "tls-renewed", cert=str(self._cert or self._authorities))
         except OSError as error:
             problem = self._problem(error)
         if problem and problem != self._refused:
@@ -106,19 +139,23 @@ class Handshakes:
         """When what ends, in seconds since the epoch, by its use; empty: it cannot be told."""
         try:
             chain = x509.load_pem_x509_certificates(self._seen.cert if self._seen is not None else b"")
-            return {self.use: min(one.not_valid_after_utc.timestamp() for one in chain)}
+            return {self._use.name: min(one.not_valid_after_utc.timestamp() for one in chain)}
         except ValueError:
             return {}
 
-    @property
-    def _name(self) -> str:
-        """Of the file that is read again."""
-        return str(self._authorities)
-
-    def _read(self, shown: _Content | None) -> _Content:
-        """What is to be shown by now. Raises OSError."""
-        assert shown is not None
-        return shown._replace(authorities=self._trusted())
+    def _read(self) -> _Content:
+        """What is to be shown by now: as a rule, what two readings agree upon, as files are replaced one after the
+        other. Raises OSError."""
+        shown = self._seen
+        if self._cert is None:
+            assert shown is not None
+            return shown._replace(authorities=self._trusted())
+        for _ in range(TRIES):
+            found = _Content(self._cert.read_bytes(), key_of(self._cert).read_bytes(), self._trusted())
+            if found == shown:
+                break
+            shown = found
+        return found
 
     def _trusted(self) -> bytes | None:
         try:
@@ -127,7 +164,10 @@ class Handshakes:
             raise AuthoritiesError(error) from error
 
     def _problem(self, error: OSError) -> str:
-        return f"{self.flags[1]} {self._authorities}: not certificates in PEM ({error})"
+        if self._cert is None or isinstance(error, AuthoritiesError):
+            return f"{self._use.authorities} {self._authorities}: not certificates in PEM ({error})"
+        key = key_of(self._cert)
+        return f"{self._use.cert} {self._cert}, its key {key}: not a certificate and its key in PEM ({error})"
 
     def _show(self, content: _Content) -> None:
         """A whole new context: what is loaded into one in use may fail halfway. Raises OSError."""
@@ -140,7 +180,7 @@ class Handshakes:
                     context.load_verify_locations(authorities)
             except OSError as error:
                 raise AuthoritiesError(error) from error
-            context.verify_mode = self.clients
+            context.verify_mode = self._use.clients
         self._seen, self._current = content, context
 
     def _empty(self) -> ssl.SSLContext:
@@ -148,10 +188,16 @@ class Handshakes:
         costs."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.num_tickets = 0
+        if self._use is GRPC:
+            context.set_alpn_protocols([ALPN])
+            context.options |= ssl.OP_NO_RENEGOTIATION  # RFC 9113 §9.2.1
         return context
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """OpenSSL asks at each handshake, also where the client names no server."""
+        """OpenSSL asks at each handshake, also where the client names no server. Connections from Envoy are few: each
+        looks by itself, and waits for no other."""
+        if self._use is GRPC:
+            self.look()
         connection.context = self._current
 
 
@@ -163,81 +209,6 @@ def _in_memory(content: bytes) -> Iterator[str]:
         file.write(content)
         file.flush()
         yield f"/proc/self/fd/{file.fileno()}"
-
-
-class WebhookCertificates(Handshakes):
-    """The admission webhook's, from the files that the settings name.
-
-    Raises:
-        CertificateError: they cannot be used from the start.
-    """
-
-    @classmethod
-    def of(cls, settings: Settings, tell: Tell) -> Self | None:
-        """Those of the settings; ``None``: these name none.
-
-        Raises:
-            CertificateError: they cannot be used.
-        """
-        cert, authorities = (getattr(settings, flag[2:].replace("-", "_")) for flag in cls.flags)
-        return None if cert is None else cls(cert, tell, authorities)
-
-    def __init__(self, cert: Path, tell: Tell, authorities: Path | None = None) -> None:
-        super().__init__(tell, authorities)
-        self._cert, self._key = cert, key_of(cert)
-        try:
-            self._show(self._read(None))
-        except OSError as error:
-            raise CertificateError(self._problem(error)) from None
-
-    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Key and certificate chain, and the authorities of clients, as the files last had them when they were good."""
-        assert self._seen is not None
-        return [(self._seen.key, self._seen.cert)], self._seen.authorities
-
-    @property
-    def _name(self) -> str:
-        return str(self._cert)
-
-    def _read(self, shown: _Content | None) -> _Content:
-        """What two readings agree upon, as a rule: the files are replaced one after the other."""
-        for _ in range(TRIES):
-            found = _Content(self._cert.read_bytes(), self._key.read_bytes(), self._trusted())
-            if found == shown:
-                break
-            shown = found
-        return found
-
-    def _problem(self, error: OSError) -> str:
-        if isinstance(error, AuthoritiesError):
-            return super()._problem(error)
-        return f"{self.flags[0]} {self._cert}, its key {self._key}: not a certificate and its key in PEM ({error})"
-
-
-class Certificates(WebhookCertificates):
-    """Those of the server for Envoy. Where the authorities of clients are known, only their clients are let in."""
-
-    flags = ("--tls-cert", "--tls-client-ca")
-    use = "grpc"
-
-    def _empty(self) -> ssl.SSLContext:
-        context = super()._empty()
-        context.set_alpn_protocols([ALPN])
-        context.options |= ssl.OP_NO_RENEGOTIATION  # RFC 9113 §9.2.1
-        return context
-
-    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Connections from Envoy are few: each looks by itself, and waits for no other."""
-        self.look()
-        super()._choose(connection, name, context)
-
-
-class ApiCertificates(WebhookCertificates):
-    """Those of the HTTP API for others. A client may show a certificate of the authorities, or none."""
-
-    flags = ("--api-cert", "--api-client-ca")
-    use = "api"
-    clients = ssl.CERT_OPTIONAL
 
 
 NAMESPACE = "extauthz-system"
@@ -255,7 +226,7 @@ class SelfSigned(Handshakes):
     """The webhook's from a Secret, where the gates make it."""
 
     def __init__(self, settings: Settings, connection: Connection, tell: Tell) -> None:
-        super().__init__(tell, settings.webhook_client_ca)
+        super().__init__(WEBHOOK, tell, None, settings.webhook_client_ca)
         terms = Terms(timedelta(seconds=settings.numbers.certificate_lifetime_s))
         self._keeper = Keeper(
             connection,

@@ -270,8 +270,6 @@ class Clamping:
     def _warning(self, found: Decision, count: int) -> str:
         what = f"replicas lowered from {found.replicas} to {count}: "
         turn = found.evidence.turn
-        if not found.evidence.shortages and turn is None:
-            return f"{what}max available scale is {found.evidence.max_scale}"
         if self._is_terse:
             why = "others come first in a workspace quota" if turn is not None else "a workspace quota has no more room"
             return f"{what}{why} (decision {found.id})"

@@ -1,13 +1,9 @@
-"""A platform's own service, asked for quotas and for the largest replica counts."""
+"""A platform's own service, asked for quotas."""
 
 from __future__ import annotations
 
-from extauthz.core.decision.bounds import Bounds
-from extauthz.inputs.sources.gathering import Quotas
-from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
-from extauthz.inputs.sources.max_scale import MaxScale
-from extauthz.serve.service import notifying
-from extauthz.serve.service.inputs import Clock, GatheredQuotaInput, Into, Stale
+from extauthz.inputs.sources.http import Endpoint, HttpQuotas
+from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale
 from extauthz.serve.service.setting_types import key_of
 from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
@@ -40,15 +36,6 @@ class RequestResults:
         self._failing = why
 
 
-def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> MaxScale | None:
-    """The client for replica bounds, if a service is set. It must be entered."""
-    if settings.max_scale is None:
-        return None
-    where = endpoint(settings.max_scale, settings.numbers.max_scale_timeout_s, settings)
-    bounds = Bounds(settings.numbers.max_scale_ttl_s, settings.numbers.max_scale_keep_s)
-    return MaxScale(Client(where), bounds, RequestResults("max-scale", where, log, metrics), clock)
-
-
 class ServiceQuotaInput(GatheredQuotaInput):
     """Quotas from a service."""
 
@@ -59,7 +46,6 @@ class ServiceQuotaInput(GatheredQuotaInput):
         self._endpoint = endpoint(settings.quotas, settings.numbers.quotas_timeout_s, settings)
         told = RequestResults(self.name, self._endpoint, into.log, into.metrics)
         self._quotas = HttpQuotas(self._endpoint, settings.numbers.quotas_every_s, self._accept, told, into.clock)
-        self._receivers = notifying.names(settings)
 
     async def follow(self) -> None:
         await self._quotas.run()
@@ -76,6 +62,3 @@ class ServiceQuotaInput(GatheredQuotaInput):
             return None
         error = self._quotas.error
         return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
-
-    def _odd(self, quotas: Quotas) -> list[str]:
-        return [*super()._odd(quotas), *notifying.odd(quotas.tree, self._receivers)]

@@ -15,9 +15,11 @@ from extauthz.inputs.files.watch import Watched
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
+from extauthz.tell.observe.autoscalers import NeverFit
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.observers import Observer
+from extauthz.tell.observe.status import StatusWritten
 
 Value = TypeVar("Value")
 
@@ -35,6 +37,8 @@ class Into(NamedTuple):
     log: Log
     metrics: Metrics
     clock: Clock
+    episodes: Episodes
+    """Workloads that may not grow."""
 
 
 class Stale(NamedTuple):
@@ -121,13 +125,13 @@ class GatheredQuotaInput(QuotaInput):
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def _accept(self, quotas: Quotas) -> None:
-        gate, log, metrics, clock = self._into
+        gate, log, metrics, clock, _ = self._into
         if gate.written is not quotas.tree or not self.known.is_set():
             gate.load_quotas(quotas.tree, clock())
             metrics.reload(self.name, "ok", time.time())
             log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
-            for warning in self._odd(quotas):
-                log.event("warning", "odd", source=self.name, problem=warning)
+            for warning in quotas.warnings:
+                log.event("warning", "odd", source=self.name, problem=str(warning))
         faults = {one.name: one.why for one in quotas.faults}
         for name, why in faults.items():
             if self._faults.get(name) != why:
@@ -136,18 +140,14 @@ class GatheredQuotaInput(QuotaInput):
         self._faults = faults
         self.known.set()
 
-    def _odd(self, quotas: Quotas) -> Iterable[str]:
-        """What is allowed and probably a mistake."""
-        return map(str, quotas.warnings)
-
 
 class StateInput(Input):
     """Where the state comes from. It also ends pending writes."""
 
     reads: ConsistentReads | None = None
     """Reads one workload anew; ``None``: there is no way."""
-    observers: Sequence[Observer] = ()
-    """Told of each decision."""
+    status_written: StatusWritten | None = None
+    """Told of each status of a quota that is written."""
 
     def is_believed(self) -> bool:
         """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
@@ -160,6 +160,10 @@ class StateInput(Input):
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
         """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
         return None
+
+    def never_fit(self) -> NeverFit | None:
+        """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
+        return {}
 
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""

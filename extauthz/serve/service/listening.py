@@ -6,14 +6,14 @@ import os
 import socket
 import ssl
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
 from extauthz.serve.rpc.accepting import Bounds
 from extauthz.serve.rpc.frames import Bounds as RpcBounds
 from extauthz.serve.rpc.heads import Methods
-from extauthz.serve.rpc.link import ACCEPTED, Server
+from extauthz.serve.rpc.link import Server
 from extauthz.serve.servers import ext_authz, listener, webhook
 from extauthz.serve.service.setting_types import Address, parse
 from extauthz.serve.service.settings import Settings
@@ -34,53 +34,14 @@ class ListenError(Exception):
     """an address cannot be listened on. The text names the flag, what is wrong and the cure."""
 
 
-class GrpcServer(Protocol):
-    async def start(self) -> None:
-        """Take connections."""
-
-    async def stop(self, grace_s: float) -> None:
-        """Take no more, and end when all calls are answered; at the latest after ``grace_s``."""
-
-
-class Certificates(Protocol):
-    context: ssl.SSLContext
-
-    def newest(self) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """See ``certificates``."""
-
-
-def grpc_server(methods: Methods, settings: Settings, tls: Certificates | None) -> tuple[GrpcServer, Address]:
-    """The server with these methods and what the settings want beside them, bound but not started; and the address with
-    the port that was really taken.
+def grpc_server(methods: Methods, settings: Settings, context: ssl.SSLContext | None) -> tuple[Server, Address]:
+    """The server with these methods, bound but not started; and the address with the port that was really taken.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
-    found = dict(methods)
-    bounds = RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)
-    if settings.grpc_server == "grpcio":
-        return _grpcio_server(found, settings, tls, bounds)
     sockets, address = _bind_grpc(settings)
-    return Server(found, sockets, tls.context if tls is not None else None, bounds), address
-
-
-def _grpcio_server(
-    methods: Methods, settings: Settings, tls: Certificates | None, bounds: RpcBounds
-) -> tuple[GrpcServer, Address]:
-    from extauthz.serve.servers.grpcio_server import GrpcioServer  # loads grpcio
-
-    address = parse(settings.grpc)
-    if address.path is not None:
-        check_socket("--grpc", Path(address.path))
-        Path(address.path).unlink(missing_ok=True)
-    try:
-        server = GrpcioServer(
-            methods, str(address), tls.newest if tls is not None else None, bounds, ACCEPTED.connections
-        )
-    except RuntimeError:
-        raise ListenError(f"--grpc {address}: cannot be listened on; {_CURE}") from None
-    _open_to_group(address)
-    return server, address if address.path is not None else address.with_port(server.port)
+    return Server(methods, sockets, context, RpcBounds(message_bytes=ext_authz.MAX_MESSAGE_BYTES)), address
 
 
 def _bind_grpc(settings: Settings) -> tuple[list[socket.socket], Address]:

@@ -6,11 +6,12 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.custom import Where
+from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
 from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
@@ -26,7 +27,7 @@ from extauthz.serve.service.certificates import CONFIGURATION
 from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale, StateInput
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
-from extauthz.tell.observe.autoscalers import Autoscalers
+from extauthz.tell.observe.autoscalers import Autoscalers, NeverFit
 from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
@@ -122,6 +123,14 @@ class LiveQuotaInput(GatheredQuotaInput):
         super()._accept(quotas)
 
 
+class _Telling(NamedTuple):
+    """What tells owners in the cluster."""
+
+    events: KubeEvents
+    ceilings: Ceilings
+    strays: Strays
+
+
 class LiveStateInput(StateInput):
     """Workloads and what they cost, of a cluster."""
 
@@ -135,10 +144,9 @@ class LiveStateInput(StateInput):
         watchdog: Watchdog,
         *,
         templates: Mapping[str, Where],
-        write_events: bool,
-        looks_ahead: bool,
+        tells_owners: bool,
     ) -> None:
-        gate, log, self._metrics, clock = into
+        gate, log, self._metrics, clock, episodes = into
         self._gate, self._log = gate, log
         self._watchdog = watchdog
         self._cluster = LiveCluster(
@@ -148,18 +156,15 @@ class LiveStateInput(StateInput):
         reader = Reader(connection, gate, self._cluster)
         self.reads = ConsistentReads(reader.bring, gate.ledger.pending, self._tell_read, clock, reader.catch_up)
         self._reads_refused: dict[str, str] = {}
-        self._events: KubeEvents | None = None
-        if write_events:
+        self._telling: _Telling | None = None
+        if tells_owners:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
-            self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
-            self._strays = Strays(gate, self._events.uncovered)
-        self.ceilings: Ceilings | None = None
-        """Autoscalers whose maximum never fits; ``None``: nobody would be told."""
-        if looks_ahead:
-            found = (self._events.never_fits,) if self._events is not None else ()
-            self.ceilings = Ceilings(Autoscalers(connection, clock), gate, clock=clock, tell=log.event, found=found)
-        self.observers = (self._events.decided,) if self._events is not None else ()
-        self.status_written = self._events.status_written if self._events is not None else None
+            kinds = self._cluster.resources
+            events = KubeEvents(connection, Queries(gate.ledger), kinds, episodes, instance=instance, tell=log.event)
+            seen = Autoscalers(connection, clock)
+            ceilings = Ceilings(seen, gate, clock=clock, tell=log.event, found=events.never_fits)
+            self._telling = _Telling(events, ceilings, Strays(gate, events.uncovered))
+            self.status_written = events.status_written
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""
@@ -172,17 +177,17 @@ class LiveStateInput(StateInput):
                 "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
             )
             group.create_task(self.reads.run())
-            if self._events is not None:
-                group.create_task(self._events.run())
-                group.create_task(self._strays.run())
-            if self.ceilings is not None:
-                group.create_task(self.ceilings.run())
+            for each in self._telling or ():
+                group.create_task(each.run())
 
     def event_writes(self) -> Mapping[str, int]:
-        return self._events.results if self._events is not None else {}
+        return self._telling.events.results if self._telling is not None else {}
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        return self.ceilings.most(ref) if self.ceilings is not None else None
+        return self._telling.ceilings.most(ref) if self._telling is not None else None
+
+    def never_fit(self) -> NeverFit | None:
+        return self._telling.ceilings.by_quota() if self._telling is not None else {}
 
     @property
     def progress(self) -> Progress:

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from extauthz.inputs.files import text
 from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
 from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
-from extauthz.tell.notify import receivers
 
 SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
@@ -46,9 +45,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | No
 
 
 def shown(settings: Settings) -> dict[str, Any]:
-    """The effective settings under the names that flags and files use, without the URLs of receivers, which are
-    secrets."""
-    told = _SETTINGS.dump_python(settings, mode="json") | {"notify": [receivers.shown(one) for one in settings.notify]}
+    """The effective settings under the names that flags and files use."""
+    told = _SETTINGS.dump_python(settings, mode="json")
     return {word(name): told[name] for name in described()}
 
 

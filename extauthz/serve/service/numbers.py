@@ -24,13 +24,6 @@ class Numbers:
     quotas_every_s: float = 10.0
     """How often a service is asked for quotas: with an ETag an answer is a header."""
     quotas_timeout_s: float = 5.0
-    max_scale_ttl_s: float = 10.0
-    """How long the answer of a service for the maximum of a workload is used: less than the 15 s of an HPA's sync, so
-    that each sync may get a new one."""
-    max_scale_keep_s: float = 300.0
-    """How old its last answer may be and still be used, while it gives no new one: a restart of that service."""
-    max_scale_timeout_s: float = 0.5
-    """The write waits meanwhile; Envoy gives up after 2 s."""
     policy_timeout_s: float = 0.1
     """A plug-in runs on the way of each growth. A later answer is unknown, and who is late three times in a row is not
     asked for ten seconds."""
@@ -50,7 +43,6 @@ class Numbers:
     of them before."""
     metrics_of_quotas: int = 1000
     """How many quotas get series of their own in /metrics: a scrape costs about 150 microseconds a quota."""
-    writes_status: bool = True
-    """Used, reserved and conditions go to the status of each WorkspaceQuota of a cluster."""
-    writes_events: bool = True
-    """A refusal in a cluster is told by a Kubernetes event, one for each episode."""
+    tells_owners: bool = True
+    """Used, reserved and conditions go to the status of each WorkspaceQuota of a cluster. A refusal there is told by a
+    Kubernetes event, one for each episode."""

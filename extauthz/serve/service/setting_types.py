@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.inputs.policies.plugins import AUDIT
-from extauthz.tell.notify import receivers
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -84,16 +83,6 @@ def _pod_groups(given: object) -> object:
     return text
 
 
-def _receivers(given: object) -> object:
-    """A list, or one text; both with several where white space is between."""
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
-        raise ValueError(f"this is no list of receivers; {receivers.FORM}")
-    found = tuple(part for text in texts for part in text.split())
-    receivers.parse_all(found)
-    return found
-
-
 def _policies(given: object) -> object:
     """Names of plug-ins."""
     found = _words(given)
@@ -114,7 +103,6 @@ UNKNOWNS: Final = {
     "unknown-policy": "on_unknown_policy",
     "unsynced": "on_unsynced",
     "stale": "on_stale",
-    "max-scale-unknown": "on_max_scale_unknown",
     "unclean-start": "",
 }
 """What may be unknown, and the field of the core's policy for it; empty: the service asks itself."""
@@ -228,7 +216,6 @@ CertFile = Annotated[Path, After(_cert)]
 Folder = Annotated[Path, After(_folder)]
 Listen = Annotated[str, After(_listen)]
 ListenOrOff = Annotated[str, After(_listen_or_off)]
-Receivers = Annotated[tuple[str, ...], Before(_receivers)]
 Policies = Annotated[tuple[str, ...], Before(_policies)]
 Unknowns = Annotated[tuple[str, ...], Before(_unknowns)]
 HostNames = Annotated[tuple[str, ...], Before(_hosts)]

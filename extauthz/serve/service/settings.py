@@ -18,13 +18,11 @@ from extauthz.serve.service.setting_types import (
     Before,
     CertFile,
     File,
-    Folder,
     HostNames,
     Listen,
     ListenOrOff,
     PodGroups,
     Policies,
-    Receivers,
     Size,
     Unknowns,
     Url,
@@ -83,31 +81,20 @@ class Settings:
         "([internals/counting.md](internals/counting.md#objects-with-several-pod-templates)). A resource without "
         "template there is priced by the pods that its scale selects.",
     )
-    max_scale: Annotated[Url | None, Before(service_url)] = setting(
-        None,
-        description="`https://…`: your own service that says how many replicas a workload may have. It is asked "
-        "before a workload grows ([http-source.md](http-source.md)).",
-    )
     source_token_file: File | None = setting(
-        None, description="File with the bearer token for your services. It is read again for each request."
+        None, description="File with the bearer token for your service. It is read again for each request."
     )
     source_cert: CertFile | None = setting(
-        None, description="Client certificate chain for your services, PEM, with its key beside it as of `tls-cert`."
+        None, description="Client certificate chain for your service, PEM, with its key beside it as of `tls-cert`."
     )
     ca: File | None = setting(
         None,
-        description="Authorities that certificates of your services and of receivers of notices must come from, PEM. "
-        "Default: the system's.",
+        description="Authorities that certificates of your service must come from, PEM. Default: the system's.",
     )
     grpc: ListenOrOff = setting(
         "127.0.0.1:9191",
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path. `off`: "
         "no Envoy asks this gate, only the API server (`webhook`).",
-    )
-    grpc_server: Literal["own", "grpcio"] = setting(
-        "own",
-        description="Which server listens there. `grpcio`: gRPC's own, for who must run a known one; it costs more "
-        "([security.md](security.md)).",
     )
     http: Listen = setting(
         "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
@@ -162,23 +149,6 @@ class Settings:
         description="Whom a bearer token must be made for (`kubectl create token --audience`). Without it, the API "
         "server: then a token that was given away to the gate could be used there too.",
     )
-    notify: Receivers = setting(
-        (),
-        description="Where [notices](notices.md) are sent: `NAME=https://…`, for several repeated, or with spaces "
-        "between them. Options stand after the name: `NAME,slack,grants,named,allow-http=…`. `NAME=file:PATH`: the URL "
-        "is in a file, so that the command line does not show it. `spec.notify` of a quota names receivers.",
-    )
-    notify_keys: Folder | None = setting(
-        None,
-        description="Folder with a file `NAME.key` for each receiver: the key by which its notices are signed. Without "
-        "it, they are not signed.",
-    )
-    notify_source: str = setting(
-        "/extauthz",
-        pattern=r"^[!-~]{1,200}$",
-        description="Who sends notices, as CloudEvents' attribute `source`: a URI reference, such as "
-        "`/clusters/east/extauthz`.",
-    )
     refusals: Literal["full", "terse"] = setting(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
@@ -205,9 +175,9 @@ class Settings:
         "does not know, or whose pods have no known cost. `unspecified`: of pods that do not state `requests` or "
         "`limits` of cpu or memory which a quota limits; they cost nothing then. `unknown-policy`: a policy "
         "fails, is slow, or is missing. `unsynced`: before quotas and workloads are known, or during a recovery "
-        "hold. `stale`: while a source is stalled; it is decided on what was known last. `max-scale-unknown`: the "
-        "service of `max-scale` gives no answer. `unclean-start`: without a recovery hold after a start that does "
-        "not know which writes an earlier run allowed; right at a first installation.",
+        "hold. `stale`: while a source is stalled; it is decided on what was known last. `unclean-start`: "
+        "without a recovery hold after a start that does not know which writes an earlier run allowed; right at a "
+        "first installation.",
     )
     policies: Policies = setting(
         (),
@@ -285,8 +255,7 @@ class Settings:
 
     def _source_credentials(self) -> None:
         given = [path for path in (self.source_token_file, self.source_cert) if path is not None]
-        plain = [url for url in (self.quotas, self.max_scale) if isinstance(url, str) and url.startswith("http:")]
-        if given and plain:
+        if given and isinstance(self.quotas, str) and self.quotas.startswith("http:"):
             raise ValueError("credentials go over https only; write https:// or leave source-token-file and -cert out")
 
     def on(self, unknown: str) -> OnUnknown:

@@ -13,7 +13,6 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
 from extauthz.core.quota.problems import Standing
-from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files.content import FileProblem
 from extauthz.inputs.files.watch import Watched
@@ -24,7 +23,7 @@ from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.kubernetes import KubernetesStore
 from extauthz.serve.ledger_store.replica import Progress
 from extauthz.serve.ledger_store.store import LedgerStore
-from extauthz.serve.service import notifying, pod_groups
+from extauthz.serve.service import pod_groups
 from extauthz.serve.service.http import ServiceQuotaInput
 from extauthz.serve.service.inputs import (
     Input,
@@ -38,10 +37,8 @@ from extauthz.serve.service.inputs import (
 from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, MakesWriter, Watchdog
 from extauthz.serve.service.setting_types import SettingsError
 from extauthz.serve.service.settings import KUBERNETES, Settings
-from extauthz.tell.observe.autoscalers import NeverFit
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.notices import Notices
 from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.status import StatusWriter
 
@@ -132,7 +129,6 @@ def inputs(
     settings: Settings,
     into: Into,
     connection: Connection | None,
-    notices: Notices | None,
     serving: Callable[[], Serving],
     store: LedgerStore | None = None,
 ) -> Inputs:
@@ -141,19 +137,10 @@ def inputs(
     Args:
         connection: is there if one of them is the cluster. A ledger that is shared is kept there too, unless ``store``
             is given.
-        notices: ``None``: there are no receivers of notices.
         serving: who asks the gates.
     """
     watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
-    state = _state(settings, into, connection, watchdog, is_notified=notices is not None)
-    written = [notices.status_written] if notices is not None else []
-    never_fit: Callable[[], NeverFit | None] = dict
-    if isinstance(state, LiveStateInput):
-        written += [state.status_written] if state.status_written is not None else []
-        if state.ceilings is not None:
-            never_fit = state.ceilings.by_quota
-            if notices is not None:
-                notices.ceilings = never_fit
+    state = _state(settings, into, connection, watchdog)
 
     def writer(connection: Connection, standings: Callable[[], Iterable[Standing]]) -> StatusWriter:
         return StatusWriter(
@@ -161,10 +148,9 @@ def inputs(
             into.gate,
             standings,
             tell=into.log.event,
-            receivers=notifying.names(settings),
-            wrote=written,
+            wrote=state.status_written,
             serving=serving,
-            never_fit=never_fit,
+            never_fit=state.never_fit,
         )
 
     quotas = _quotas(settings, into, connection, watchdog, writer)
@@ -176,14 +162,12 @@ def _quotas(
 ) -> QuotaInput:
     def from_file(quotas: quota_file.Quotas) -> Taken:
         into.gate.load_quotas(quotas.tree, into.clock())
-        for problem in notifying.odd(quotas.tree, notifying.names(settings)):
-            into.log.event("warning", "odd", source="quotas", problem=problem)
         told = [*quotas.warnings, *_unmatched(settings, into.gate)]
         return Taken({"quotas": len(quotas.tree.nodes)}, told)
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        return LiveQuotaInput(connection, into, watchdog, writer if settings.numbers.writes_status else None)
+        return LiveQuotaInput(connection, into, watchdog, writer if settings.numbers.tells_owners else None)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, into)
     assert settings.quotas is not None
@@ -225,9 +209,7 @@ def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
     return []
 
 
-def _state(
-    settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog, *, is_notified: bool
-) -> StateInput:
+def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
     def from_file(file: state_file.StateFile) -> Taken:
         state = file.state
         into.gate.load_state(state, into.clock())
@@ -246,8 +228,7 @@ def _state(
             into,
             watchdog,
             templates=where,
-            write_events=settings.numbers.writes_events,
-            looks_ahead=settings.numbers.writes_events or settings.numbers.writes_status or is_notified,
+            tells_owners=settings.numbers.tells_owners,
         )
     assert settings.state is not None
     parse = partial(state_file.parse, templates=where)
@@ -300,12 +281,6 @@ def _notes(policy: LivePolicy) -> list[str]:
         return list(policy.notes())
     except Exception as error:  # noqa: BLE001 (code of others)
         return [f"its notes fail: {type(error).__name__}: {error}"]
-
-
-def policy_names(found: Policies, tree: QuotaTree) -> frozenset[str]:
-    """Names of all policies that there are: plug-ins, and those of quotas."""
-    of_quotas = (policy.name for node in tree.nodes for policy in node.quota.policies) if tree.has_policies else ()
-    return frozenset((*(one.name for one in found.all), *of_quotas))
 
 
 def levels(found: Policies) -> dict[tuple[str, ...], float]:

@@ -70,18 +70,12 @@ class Autoscaler(NamedTuple):
     """One, of any kind."""
 
     subject: Subject
-    target: tuple[str, str, str]
-    """Group, kind and name, ``""`` for what it leaves out."""
+    scales: tuple[str, str, str]
+    """Group, kind and name of its workload."""
     most: int | None = None
     """Replicas that it may ask for; ``None``: any number, as far as its object says, or it goes away."""
     is_made: bool = False
     """Another autoscaler has made it, and keeps it as it is."""
-
-    @property
-    def scales(self) -> tuple[str, str, str]:
-        """Group, kind and name of its workload. KEDA has defaults: a Deployment of ``apps``."""
-        group, kind, name = self.target
-        return group or "apps", kind or "Deployment", name
 
 
 class NeverFits(NamedTuple):
@@ -193,8 +187,9 @@ def _read(kind: Resource, item: Tree) -> Autoscaler:
     group = str(target.get("apiVersion", "")).rpartition("/")[0]
     owners = {str(one.get("kind")) for one in metadata.get("ownerReferences") or () if one.get("controller")}
     is_made = not owners.isdisjoint(one.kind for one in KINDS)
-    named = (group, str(target.get("kind", "")), str(target.get("name", "")))
-    return Autoscaler(subject, named, _most(kind.kind, item), is_made)
+    # KEDA has defaults: a Deployment of apps.
+    scales = (group or "apps", str(target.get("kind") or "Deployment"), str(target.get("name", "")))
+    return Autoscaler(subject, scales, _most(kind.kind, item), is_made)
 
 
 def _most(kind: str, item: Tree) -> int | None:

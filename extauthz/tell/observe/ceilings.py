@@ -7,7 +7,7 @@ and nothing waits for it. Wired by ``service``: ``run()`` is one more task of a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from extauthz.core.decision.gate import Gate
@@ -43,14 +43,14 @@ class Ceilings:
     """
 
     def __init__(
-        self, autoscalers: Autoscalers, gate: Gate, *, clock: Callable[[], float], tell: Tell, found: Iterable[Found]
+        self, autoscalers: Autoscalers, gate: Gate, *, clock: Callable[[], float], tell: Tell, found: Found
     ) -> None:
         self._autoscalers = autoscalers
         self._gate = gate
         self._queries = Queries(gate.ledger)
         self._clock = clock
         self._tell = tell
-        self._found = tuple(found)
+        self._found = found
         self._listed_s: float | None = None
         self._failing = False
         self._of: dict[WorkloadRef, Autoscaler] = {}
@@ -83,8 +83,7 @@ class Ceilings:
         for ref, one in never.items():
             if self._told.get(ref) != one:
                 self._tell("warning", "never-fits", why=f"{one.name}: {one.sentence}")
-                for found in self._found:
-                    found(one)
+                self._found(one)
         self._told = never
         by_quota: dict[str, list[NeverFits]] = {}
         for one in sorted(never.values(), key=lambda one: one.name):

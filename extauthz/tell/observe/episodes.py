@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences
@@ -20,6 +20,7 @@ from extauthz.core.decision.weighing import EXCEEDED
 from extauthz.core.fitting import Decide, most_granted, scaled
 from extauthz.core.model import NOT_ITS_TURN, WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.tell.observe.autoscalers import Subject
 from extauthz.tell.observe.observers import Report
 
 # What a refused write would get now, without anybody asking again: for episodes, whose numbers are today's.
@@ -65,7 +66,10 @@ def would_get_now(queries: Queries, is_known: Callable[[], bool], decide: Decide
 
 
 MAX_OPEN = 10_000
-"""Episodes at once, about 1 KiB each. Others get no event, and are counted."""
+"""Episodes at once, about 1 KiB each. Others are not told."""
+
+MAX_ENDED = 1_000
+"""Of those that ended, kept for whoever tells of them."""
 
 UPDATE_S = 600.0
 """Time between two updates of a count. An event lives longer: API servers keep it for an hour after the last write."""
@@ -84,148 +88,138 @@ _NO_GROWTH = frozenset({"no-growth", "zero"})
 
 _GOOD_NEWS: Final = {EXCEEDED: "its workspace quota has room again", NOT_ITS_TURN: "its turn has come"}
 
-Note = TypeVar("Note")
+
+@dataclass(slots=True)
+class Note:
+    """One object with an event about an episode."""
+
+    about: Subject
+    name: str = ""
+    """Of the event; empty until it is written."""
 
 
 @dataclass(slots=True, eq=False)
-class Episode(Generic[Note]):
+class Episode:
     """One workload that may not grow. Times are seconds since the epoch."""
 
     ref: WorkloadRef
-    sentence: str
-    """Time of the first refusal."""
     began_s: float
+    """Time of the first refusal."""
     last_s: float
     due_s: float
     """When its event is due."""
-    asked: int | None
-    """The replica count that was refused last; ``None``: something else was refused."""
-    reason: str
-    """Of the last refusal."""
+    sentence: str
+    """Of the first refusal."""
     latest: Decision
-    """The last refusal."""
-    lowered: bool = False
+    """The last refusal, with today's numbers."""
+    audits: bool
+    """It is of writes that quotas in mode Audit would have refused. It ends when nobody asks."""
+    lowered: bool
     """It began with a count that was lowered."""
-    count: int = 1
+    refused: bool = False
+    """Something was refused, and not only lowered."""
+    count: int = 0
     told: int = 0
     """The count that was written last."""
     notes: list[Note] = field(default_factory=list)
     """What has been written about the episode."""
 
 
-class Ended(NamedTuple, Generic[Note]):
+class Ended(NamedTuple):
     """An episode that is over."""
 
-    episode: Episode[Note]
+    episode: Episode
     good_news: str
     """A sentence if there is room again; empty if nobody asks any more."""
 
 
-class Episodes(Generic[Note]):
-    """All open episodes.
+class Episodes:
+    """All open episodes of one gate: for its page, API and metrics, and for events."""
 
-    Args:
-        audits: they are of writes that quotas in mode Audit would have refused. Such a one ends when nobody asks.
-    """
-
-    def __init__(self, most: int = MAX_OPEN, *, audits: bool = False) -> None:
+    def __init__(self, most: int = MAX_OPEN) -> None:
         self._most = most
-        self._audits = audits
-        self._open: dict[WorkloadRef, Episode[Note]] = {}
-        self._ended: list[Ended[Note]] = []
-        self.dropped = 0
+        self._open: dict[tuple[WorkloadRef, bool], Episode] = {}
+        """By workload; one more where quotas in mode Audit would refuse it."""
+        self.ended: deque[Ended] = deque(maxlen=MAX_ENDED)
+        """Whoever tells of them takes them."""
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self) -> list[Episode[Note]]:
-        """All of them, those first that began first."""
-        return sorted(self._open.values(), key=lambda episode: episode.began_s)
+    def refused(self) -> list[Episode]:
+        """Those of workloads that are refused and go on asking, those first that began first."""
+        found = (one for one in self._open.values() if one.refused and not one.audits)
+        return sorted(found, key=lambda episode: episode.began_s)
 
-    def decided(self, decision: Decision, now_s: float) -> bool:
-        """Take a decision. True if an event is due at once.
+    def decided(self, decision: Decision, now_s: float) -> None:
+        """Take a decision.
 
         A count that was lowered begins one too, and the refusals that follow belong to it.
 
-        Dry runs, audit, and refusals as unavailable begin no episode. Nor does a create: its author reads the answer,
-        and its object does not exist.
+        Dry runs, audit by the setting, and refusals as unavailable begin no episode. Nor does a create: its author
+        reads the answer, and its object does not exist.
         """
-        ref = decision.ref
+        ref, audits = decision.ref, decision.reason == WOULD_REFUSE
         if ref is None or decision.dry_run:
-            return False
-        if self._audits:
-            is_new_count = decision.replicas_before is not None and decision.reason == WOULD_REFUSE
-            return is_new_count and self._refused(ref, decision, now_s)
-        if decision.verdict is Verdict.DENY:
-            return decision.replicas_before is not None and self._refused(ref, decision, now_s)
-        return bool(self._open) and ref in self._open and self._allowed(ref, decision)
+            return
+        if (audits or decision.verdict is Verdict.DENY) and decision.replicas_before is not None:
+            self._refused(ref, decision, now_s, audits=audits)
+        if self._open and (ref, False) in self._open:
+            self._allowed(ref, decision)
 
-    def _refused(self, ref: WorkloadRef, decision: Decision, now_s: float) -> bool:
-        episode = self._open.get(ref)
-        if episode is not None:
-            episode.count += 1
-            episode.last_s = now_s
-            episode.asked, episode.reason, episode.latest = decision.replicas, decision.reason, decision
-            return False
-        if len(self._open) >= self._most:
-            self.dropped += 1
-            return False
-        asked, reason, lowered = decision.replicas, decision.reason, isinstance(decision.todo, Lower)
-        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision, lowered)
-        return True
+    def _refused(self, ref: WorkloadRef, decision: Decision, now_s: float, *, audits: bool) -> None:
+        episode, lowers = self._open.get((ref, audits)), isinstance(decision.todo, Lower)
+        if episode is None:
+            if len(self._open) >= self._most:
+                return
+            episode = Episode(ref, now_s, now_s, now_s, decision.sentence, decision, audits, lowers)
+            self._open[ref, audits] = episode
+        episode.count += 1
+        episode.last_s, episode.latest = now_s, decision
+        episode.refused = episode.refused or not lowers
 
-    def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:
+    def _allowed(self, ref: WorkloadRef, decision: Decision) -> None:
         """It is over when as much is allowed as was refused last. Less may be somebody else's wish."""
-        episode = self._open[ref]
-        if decision.verdict is not Verdict.ALLOW or not _reaches(decision, episode.asked):
-            return False
+        episode = self._open[ref, False]
+        if decision.verdict is not Verdict.ALLOW or not _reaches(decision, episode.latest.replicas):
+            return
         to = f" to {decision.replicas} replicas" if decision.replicas is not None else ""
         times = "once" if episode.count == 1 else f"{episode.count} times"
-        why = _GOOD_NEWS.get(episode.reason, "nothing refuses it any more")
-        news = f"{subject(ref)} may grow{to}: {why}, after it was refused {times}"
-        self._end(episode, news)
-        return True
+        why = _GOOD_NEWS.get(episode.latest.reason, "nothing refuses it any more")
+        self._end(episode, f"{subject(ref)} may grow{to}: {why}, after it was refused {times}")
 
-    def look(self, would_get_now: WouldGetNow) -> None:
-        """Look at the next ones, whether anybody asks again or not: one whose workload is gone, or whose write would be
-        granted, is over; of others the numbers are brought up to date.
+    def look(self, would_get_now: WouldGetNow, now_s: float) -> None:
+        """End those that nobody asks about any more. Look at the next ones, whether anybody asks again or not: one
+        whose workload is gone, or whose write would be granted, is over; of others the numbers are brought up to date.
 
         At most ``AT_ONCE`` are looked at. The next look goes on where this one has ended.
         """
-        for ref in list(islice(self._open, AT_ONCE)):
-            episode = self._open.pop(ref)
-            self._open[ref] = episode  # to the end of the line
-            now = would_get_now(episode.latest)
-            if now is None:
-                self._end(episode, "")
-            elif now.verdict is Verdict.DENY:
-                episode.latest = now
-            else:
-                self._allowed(ref, now)
-
-    def due(self, now_s: float) -> list[Episode[Note]]:
-        """Episodes whose event is due now. Episodes that nobody asks about any more are ended."""
         for episode in [one for one in self._open.values() if now_s - one.last_s >= SILENCE_S]:
             self._end(episode, "")
+        for key in list(islice(self._open, AT_ONCE)):
+            episode = self._open[key] = self._open.pop(key)  # to the end of the line
+            now = would_get_now(episode.latest) if not episode.audits else episode.latest
+            if now is None:
+                self._end(episode, "")
+            elif episode.audits or now.verdict is Verdict.DENY:
+                episode.latest = now
+            else:
+                self._allowed(episode.ref, now)
+
+    def due(self, now_s: float) -> list[Episode]:
+        """Episodes whose event is due now."""
         return [one for one in self._open.values() if one.due_s <= now_s and one.count > one.told]
 
-    def told(self, episode: Episode[Note], count: int, now_s: float, *, well: bool = True) -> None:
+    def told(self, episode: Episode, count: int, now_s: float, *, well: bool = True) -> None:
         """``count`` of an episode was written, or could not be."""
         if well:
             episode.told = count
         episode.due_s = now_s + (UPDATE_S if well else RETRY_S)
 
-    def take_ended(self) -> list[Ended[Note]]:
-        """Episodes that ended since the last call."""
-        ended, self._ended = self._ended, []
-        return ended
-
-    def _end(self, episode: Episode[Note], news: str) -> None:
-        del self._open[episode.ref]
-        if len(self._ended) < self._most:
-            self._ended.append(Ended(episode, news))
-        else:
-            self.dropped += 1
+    def _end(self, episode: Episode, news: str) -> None:
+        del self._open[episode.ref, episode.audits]
+        if not episode.audits:  # else nothing was held, and nothing goes on
+            self.ended.append(Ended(episode, news))
 
 
 def _reaches(decision: Decision, asked: int | None) -> bool:
@@ -280,14 +274,15 @@ class Recent:
         self._noted: deque[Noted] = deque()
         self._bytes = 0
         self._number = 0
-        self._episodes: Episodes[None] = Episodes()
+        self.blocked = Episodes()
 
     def decided(self, told: Report) -> None:
         """Note a decision. What is about no workload is not kept, nor what was only asked (mode Clamp)."""
         decision, user, user_agent = told.decision, told.user, told.user_agent
+        now_s = self._clock()
+        self.blocked.decided(decision, now_s)
         if decision.ref is None or isinstance(decision.todo, Lower):
             return
-        now_s = self._clock()
         self._number += 1
         user, user_agent = texts.cut(user, texts.MAX_NAME), texts.cut(user_agent, MAX_USER_AGENT)
         noted = Noted(self._number, now_s, decision, user, user_agent, _size(decision, user, user_agent))
@@ -295,25 +290,18 @@ class Recent:
         self._bytes += noted.bytes
         while len(self._noted) > self._most or self._bytes > self._most_bytes:
             self._bytes -= self._noted.popleft().bytes
-        self._episodes.decided(decision, now_s)
 
     def decisions(self, before: int | None = None) -> Iterator[Noted]:
         """Those that are kept, newest first; ``before``: only those with a lower number."""
         return (one for one in list(reversed(self._noted)) if before is None or one.number < before)
 
-    def episodes(self) -> list[Episode[None]]:
+    def episodes(self) -> list[Episode]:
         """Workloads that are refused and go on asking, those first that have waited longest."""
-        self._end_silent()
-        return self._episodes.open()
+        return self.blocked.refused()
 
     def tick(self) -> None:
-        """End episodes that nobody asks about any more, whose workload is gone, or whose write would be granted."""
-        self._episodes.look(self._would_get_now)
-        self._end_silent()
-
-    def _end_silent(self) -> None:
-        self._episodes.due(self._clock())
-        self._episodes.take_ended()
+        """End episodes that are over, and bring the numbers of others up to date."""
+        self.blocked.look(self._would_get_now, self._clock())
 
 
 def _size(decision: Decision, user: str, user_agent: str) -> int:
@@ -321,6 +309,6 @@ def _size(decision: Decision, user: str, user_agent: str) -> int:
     evidence = decision.evidence
     _, resource, namespace, name = decision.ref or ("", "", "", "")
     texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
-    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in evidence.policies)
+    texts_have += sum(len(row.policy) + len(row.message) for row in evidence.policies)
     rows = len(evidence.shortages) + len(evidence.audit) + len(evidence.unspecified) + len(evidence.policies)
     return 700 + 500 * rows + 4 * texts_have

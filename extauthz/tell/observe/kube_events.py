@@ -6,9 +6,8 @@ On the workload, on what its owner writes (``owners``) and on the autoscaler's o
 ``events.k8s.io/v1`` with the API's own aggregation: one event for an episode (``episodes``), whose ``series`` is
 brought up to date rarely; nothing is written per retry.
 
-Wired by ``service``: ``KubeEvents(connection, gate, live.resources, instance=…, tell=log.event)``; its ``decision`` is
-called with each decision, ``status_written`` with each status that was written, ``never_fits`` by ``Ceilings``, and
-``run()`` is one more task. Nothing waits for it: a decision costs it a look-up.
+Wired by ``service``: ``status_written`` is called with each status that was written, ``never_fits`` by ``Ceilings``,
+``uncovered`` by ``Strays``, and ``run()`` is one more task. Nothing waits for it.
 """
 
 from __future__ import annotations
@@ -18,24 +17,19 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 from uuid import uuid4
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
+from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND, LABEL
-from extauthz.core.texts import Tell
+from extauthz.core.texts import Tell, stamp
 from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.tell.observe import owners
 from extauthz.tell.observe.autoscalers import Autoscalers, NeverFits, Subject
-from extauthz.tell.observe.episodes import Ended, Episode, Episodes, would_get_now
-from extauthz.tell.observe.observers import Report
+from extauthz.tell.observe.episodes import Ended, Episode, Episodes, Note
 from extauthz.tell.observe.quota_status import READY, Facts, cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -53,7 +47,7 @@ ENFORCING = "Enforcing"
 """The action of events on quotas."""
 
 MOST_ONCE = 1000
-"""Autoscalers and namespaces that wait for such an event."""
+"""Quotas, autoscalers and namespaces that wait for such an event."""
 
 SCALING = "Scaling"
 """The action of events about what an autoscaler may ask for."""
@@ -72,20 +66,11 @@ _NAME_MAX = 253 - 17
 
 _LAST_CLAUSE_MAX = 100
 
-TICK_S = 5.0
-"""How late a count may be written. New episodes are written at once."""
+TICK_S = 1.0
+"""How late an event may be."""
 
 CALLS_PER_S = 10.0
 """As of the writer of statuses. A thousand workloads blocked at once are told within minutes."""
-
-
-@dataclass(slots=True)
-class Note:
-    """One object with an event about an episode."""
-
-    about: Subject
-    name: str = ""
-    """Of the event; empty until it is written."""
 
 
 class _Once(NamedTuple):
@@ -110,6 +95,7 @@ class KubeEvents:
 
     Args:
         resources: which kinds a workload may be of, by (group, resource): ``LiveCluster.resources``.
+        episodes: those of this gate. Whoever keeps them looks whether they are over.
         instance: who writes, as ``reportingInstance``: the pod's name.
         tell: told once when events begin to fail, and once when they go on.
         clock: seconds since the epoch.
@@ -119,8 +105,9 @@ class KubeEvents:
     def __init__(
         self,
         connection: Calls,
-        gate: Gate,
+        queries: Queries,
         resources: Mapping[tuple[str, str], Resource],
+        episodes: Episodes,
         *,
         instance: str,
         tell: Tell,
@@ -129,8 +116,7 @@ class KubeEvents:
         calls_per_s: float = CALLS_PER_S,
     ) -> None:
         self._connection = connection
-        self._queries = Queries(gate.ledger)
-        self._would_get_now = would_get_now(self._queries, lambda: gate.synced and not gate.is_stale)
+        self._queries = queries
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -138,27 +124,12 @@ class KubeEvents:
         self._tick_s = tick_s
         self._pause_s = 1 / calls_per_s
         self._autoscalers = Autoscalers(connection, clock)
-        self._episodes: Episodes[Note] = Episodes()
-        self._audits: Episodes[Note] = Episodes(audits=True)
+        self._episodes = episodes
         self._once: dict[str, _Once] = {}
         """By the uid of what it is about, or the name of a namespace."""
-        self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
         """Events by what became of them: ``created``, ``updated``, ``failed``."""
-
-    @property
-    def dropped(self) -> int:
-        """Episodes that went untold, as there were too many at once."""
-        return self._episodes.dropped + self._audits.dropped
-
-    def decided(self, told: Report) -> None:
-        """Take note of a decision. Does no I/O."""
-        decision = told.decision
-        now_s = self._clock()
-        is_due = self._episodes.decided(decision, now_s)
-        if self._audits.decided(decision, now_s) or is_due:
-            self._wake.set()
 
     def status_written(self, facts: Facts, status: Tree) -> None:
         """A quota's status was written. The gate that writes that a quota is not in force is the one that tells."""
@@ -168,52 +139,45 @@ class KubeEvents:
         ):
             about = Subject(API_VERSION, KIND, "", facts.standing.name, facts.standing.uid)
             generation = facts.standing.generation
-            self._once[about.uid] = _Once(about, ready["reason"], ENFORCING, ready["message"], generation)
-            self._wake.set()
+            self._put(about.uid, _Once(about, ready["reason"], ENFORCING, ready["message"], generation))
 
     def never_fits(self, found: NeverFits) -> None:
-        """An autoscaler may ask for more than can ever fit. Does no I/O. Of very many some have no event."""
-        if len(self._once) >= MOST_ONCE:
-            return
-        self._once[found.autoscaler.uid] = _Once(found.autoscaler, NEVER, SCALING, found.sentence)
-        self._wake.set()
+        """An autoscaler may ask for more than can ever fit. Does no I/O."""
+        self._put(found.autoscaler.uid, _Once(found.autoscaler, NEVER, SCALING, found.sentence))
 
     def uncovered(self, namespace: str, label: str) -> None:
         """No quota covers a namespace that has such a label. Does no I/O. The event is in that namespace."""
-        if len(self._once) >= MOST_ONCE:
-            return
         about = Subject("v1", "Namespace", namespace, namespace, "")
         cure = "correct the label, or create the quota; until then nothing is limited here"
         text = f"no WorkspaceQuota covers this namespace, though it has the label {LABEL}={label}: {cure}"
-        self._once[f"namespace {namespace}"] = _Once(about, MISSING, ENFORCING, text)
-        self._wake.set()
+        self._put(f"namespace {namespace}", _Once(about, MISSING, ENFORCING, text))
+
+    def _put(self, key: str, once: _Once) -> None:
+        """Of very many some have no event."""
+        if len(self._once) < MOST_ONCE:
+            self._once[key] = once
 
     async def run(self) -> None:
         """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._tick_s)
-            self._wake.clear()
             await self.write()
+            await asyncio.sleep(self._tick_s)
 
     async def write(self) -> None:
         """Write all that is due, until something cannot be written: the rest is tried at the next tick."""
-        for episodes in (self._episodes, self._audits):
-            for episode in episodes.due(self._clock()):
-                count = episode.count
-                well = await self._trying(self._tell_of(episode, count))
-                episodes.told(episode, count, self._clock(), well=well)
-                if not well:
-                    return
+        for episode in self._episodes.due(self._clock()):
+            count = episode.count
+            well = await self._trying(self._tell_of(episode, count))
+            self._episodes.told(episode, count, self._clock(), well=well)
+            if not well:
+                return
         for uid, once in list(self._once.items()):
             if not await self._trying(self._tell_once(once)):
                 return
             if self._once.get(uid) is once:
                 del self._once[uid]
-        self._audits.take_ended()  # nothing was held, and nothing goes on
-        self._episodes.look(self._would_get_now)
-        for ended in self._episodes.take_ended():
-            await self._trying(self._tell_the_end(ended))
+        while self._episodes.ended:
+            await self._trying(self._tell_the_end(self._episodes.ended.popleft()))
 
     async def _trying(self, writing: Coroutine[None, None, None]) -> bool:
         try:
@@ -231,19 +195,18 @@ class KubeEvents:
 
     # What there is to tell, and whom.
 
-    async def _tell_of(self, episode: Episode[Note], count: int) -> None:
+    async def _tell_of(self, episode: Episode, count: int) -> None:
         if not episode.notes:
             episode.notes = [Note(about) for about in await self._subjects(episode.ref)]
         for note in episode.notes:
             if note.name and not await self._updated(note, episode, count):
                 note.name = ""
             if not note.name:
-                reason = LOWERED if episode.lowered else BLOCKED
-                reason = AUDITED if episode.reason == WOULD_REFUSE else reason
+                reason = AUDITED if episode.audits else LOWERED if episode.lowered else BLOCKED
                 told = fitted(episode.sentence, hint(episode.ref))
                 note.name = await self._created(note.about, episode, reason, told, count)
 
-    async def _tell_the_end(self, ended: Ended[Note]) -> None:
+    async def _tell_the_end(self, ended: Ended) -> None:
         episode = ended.episode
         written = [note for note in episode.notes if note.name]
         for note in written:
@@ -272,11 +235,11 @@ class KubeEvents:
 
     # Requests.
 
-    async def _created(self, about: Subject, episode: Episode[Note], reason: str, told: str, count: int = 1) -> str:
+    async def _created(self, about: Subject, episode: Episode, reason: str, told: str, count: int = 1) -> str:
         """Create an event of an episode; its name."""
         more: dict[str, Tree] = {"note": told, "action": ACTION}
         if reason != UNBLOCKED:
-            more["eventTime"] = _stamp(episode.began_s)
+            more["eventTime"] = _micros(episode.began_s)
         if about is not episode.notes[0].about:
             more["related"] = episode.notes[0].about.reference
         if count > 1:
@@ -295,7 +258,7 @@ class KubeEvents:
             "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
             "type": "Normal" if reason in NORMAL else "Warning",
             "reason": reason,
-            "eventTime": _stamp(self._clock()),
+            "eventTime": _micros(self._clock()),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
             "regarding": about.reference,
@@ -304,7 +267,7 @@ class KubeEvents:
         await self._call("POST", EVENTS.collection(namespace), event, "application/json")
         self.results["created"] += 1
 
-    async def _updated(self, note: Note, episode: Episode[Note], count: int) -> bool:
+    async def _updated(self, note: Note, episode: Episode, count: int) -> bool:
         """Bring a series up to date. False if the event is there no more."""
         if count < 2:
             return True
@@ -350,16 +313,16 @@ def fitted(sentence: str, after: str = "") -> str:
     return cut(head, most - len((semicolon + tail).encode())) + semicolon + tail + after
 
 
-def _annotations(episode: Episode[Note]) -> Tree:
+def _annotations(episode: Episode) -> Tree:
     """For programs: why growth is refused, in a word that stays (docs/status.md)."""
     refusal = episode.latest.refusal
     return {REFUSAL: refusal.value} if refusal is not None else {}
 
 
-def _series(count: int, episode: Episode[Note]) -> Tree:
-    return {"count": count, "lastObservedTime": _stamp(episode.last_s)}
-
-
-def _stamp(at_s: float) -> str:
+def _micros(at_s: float) -> str:
     """A ``metav1.MicroTime``."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return stamp(at_s, "microseconds")
+
+
+def _series(count: int, episode: Episode) -> Tree:
+    return {"count": count, "lastObservedTime": _micros(episode.last_s)}

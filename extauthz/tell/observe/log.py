@@ -289,8 +289,6 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
         fields["clamped_to"] = decision.todo.to
     if decision.evidence.fits is not None:
         fields["fits"] = decision.evidence.fits
-    if decision.evidence.max_scale is not None:
-        fields["max_scale"] = decision.evidence.max_scale
 
 
 def shortage(row: Shortage) -> Fields:
@@ -308,7 +306,7 @@ def _unspecified(row: Unspecified) -> Fields:
 
 def _policy(row: PolicyAnswer) -> Fields:
     fields: Fields = {"policy": row.policy, "step": row.step, "result": row.result, "message": row.message}
-    optional = {"quota": row.quota or None, "replicas": row.replicas, "again_s": row.again_s}
+    optional = {"replicas": row.replicas, "again_s": row.again_s}
     fields |= {name: value for name, value in optional.items() if value is not None}
     return fields | {"audit": True} if row.audits else fields
 

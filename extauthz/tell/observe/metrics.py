@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from itertools import accumulate
 from types import MappingProxyType
@@ -45,26 +46,24 @@ TABLE = tuple(
     for one in yaml.load(resources.files(__package__).joinpath("metrics.yaml").read_text(), yaml.CSafeLoader)
 )
 
+NAMES = {family.name for family in TABLE}
 
+
+@dataclass(frozen=True)
 class _Moment(Collector):
-    """The numbers of one moment. They are made into series in a thread, as that takes milliseconds.
+    """The numbers of one moment. They are made into series in a thread, as that takes milliseconds."""
 
-    Args:
-        levels: by the names of the table; those of quotas come of ``uses`` and ``waiting``.
-        uses: the quotas that have series, each after its parent.
-        waiting: workloads that are refused and go on asking.
-        checks: the histogram.
-    """
-
-    def __init__(
-        self, levels: Mapping[str, Level], uses: Sequence[QuotaUse], waiting: Sequence[Waiting], checks: Metric
-    ) -> None:
-        self._levels, self._uses, self._waiting, self._checks = levels, uses, waiting, checks
+    levels: Mapping[str, Level]
+    """By the names of the table; those of quotas come of ``uses`` and ``waiting``."""
+    uses: Sequence[QuotaUse]
+    waiting: Sequence[Waiting]
+    checks: Metric
+    """The histogram."""
 
     def collect(self) -> Iterator[Metric]:
-        levels = {**self._levels, **quota_facts.levels(self._uses, self._waiting)}
+        levels = {**self.levels, **quota_facts.levels(self.uses, self.waiting)}
         for family in TABLE:
-            yield self._checks if family.kind == "histogram" else _plain(family, levels[family.name])
+            yield self.checks if family.kind == "histogram" else _plain(family, levels[family.name])
         yield from REGISTRY.collect()  # memory, CPU, file descriptors, garbage collection: as of every Python exporter
 
     def encoded(self, accept: str) -> tuple[bytes, str]:
@@ -88,41 +87,17 @@ BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01
 class Levels(NamedTuple):
     """What a scrape reads of the running gate, all at once, so the numbers fit each other."""
 
-    uses: Sequence[QuotaUse]
-    """Of at most ``metrics-max-quotas`` quotas, each after its parent."""
-    quotas: int
-    left_out: int
-    pending_writes: int
-    workloads: int
-    ready: bool
-    log_dropped: int
-    stale: bool = False
-    reached: bool | None = None
-    """The API server reaches a gate by the webhook; ``None``: it is not known."""
-    watches: Sequence[tuple[str, float, int]] = ()
-    """Resource, age in seconds, relists."""
-    calls: Mapping[str, int] = {}
-    """Requests to the API server by verb."""
-    failing: Mapping[str, int] = {}
-    """Quotas with a condition that is False, by its type."""
-    status_writes: Mapping[str, int] = {}
-    """Of quotas, by what became of them."""
-    event_writes: Mapping[str, int] = {}
-    """The same of Kubernetes events."""
-    certificates: Mapping[str, float] = {}
-    """Seconds until they end, by their use."""
+    uses: Sequence[QuotaUse] = ()
+    """The quotas that have series, each after its parent."""
     waiting: Sequence[Waiting] = ()
     """Workloads that are refused and go on asking."""
-    notices: Mapping[tuple[str, ...], int] = {}
-    """By receiver and by what became of them."""
-    policies: Mapping[tuple[str, ...], float] = {}
-    """What policies measure: by policy, what, and of what."""
-    policy_names: frozenset[str] = frozenset()
-    """Those that there are. Others have no series any more."""
-    record_dropped: int = 0
-    """Lines of the record."""
-    by_kind: Level = MappingProxyType({})
-    """Devices by quota, resource and kind of owner."""
+    others: Mapping[str, Level] = MappingProxyType({})
+    """Numbers that are known elsewhere, by the names of the table. What is left out has no series."""
+
+
+def each(numbers: Mapping[str, float]) -> Level:
+    """The series of a metric with one label, by its values."""
+    return {(label,): number for label, number in numbers.items()}
 
 
 class Metrics:
@@ -234,33 +209,18 @@ class Metrics:
         now = self._levels()
         shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
         for name in _OF_QUOTAS:
-            _keep(self._counts[name], lambda key: key[:2] in shown or key == BY_SERVICE)
-        _keep(self._counts["extauthz_policy_answers_total"], lambda key: key[0] in now.policy_names)
+            _keep(self._counts[name], lambda key: key[:2] in shown)
+        by_kind = now.others.get("extauthz_quota_used_by_kind", {})
         levels: dict[str, Level] = {
+            **dict.fromkeys(NAMES, MappingProxyType({})),
             **{name: dict(counts) for name, counts in self._counts.items()},
-            "extauthz_policy_level": dict(now.policies),
+            **now.others,
             "extauthz_line_waiting": {(one.node.quota.name,): n for one in now.uses if (n := one.waiting) is not None},
-            "extauthz_quota_used_by_kind": {of: used for of, used in now.by_kind.items() if of[:2] in shown},
-            "extauthz_quotas": {(): now.quotas},
-            "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
-            "extauthz_quotas_left_out": {(): now.left_out},
-            "extauthz_intents": {(): now.pending_writes},
+            "extauthz_quota_used_by_kind": {of: used for of, used in by_kind.items() if of[:2] in shown},
             "extauthz_drift": {(): self._drift},
-            "extauthz_stale": {(): int(now.stale)},
-            "extauthz_webhook_reached": {(): int(now.reached)} if now.reached is not None else {},
-            "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},
-            "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
-            "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
-            "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
-            "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
-            "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
-            "extauthz_notices_total": dict(now.notices),
-            "extauthz_workloads": {(): now.workloads},
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
-            "extauthz_ready": {(): int(now.ready)},
-            "extauthz_log_dropped_total": {(): now.log_dropped},
-            "extauthz_record_dropped_total": {(): now.record_dropped},
         }
+        assert levels.keys() == NAMES, "the table has every series"
         return _Moment(levels, now.uses, now.waiting, self._histogram())
 
     def _histogram(self) -> Metric:
@@ -274,13 +234,8 @@ class Metrics:
 _OF_QUOTAS = ("extauthz_quota_refusals_total", "extauthz_quota_audit_refusals_total", "extauthz_clamps_total")
 
 
-BY_SERVICE = ("", "replicas")
-"""Quota and resource of a count that the platform's own service has bounded (setting ``max-scale``)."""
-
-
 def _lowered_by(evidence: Evidence) -> list[tuple[str, str]]:
-    found = [(short.quota, short.resource) for short in evidence.shortages]
-    return found or ([BY_SERVICE] if evidence.turn is None else [])
+    return [(short.quota, short.resource) for short in evidence.shortages]
 
 
 def _keep(counts: Counter[tuple[str, ...]], is_shown: Callable[[tuple[str, ...]], bool]) -> None:

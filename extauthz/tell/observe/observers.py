@@ -52,9 +52,6 @@ class Serving(NamedTuple):
         return webhooks.lowers is not None and not webhooks.unlowered(namespaces)
 
 
-NOBODY_KNOWN = Serving()
-
-
 def in_force(mode: Mode, serving: Serving, *, lowers: bool) -> Mode:
     """What is really done at the limit."""
     if serving.audits:

@@ -4,19 +4,18 @@ series that name a quota; and what kinds of owners have its devices."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Shortage, Unknown, Unspecified
 from extauthz.core.queries import Queries, QuotaUse
-from extauthz.core.quota.problems import Standing, shown
+from extauthz.core.quota.problems import Standing
 from extauthz.core.quota.spec import Mode
 from extauthz.core.resources import is_device
 from extauthz.tell.observe.autoscalers import NeverFit
-from extauthz.tell.observe.observers import NOBODY_KNOWN, Serving
+from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.quota_status import Facts, Selected
 
 SLICE = 200
@@ -40,28 +39,16 @@ def _selected(use: QuotaUse, *, is_parent: bool) -> Selected:
     return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
 
 
-def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ...]:
-    """A sentence for each name in ``spec.notify`` that is no receiver's. A URL may be a secret: it is not shown."""
-    return tuple(
-        f"spec.notify[{number}]: {'a URL' if ':' in name else shown(name)} is no receiver of the gates; write a name "
-        "of their setting notify (notices.receivers in the chart), or have one added there"
-        for number, name in enumerate(notify)
-        if name not in receivers
-    )
-
-
 async def survey(
     queries: Queries,
-    receivers: frozenset[str] = frozenset(),
-    serving: Serving = NOBODY_KNOWN,
-    never_fit: NeverFit = MappingProxyType({}),
-    hold_s: int | None = None,
+    serving: Serving,
+    never_fit: NeverFit,
+    hold_s: int | None,
 ) -> dict[str, Callable[[Standing], Facts]]:
     """What the status of each quota depends on, once its object is given. Lets decisions pass in between: different
     quotas may be as of different moments.
 
     Args:
-        receivers: names that ``spec.notify`` may have.
         never_fit: autoscalers that may ask for more than can ever fit, by the quota that never has so much.
         hold_s: for how long no growth is granted yet.
     """
@@ -84,7 +71,6 @@ async def survey(
                 kept_by_nobody=by_nobody.get(use.node.quota.name, ()),
                 selected=_selected(use, is_parent=use.node.quota.name in parents),
                 unpriced=use.unpriced,
-                strangers=strangers(use.node.quota.notify or (), receivers),
                 serving=serving,
                 unasked=serving.unasked(there),
                 lowers=use.node.quota.mode is not Mode.CLAMP or serving.lowers(there),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -53,17 +53,45 @@ MODE_IN_FORCE = "ModeInForce"
 """The condition that says whether its mode is what is done."""
 
 
-class Selected(StrEnum):
+class Finding(NamedTuple):
+    """Whether a condition holds."""
+
+    status: str
+    """``True``, ``False`` or ``Unknown``."""
+    reason: str
+    message: str
+
+
+class Selected(Enum):
     """Whom the selectors of a quota find."""
 
-    WORKLOADS = "workloads"
-    LABELLED_WORKLOADS = "workloads with these labels"
-    BELOW = "nothing itself, and its children workloads"
-    NO_WORKLOAD = "no workload in the namespaces"
-    NO_LABELLED_WORKLOAD = "no workload with these labels"
-    NO_NAMESPACE = "no namespace"
-    CHILDREN = "nothing itself, and its children no workload"
-    NOBODY = "nothing itself, and it has no children"
+    WORKLOADS = Finding("True", "Selecting", "there are workloads that count")
+    LABELLED_WORKLOADS = Finding(
+        "True",
+        "Selecting",
+        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
+        "whoever may write a workload may set its labels",
+    )
+    BELOW = Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else")
+    NO_WORKLOAD = Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects")
+    NO_LABELLED_WORKLOAD = Finding(
+        "False",
+        "SelectsNothing",
+        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
+        "the labels of the workload itself, not of its pods",
+    )
+    NO_NAMESPACE = Finding(
+        "False",
+        "SelectsNothing",
+        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
+    )
+    CHILDREN = Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet")
+    NOBODY = Finding(
+        "False",
+        "SelectsNothing",
+        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
+        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
+    )
 
 
 class Facts(NamedTuple):
@@ -78,8 +106,6 @@ class Facts(NamedTuple):
     selected: Selected = Selected.WORKLOADS
     unpriced: int = 0
     """Workloads whose cost is not known."""
-    strangers: tuple[str, ...] = ()
-    """A sentence for each name in ``spec.notify`` that no receiver has."""
     serving: Serving = Serving()
     unasked: tuple[str, ...] = ()
     """Namespaces that it covers and that the webhook is not asked about."""
@@ -97,15 +123,6 @@ class Facts(NamedTuple):
     """Autoscalers that may ask for more than it can ever give."""
     hold_s: int | None = None
     """For how long the gates grant no growth yet; ``None``: they do."""
-
-
-class Finding(NamedTuple):
-    """Whether a condition holds."""
-
-    status: str
-    """``True``, ``False`` or ``Unknown``."""
-    reason: str
-    message: str
 
 
 def _ready(facts: Facts) -> Finding:
@@ -129,8 +146,6 @@ _IN_FORCE: Mapping[Mode, str] = {
 
 
 def _meanwhile(standing: Standing) -> str:
-    if standing.fault is Fault.POLICIES_UNREAD:
-        return "until then its limits hold, and what its policies say is unknown (allow-unknown)"
     if standing.fault is Fault.NO_EFFECT:
         return "all else of it is in force"
     if standing.fault is not Fault.INVALID:
@@ -144,41 +159,6 @@ def _within_parent(facts: Facts) -> Finding:
     if facts.above_parent:
         return Finding("False", "AboveParent", "; ".join(facts.above_parent))
     return Finding("True", "WithinParent", "no limit is above the parent's")
-
-
-_SELECTED: Mapping[Selected, Finding] = {
-    Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
-    Selected.LABELLED_WORKLOADS: Finding(
-        "True",
-        "Selecting",
-        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
-        "whoever may write a workload may set its labels",
-    ),
-    Selected.BELOW: Finding("True", "Selecting", "workloads of the quotas below it count, and nothing else"),
-    Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
-    Selected.NO_LABELLED_WORKLOAD: Finding(
-        "False",
-        "SelectsNothing",
-        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
-        "the labels of the workload itself, not of its pods",
-    ),
-    Selected.NO_NAMESPACE: Finding(
-        "False",
-        "SelectsNothing",
-        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
-    ),
-    Selected.CHILDREN: Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet"),
-    Selected.NOBODY: Finding(
-        "False",
-        "SelectsNothing",
-        "no namespace has the label workspace with its name as value, and it is nobody's parent, so that it limits "
-        "nothing; label one, write spec.namespaceSelector, or name it as the parent of another",
-    ),
-}
-
-
-def _selects_workloads(facts: Facts) -> Finding:
-    return _SELECTED[facts.selected]
 
 
 def _within_hard(facts: Facts) -> Finding:
@@ -227,12 +207,6 @@ def _usage_known(facts: Facts) -> Finding:
     some = "1 workload has" if facts.unpriced == 1 else f"{facts.unpriced} workloads have"
     cure = "declare where its kind has its pod template, or take it out of the selectors"
     return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
-
-
-def _receivers_known(facts: Facts) -> Finding:
-    if facts.strangers:
-        return Finding("False", "UnknownReceiver", f"{'; '.join(facts.strangers)}; until then the others are told")
-    return Finding("True", "Known", "each receiver of spec.notify is known")
 
 
 _NOT_ASKED = "NotAsked"
@@ -310,12 +284,11 @@ def _mode_in_force(facts: Facts) -> Finding:
 CONDITIONS: Mapping[str, Callable[[Facts], Finding]] = {
     READY: _ready,
     "WithinParent": _within_parent,
-    "SelectsWorkloads": _selects_workloads,
+    "SelectsWorkloads": lambda facts: facts.selected.value,
     WITHIN_HARD: _within_hard,
     HAS_HEADROOM: _has_headroom,
     "GuaranteesKept": _guarantees_kept,
     "UsageKnown": _usage_known,
-    "ReceiversKnown": _receivers_known,
     "Asked": _asked,
     MODE_IN_FORCE: _mode_in_force,
 }
@@ -325,40 +298,35 @@ _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
 
 
 def status_of(facts: Facts, now: str) -> Tree:
-    """The whole status. A condition whose status is as before keeps its ``lastTransitionTime``; else that is ``now``.
+    """The whole status, without what is empty: of a map that had members and is applied as an empty one, the API server
+    makes null, and refuses it. A condition whose status is as before keeps its ``lastTransitionTime``; else that is
+    ``now``.
 
     Args:
         now: RFC 3339, in UTC, to the second.
     """
     before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
-    return {
-        "observedGeneration": facts.standing.generation,
-        HEARTBEAT: now,
-        "mode": _mode(facts) if facts.standing.in_force is not None else "",
-        "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
-        "used": {row.resource: _text(row, row.used) for row in facts.rows},
-        "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
-        **_shares(facts.rows),
-        **_overrides(facts),
-        NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
-        "summary": _summary(facts.rows),
-        "conditions": [_condition(one, facts, before.get(one, {}), now) for one in CONDITIONS],
-    }
+    return _filled(
+        {
+            "observedGeneration": facts.standing.generation,
+            HEARTBEAT: now,
+            "mode": _mode(facts) if facts.standing.in_force is not None else "",
+            "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
+            "used": {row.resource: _text(row, row.used) for row in facts.rows},
+            "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
+            "guaranteed": {row.resource: _text(row, row.guaranteed) for row in facts.rows if row.guaranteed},
+            "kept": {row.resource: _text(row, row.kept) for row in facts.rows if row.kept},
+            "override": facts.override and facts.override.told(ends=True),
+            "nextOverride": facts.next_override and facts.next_override.told(ends=False),
+            NEVER_FITS: {one.name: one.share for one in facts.never_fit[:MOST_NEVER_FIT]},
+            "summary": _summary(facts.rows),
+            "conditions": [_condition(one, facts, before.get(one, {}), now) for one in CONDITIONS],
+        }
+    )
 
 
-def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
-    return {
-        "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
-        "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
-    }
-
-
-def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
-    now, then = facts.override, facts.next_override
-    return {
-        "override": now.told(ends=True) if now is not None else {},
-        "nextOverride": then.told(ends=False) if then is not None else {},
-    }
+def _filled(status: Tree) -> Tree:
+    return {key: value for key, value in status.items() if value not in ({}, "", None)}
 
 
 def same(status: Tree, seen: bytes) -> bool:
@@ -366,18 +334,7 @@ def same(status: Tree, seen: bytes) -> bool:
     have added conditions."""
     there = json.loads(seen)
     there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in CONDITIONS]
-    missing: dict[str, Tree] = {
-        "mode": "",
-        "hard": {},
-        "used": {},
-        "reserved": {},
-        **_shares(()),
-        "override": {},
-        "nextOverride": {},
-        NEVER_FITS: {},
-        "summary": {},
-    }  # what is empty may be left out
-    return bool({**missing, **there, HEARTBEAT: status[HEARTBEAT]} == status)
+    return bool(_filled({**there, HEARTBEAT: status[HEARTBEAT]}) == status)
 
 
 def last_written(seen: bytes) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
@@ -58,6 +60,24 @@ _LATER = frozenset({401, 403, 408, 429})
 """Refusals, besides 5xx, that have nothing to do with the object: the others of a sweep would meet them too."""
 
 
+StatusWritten: TypeAlias = Callable[[Facts, Tree], None]
+"""What a status was made from, and what it says."""
+
+
+@dataclass(slots=True)
+class _Of:
+    """What is known of one quota's status."""
+
+    said: Facts | None = None
+    """What it says."""
+    answer: tuple[str, bytes] = ("", b"")
+    """resourceVersion and status that our last write left: for a while newer than what its source saw."""
+    false: tuple[str, ...] = ()
+    """Which conditions are False."""
+    beat: str = ""
+    """When a gate last wrote it, as far as this one knows."""
+
+
 class StatusWriter:
     """Keeps the ``status`` of all quotas up to date.
 
@@ -67,8 +87,7 @@ class StatusWriter:
         now: the wall clock, for ``lastTransitionTime``.
         sweep_s: seconds between two looks at the gate.
         writes_per_s: at most so many writes a second.
-        receivers: names that ``spec.notify`` may have.
-        wrote: each is told of each status that was written: what it was made from, and what it says.
+        wrote: told of each status that was written.
         serving: who asks the gates.
         never_fit: autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet, and
             until then nothing is written.
@@ -84,8 +103,7 @@ class StatusWriter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sweep_s: float = SWEEP_S,
         writes_per_s: float = WRITES_PER_S,
-        receivers: frozenset[str] = frozenset(),
-        wrote: Iterable[Callable[[Facts, Tree], None]] = (),
+        wrote: StatusWritten | None = None,
         serving: Callable[[], Serving] = Serving,
         never_fit: Callable[[], NeverFit | None] = dict,
     ) -> None:
@@ -97,18 +115,11 @@ class StatusWriter:
         self._now = now
         self._sweep_s = sweep_s
         self._pause_s = 1 / writes_per_s
-        self._receivers = receivers
-        self._wrote = tuple(wrote)
+        self._wrote = wrote
         self._serving = serving
         self._never_fit = never_fit
-        self._said: dict[str, Facts] = {}
-        """What each quota's status says, by name."""
-        self._answers: dict[str, tuple[str, bytes]] = {}
-        """resourceVersion and status that our last write of each left: for a while newer than what its source saw."""
-        self._false: dict[str, tuple[str, ...]] = {}
-        """Which conditions of each are False."""
-        self._beats: dict[str, str] = {}
-        """When a gate last wrote each status, as far as this one knows."""
+        self._of: defaultdict[str, _Of] = defaultdict(_Of)
+        """By the names of quotas."""
         self._failing = False
         self.results: Counter[str] = Counter()
         """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or has changed)."""
@@ -130,23 +141,24 @@ class StatusWriter:
         never_fit = self._never_fit()
         if never_fit is None or not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers, self._serving(), never_fit, self._hold_s())
+        seen = await survey(self._queries, self._serving(), never_fit, self._hold_s())
         standings = list(self._standings())
         silent = []
         for number, standing in enumerate(standings, 1):
             facts = seen.get(standing.name, Facts)(self._newest(standing))
-            if facts != self._said.get(standing.name):
+            if facts != self._of[standing.name].said:
                 if not await self._say(facts):
                     return False
             elif self._is_silent(facts.standing):
                 silent.append(facts)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        silent.sort(key=lambda facts: self._beats[facts.standing.name])
+        silent.sort(key=lambda facts: self._of[facts.standing.name].beat)
         for facts in silent[:HEARTBEATS]:
             if not await self._say(facts, beats=True):
                 return False
-        self._forget_all_but({standing.name for standing in standings})
+        for name in self._of.keys() - {standing.name for standing in standings}:
+            del self._of[name]
         return True
 
     def _hold_s(self) -> int | None:
@@ -160,47 +172,44 @@ class StatusWriter:
     def _is_silent(self, standing: Standing) -> bool:
         """Whether no gate has written its status for ``HEARTBEAT_S``. What this gate knows of others may be old."""
         due = _text(self._now() - timedelta(seconds=HEARTBEAT_S))
-        if self._beats.get(standing.name, "") <= due:
-            self._beats[standing.name] = last_written(standing.status)
-        return self._beats[standing.name] <= due
+        its = self._of[standing.name]
+        if its.beat <= due:
+            its.beat = last_written(standing.status)
+        return its.beat <= due
 
     def failing(self) -> Mapping[str, int]:
         """How many quotas there are for which a condition is False, by its type."""
         found = Counter(dict.fromkeys(CONDITIONS, 0))
-        for types in self._false.values():
-            found.update(types)
+        for one in self._of.values():
+            found.update(one.false)
         return found
 
     def _newest(self, standing: Standing) -> Standing:
         """The source may lag behind our own write: what that left is then what the object says."""
-        version, status = self._answers.get(standing.name, ("", b""))
+        version, status = self._of[standing.name].answer
         return standing._replace(version=version, status=status) if is_newer(version, standing.version) else standing
 
     async def _say(self, facts: Facts, *, beats: bool = False) -> bool:
         """Whether the others of this sweep may be tried. ``beats``: write it even if it says the same."""
-        status = status_of(facts, _text(self._now()))
-        self._false[facts.standing.name] = tuple(
-            one["type"] for one in status["conditions"] if one["status"] == "False"
-        )
+        status, its = status_of(facts, _text(self._now())), self._of[facts.standing.name]
+        its.false = tuple(one["type"] for one in status["conditions"] if one["status"] == "False")
         if beats or not same(status, facts.standing.status):
             try:
                 await self._write(facts.standing.name, status)
             except (ApiError, Unreachable) as error:
                 return self._failed(facts, error)
-            for wrote in self._wrote:
-                wrote(facts, status)
+            if self._wrote is not None:
+                self._wrote(facts, status)
             await asyncio.sleep(self._pause_s)
-        self._said[facts.standing.name] = facts
+        its.said = facts
         return True
 
     async def _write(self, name: str, status: Tree) -> None:
-        # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
-        said = {key: value for key, value in status.items() if value not in ({}, "")}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": status}
         path = f"{COLLECTION}/{name}/status"
         content_type = "application/apply-patch+yaml"
         answer = await self._connection.call("PATCH", path, query=APPLY, body=body, content_type=content_type)
-        self._answers[name] = (answer["metadata"]["resourceVersion"], compact(answer["status"]))
+        self._of[name].answer = (answer["metadata"]["resourceVersion"], compact(answer["status"]))
         self.results["written"] += 1
         if self._failing:
             self._failing = False
@@ -216,17 +225,12 @@ class StatusWriter:
         self.results["failed"] += 1
         its_own_fault = 400 <= status < 500 and status not in _LATER
         if its_own_fault:
-            self._said[name] = facts  # it would be refused again
-            self._beats[name] = _text(self._now())
+            self._of[name].said = facts  # it would be refused again
+            self._of[name].beat = _text(self._now())
         if its_own_fault or not self._failing:
             self._tell("warning", "status-not-written", quota=name, why=str(error))
         self._failing = self._failing or not its_own_fault
         return its_own_fault
-
-    def _forget_all_but(self, names: set[str]) -> None:
-        for kept in (self._said, self._answers, self._false, self._beats):
-            for name in kept.keys() - names:
-                del kept[name]
 
 
 def _text(when: datetime) -> str:

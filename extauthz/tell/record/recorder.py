@@ -15,7 +15,7 @@ from extauthz.core.ledger.accounts import Position, rise
 from extauthz.core.model import Amounts, Decision, Reading, Resize, Template, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.scribe import Asked, Count, Noted, Object, Scribe, Seen
+from extauthz.tell.record.scribe import Note, Object, Scribe, Seen
 
 __all__ = ["RecordThread", "Recorder", "Seen"]
 
@@ -65,7 +65,7 @@ class Recorder:
         self._clock = clock
         self._see = see
         self._price = price
-        self._notes: deque[Noted | Count] = deque()
+        self._notes: deque[Note] = deque()
         self._lost = 0
         self._lost_since_s: float | None = None
         self.dropped = 0
@@ -112,17 +112,14 @@ class Recorder:
     def complete(self) -> None:
         """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append(Noted(self._clock(), self._scribe.all_told, (self._lost, self._lost_since_s)))
+            self._notes.append((self._clock(), self._scribe.all_told, (self._lost, self._lost_since_s)))
             self._lost, self._lost_since_s = 0, None
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
         """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
         asker = asker_of(user[:_MOST_USER], "" if user else user_agent[-_MOST_USER:])
         if type(reading) is Write and reading.object is None:
-            if len(self._notes) < MOST:
-                self._notes.append((self._clock(), decision, reading.replicas, asker))
-                return
-            self._note(self._scribe.asked, Asked(decision, reading.replicas, asker))
+            self._note(self._scribe.asked, decision, reading.replicas, asker)
             return
         brought: Object | None = None
         to = decision.replicas
@@ -130,7 +127,7 @@ class Recorder:
             to, made = reading.replicas, reading.object
             pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
             brought = Object(pod, made.labels)
-        self._note(self._scribe.asked, Asked(decision, to, asker, brought, isinstance(reading, Resize)))
+        self._note(self._scribe.asked, decision, to, asker, brought, isinstance(reading, Resize))
 
     def _note(self, method: Callable[..., None], *given: object) -> None:
         if len(self._notes) >= MOST:
@@ -140,7 +137,7 @@ class Recorder:
                 self._lost_since_s = self._clock()
             self.is_incomplete = True
             return
-        self._notes.append(Noted(self._clock(), method, given))
+        self._notes.append((self._clock(), method, given))
 
     # The thread's side.
 

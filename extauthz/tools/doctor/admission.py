@@ -24,13 +24,12 @@ from .trust import Handshake, go_strict, shake
 WITHIN_S = 5.0
 
 
-async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str, secret: tuple[str, str]) -> list[Row]:
+async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str) -> list[Row]:
     """All rows. Raises ApiError and Unreachable.
 
     Args:
         deployments: for dry runs, namespace and name.
         account: of the gate.
-        secret: where gates keep a certificate that they make, namespace and name.
     """
     found = webhook.find(await cluster.webhooks(api))
     if found is None:
@@ -38,12 +37,12 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str,
     asked, answers = await _canary(api, deployments)
     told = webhook.canary(asked, answers)
     named = (found.hook.get("clientConfig") or {}).get("service")
-    service = (await cluster.service(api, named["namespace"], named["name"]))[0] if named else None
+    service = await cluster.service(api, named["namespace"], named["name"]) if named else None
     where = webhook.called(found.hook, service)
     shake = await asyncio.to_thread(_handshake, where, found.hook) if where is not None else None
     answered = told.verdict is Verdict.OK
     authority = webhook.authority(where, shake, datetime.now(UTC), answered=answered)
-    wanted = webhook.certificate_rights(found.configuration, secret)
+    wanted = webhook.certificate_rights(found.configuration, account.partition("/")[0])
     is_ours = webhook.gates_make(found, answered=answered)
     rights = await cluster.rights(api, account, wanted) if is_ours else None
     return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found, account)]

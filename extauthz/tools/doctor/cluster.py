@@ -10,8 +10,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from extauthz.core.quota.spec import API_VERSION, LABEL, QuotaSpecError, WorkspaceQuota, parse
-from extauthz.inputs.kube.connection import ApiError
+from extauthz.inputs.kube import reviews
+from extauthz.inputs.kube.connection import ApiError, get_or_none
 from extauthz.inputs.kube.resource import Calls
+from extauthz.inputs.kube.reviews import Person, Target
 from extauthz.tell.observe.observers import named
 
 from . import table
@@ -29,29 +31,13 @@ APPLY = "kubectl apply -k deploy, of this version of extauthz"
 MISTYPED = f"kubectl label namespace NAME --overwrite {LABEL}=QUOTA, or create that WorkspaceQuota"
 
 
-class Right(NamedTuple):
-    """A verb on a resource: everywhere, or on one object, or in one namespace."""
-
-    group: str
-    resource: str
-    """With its subresource: ``workspacequotas/status``."""
-    verb: str
-    namespace: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        one = f" {self.name}" if self.name else ""
-        where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{one}{where}"
-
-
 class Rights(NamedTuple):
     """Which of the gate's rights an account has."""
 
     whose: str
     whole: bool
     """The answer is about the gate's own account."""
-    allowed: Mapping[Right, bool]
+    allowed: Mapping[Target, bool]
 
 
 _LIST_WATCH = ("list", "watch")
@@ -73,7 +59,10 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("apiextensions.k8s.io", ("customresourcedefinitions",), _LIST_WATCH),
 )
 RIGHTS = tuple(
-    Right(group, resource, verb) for group, resources, verbs in _NEEDED for resource in resources for verb in verbs
+    Target(group, resource, verb=verb)
+    for group, resources, verbs in _NEEDED
+    for resource in resources
+    for verb in verbs
 )
 """The rights of ``deploy/rbac.yaml``. A test compares them."""
 
@@ -105,7 +94,7 @@ def definitions_row(there: Mapping[str, Tree]) -> Row:
     return judged(NAMES[1], f"{', '.join(table.DEFINITIONS)} are served as {table.VERSION}", problems, APPLY)
 
 
-def rights_row(whose: str, allowed: Mapping[Right, bool], *, whole: bool) -> Row:
+def rights_row(whose: str, allowed: Mapping[Target, bool], *, whole: bool) -> Row:
     """Whether ``whose`` may do all that the gate does.
 
     Args:
@@ -116,7 +105,7 @@ def rights_row(whose: str, allowed: Mapping[Right, bool], *, whole: bool) -> Row
     return may(NAMES[2], whose, {right: bool(allowed.get(right)) for right in RIGHTS}, found, APPLY, whole=whole)
 
 
-def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: str, *, whole: bool) -> Row:
+def may(name: str, whose: str, allowed: Mapping[Target, bool], found: str, cure: str, *, whole: bool) -> Row:
     """Whether ``whose`` may do all of ``allowed``; ``found`` if so."""
     missing = [str(right) for right, is_allowed in allowed.items() if not is_allowed]
     if missing:
@@ -225,10 +214,8 @@ def _last_applied(metadata: Tree) -> bool:
     return isinstance(said, dict) and isinstance(said.get("spec"), dict) and "replicas" in said["spec"]
 
 
-AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
 AT_A_TIME = 8
 PAGE = 500
 RELEASE = "meta.helm.sh/release-name"
@@ -238,38 +225,29 @@ AT_MOST_CANARIES = 8
 
 async def definitions(api: Calls) -> dict[str, Tree]:
     """Our definitions that exist, by name. Raises ApiError and Unreachable, as all below."""
-    found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in table.DEFINITIONS}
+    found = {name: await get_or_none(api, f"{DEFINITIONS}/{name}") for name in table.DEFINITIONS}
     return {name: tree for name, tree in found.items() if tree is not None}
 
 
-async def rights(api: Calls, account: str, wanted: Sequence[Right] = RIGHTS) -> Rights:
+async def rights(api: Calls, account: str, wanted: Sequence[Target] = RIGHTS) -> Rights:
     """Which of them the service account ``namespace/name`` has. If the asker may not ask that: the asker itself."""
     namespace, _, name = account.partition("/")
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-    who = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": groups}
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    gate = Person(f"system:serviceaccount:{namespace}:{name}", groups)
     try:
-        allowed = await _reviews(api, "SubjectAccessReview", "subjectaccessreviews", who, wanted)
+        return Rights(f"the service account {account}", True, await _allowed(api, gate, wanted))
     except ApiError as error:
         if error.status != 403:
             raise
-        allowed = await _reviews(api, "SelfSubjectAccessReview", "selfsubjectaccessreviews", {}, wanted)
-        return Rights("the user of --kubeconfig", False, allowed)
-    return Rights(f"the service account {account}", True, allowed)
+        return Rights("the user of --kubeconfig", False, await _allowed(api, None, wanted))
 
 
-async def _reviews(
-    api: Calls, kind: str, plural: str, who: Mapping[str, Tree], wanted: Sequence[Right]
-) -> dict[Right, bool]:
+async def _allowed(api: Calls, person: Person | None, wanted: Sequence[Target]) -> dict[Target, bool]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def one(right: Right) -> bool:
-        resource, _, subresource = right.resource.partition("/")
-        asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
-        asked |= {"namespace": right.namespace, "name": right.name}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {**who, "resourceAttributes": asked}}
+    async def one(right: Target) -> bool:
         async with turn:
-            answer = await api.call("POST", f"{AUTHORIZATION}/{plural}", body=body)
-        return bool((answer.get("status") or {}).get("allowed"))
+            return await reviews.may(api, person, right)
 
     return dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
 
@@ -278,7 +256,7 @@ async def identity(api: Calls, token: str) -> Identity:
     """The user of a token, asked straight at the API server."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     try:
-        answer = await api.call("POST", TOKEN_REVIEWS, body=body)
+        answer = await api.call("POST", reviews.TOKEN_REVIEWS, body=body)
     except ApiError as error:
         return Identity(error=f"no review of the token: {error}")
     status = answer.get("status") or {}
@@ -287,25 +265,9 @@ async def identity(api: Calls, token: str) -> Identity:
     return Identity(user=str(status["user"]["username"]))
 
 
-async def service(api: Calls, namespace: str, name: str) -> tuple[Tree | None, list[Tree]]:
-    """A Service, ``None`` if there is none, and its EndpointSlices."""
-    found = await _or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
-    selector = ("labelSelector", f"kubernetes.io/service-name={name}")
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    return found, await _items(api, slices, selector)
-
-
-async def nodes(api: Calls) -> list[Tree]:
-    return await _items(api, "/api/v1/nodes")
-
-
-async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
-    """Policies that have a binding, and webhooks."""
-    policies = await _items(api, f"{ADMISSION}/validatingadmissionpolicies")
-    bindings = await _items(api, f"{ADMISSION}/validatingadmissionpolicybindings")
-    bound = {(each.get("spec") or {}).get("policyName") for each in bindings}
-    policies = [{"kind": "ValidatingAdmissionPolicy"} | each for each in policies if each["metadata"]["name"] in bound]
-    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in await webhooks(api)]
+async def service(api: Calls, namespace: str, name: str) -> Tree | None:
+    """A Service, ``None`` if there is none."""
+    return await get_or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
 
 
 async def webhooks(api: Calls) -> list[Tree]:
@@ -381,12 +343,3 @@ async def _items(api: Calls, path: str, *query: tuple[str, str], whole: bool = F
         more = (answer.get("metadata") or {}).get("continue", "")
         if not (whole and more):
             return found
-
-
-async def _or_none(api: Calls, path: str) -> Tree | None:
-    try:
-        return await api.call("GET", path)
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise

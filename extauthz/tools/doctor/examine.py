@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ import aiohttp
 
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.inputs.kube.session import NoClusterError
-from extauthz.serve.service.setting_types import Address
 from extauthz.tools.render.options import Outage, Profile
 
 from . import (
@@ -24,11 +22,8 @@ from . import (
     canary,
     chain,
     chart,
-    client_path,
     cluster,
-    dial,
     serving,
-    topology,
     trust,
     upstream_health,
     webhook,
@@ -131,15 +126,8 @@ class Options:
     outage: Outage = Outage.DENY
     service: tuple[str, str] | None = None
     """Of the gate."""
-    zone: str | None = None
     account: str = "extauthz-system/extauthz"
     """The gate's service account."""
-    secret: tuple[str, str] | None = None
-    """Where gates keep a certificate that they make; ``None``: where they do unless they are told otherwise."""
-
-    @property
-    def webhook_secret(self) -> tuple[str, str]:
-        return self.secret or (self.account.partition("/")[0], "extauthz-webhook")
 
 
 T = TypeVar("T")
@@ -201,10 +189,8 @@ class Examination:
         self._options, self._admin, self._api, self._client_path, self._token = options, admin, api, client_path, token
         self._proxy: Proxy | None = None
         self._chain: Chain | None = None
-        self._kubernetes: tuple[Tree | None, list[Tree]] | None = None
-        """The Service ``default/kubernetes`` and its slices."""
-        self._decided: canary.Canary | None = None
-        """The canary that the gate decided, sent on the autoscaler's path."""
+        self._kubernetes: Tree | None = None
+        """The Service ``default/kubernetes``."""
 
     async def rows(self) -> list[Row]:
         """The proxy's configuration, the path through it, the gate, the cluster."""
@@ -219,10 +205,8 @@ class Examination:
             *on_the_path,
             *await self._gate(before),
             *await self._cluster(),
-            *await self._topology(),
-            *(webhooks := await self._webhook()),
+            *await self._webhook(),
             *await self._scaled(),
-            *await self._bypass(covered=webhook.works(webhooks)),
         ]
         namespace = self._options.account.partition("/")[0]
         release = await _or(None, cluster.release(self._api, namespace)) if self._api is not None else None
@@ -256,8 +240,8 @@ class Examination:
             port = urlsplit(self._options.url).port or 443
             addresses = await self._client_path.addresses()
             return tuple(f"{each}{mark}{port}" for each in addresses for mark in ("_", ":"))
-        if self._kubernetes is not None and self._kubernetes[0] is not None and self._is_mesh():
-            spec = self._kubernetes[0]["spec"]
+        if self._kubernetes is not None and self._is_mesh():
+            spec = self._kubernetes["spec"]
             return (f"{spec['clusterIP']}_{spec['ports'][0]['port']}",)
         return ()
 
@@ -286,10 +270,7 @@ class Examination:
         for namespace, name in await self._deployments():
             asked.append(f"{namespace}/{name}")
             for body in canary.BODIES:
-                sent = canary.Canary(namespace, name, body)
-                answers.append(await self._client_path.canary(sent))
-                if answers[-1].decision_id:
-                    self._decided = sent
+                answers.append(await self._client_path.canary(canary.Canary(namespace, name, body)))
                 if answers[-1].decision_id or not answers[-1].status:
                     return canary.row(asked, answers, None)
         after = await self._decisions()
@@ -319,7 +300,7 @@ class Examination:
     async def _ports(self) -> tuple[int, ...]:
         if self._api is None or self._options.service is None:
             return ()
-        found, _ = await _or((None, []), cluster.service(self._api, *self._options.service))
+        found = await _or(None, cluster.service(self._api, *self._options.service))
         return tuple(int(each["port"]) for each in (found or {}).get("spec", {}).get("ports", []))
 
     async def _cluster(self) -> list[Row]:
@@ -344,24 +325,10 @@ class Examination:
         looks = dict(zip(cluster.NAMES, (version, definitions, rights, labels), strict=True))
         return [row for name, look in looks.items() for row in await self._asked([name], look)]
 
-    async def _topology(self) -> list[Row]:
-        named = self._options.service
-        if named is None or self._api is None:
-            missing = [option for option, value in (("--service", named), ("--kubeconfig", self._api)) if value is None]
-            return all_skipped(("topology",), "not told which Service is the gate's", " and ".join(missing))
-
-        async def look(api: Connection) -> list[Row]:
-            service, slices = await cluster.service(api, *named)
-            if service is None:
-                return [fail("topology", f"there is no Service {'/'.join(named)}", "name the gate's with --service")]
-            return topology.rows(service, slices, await cluster.nodes(api), self._options.zone)
-
-        return await self._asked(["topology"], look)
-
     async def _webhook(self) -> list[Row]:
         async def look(api: Connection) -> list[Row]:
             found = [each for each in await self._deployments() if each != MADE_UP]
-            return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
+            return await admission.rows(api, found, self._options.account)
 
         return await self._asked(webhook.NAMES, look)
 
@@ -373,28 +340,6 @@ class Examination:
             return [cluster.row(scaled), serving.row(scaled, await cluster.services(api))]
 
         return await self._asked((cluster.NAME, serving.NAME), look)
-
-    async def _bypass(self, *, covered: bool) -> list[Row]:
-        around, behind = client_path.NAMES
-
-        async def way_around(api: Connection) -> Row | list[Row]:
-            if self._kubernetes is None or self._kubernetes[0] is None:
-                return cluster.unknown([around], "the Service default/kubernetes cannot be read")
-            dump = self._proxy.dump if self._proxy else None
-            ungated = client_path.ungated(client_path.published(*self._kubernetes), dump)
-            return client_path.row(await self._tried(api, ungated), dump, covered=covered)
-
-        async def backstop(api: Connection) -> Row:
-            return client_path.backstop(*await cluster.backstops(api), works=covered)
-
-        return [*await self._asked([around], way_around), *await self._asked([behind], backstop)]
-
-    async def _tried(self, api: Connection, addresses: Sequence[Address]) -> client_path.Tried:
-        """Send each address the write that the gate decided. If none was decided, only connect."""
-        sent, some = self._decided, addresses[: client_path.AT_MOST]
-        probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None
-        about = f"{sent.namespace}/{sent.name}" if sent else ""
-        return client_path.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
 
     async def _asked(self, names: Sequence[str], look: Callable[[Connection], Awaitable[Row | list[Row]]]) -> list[Row]:
         """The rows of ``look`` at the cluster. Where the asker may not look: rows that are skipped. If the API server

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 OUTAGE = "quota gate unavailable"
 """How Envoy's own sentence begins when the gate gives no answer."""
-WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
-"""How the API server begins where the webhook refused."""
 
 ENVOYS = (
     *("accepted", "chain", "listener", "order", "failure mode", "request body", "headers"),

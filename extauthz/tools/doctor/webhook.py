@@ -18,17 +18,19 @@ from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
+from extauthz.inputs.kube.reviews import Target
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing, renewal
+from extauthz.serve.service.certificates import KEPT_IN
 from extauthz.tell.observe.observers import named
 from extauthz.tools.render import webhook as rendered
 from extauthz.tools.render.webhook import BREAK_GLASS, WebhookOptions
 
-from . import table, trust
+from . import trust
 from .canary import PASSED, CanaryReply
-from .cluster import Right, Rights, covers, may
+from .cluster import Rights, covers, may
 from .dump import Tree
-from .table import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
+from .table import Row, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
 NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate", "webhook namespaces", "webhook clamp")
@@ -59,7 +61,8 @@ LABEL = (
 LOWER = (
     "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
 )
-DENIED = table.WEBHOOK
+DENIED = f'admission webhook "{NAME}" denied the request'
+"""How the API server begins where it refused."""
 FAILED = f'failed calling webhook "{NAME}"'
 
 
@@ -216,14 +219,13 @@ def gates_make(found: Found, *, answered: bool) -> bool:
         return False
 
 
-def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Right]:
-    """What gates need for that."""
-    namespace, name = secret
+def certificate_rights(configuration: str, namespace: str) -> list[Target]:
+    """What gates in a namespace need for that."""
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
-        *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
-        *(Right(renewal.GROUP, kind, "get", "", configuration) for kind in kinds),
-        Right(renewal.GROUP, kinds[0], "patch", "", configuration),
+        *(Target("", "secrets", KEPT_IN, namespace, verb) for verb in ("get", "update")),
+        *(Target(renewal.GROUP, kind, configuration) for kind in kinds),
+        Target(renewal.GROUP, kinds[0], configuration, verb="patch"),
     ]
 
 
@@ -265,9 +267,3 @@ def canary(asked: Sequence[str], answers: Sequence[CanaryReply]) -> Row:
 
 def _reason(message: str) -> str:
     return message.partition(FAILED)[2].lstrip(": ")
-
-
-def works(rows: Sequence[Row]) -> bool:
-    """Whether it covers what passes no Envoy."""
-    verdicts = {each.name: each.verdict for each in rows}
-    return all(verdicts.get(name) is Verdict.OK for name in (NAMES[0], NAMES[2]))

@@ -17,6 +17,11 @@ NAMESPACES = {"keda": "keda", "knative": "knative-serving", "hpa-controller": "k
 
 SERVER, CLIENT = "server auth", "client auth"
 
+CLIENT_FACING = "extauthz-apiserver"
+"""The Secret with what Envoy shows to the autoscaler."""
+DAYS = 90
+"""How long each is valid."""
+
 
 class Wanted(NamedTuple):
     file: str
@@ -35,17 +40,13 @@ class TlsOptions:
     """Where the autoscaler runs."""
     names: tuple[str, ...] = ("127.0.0.1", "kubernetes.default.svc")
     """What the autoscaler dials. In a mesh also the address of the Service ``default/kubernetes``."""
-    client_facing: str = "extauthz-apiserver"
     service: bool = False
     gate_namespace: str = "extauthz-system"
-    authority_namespace: str = "cert-manager"
-    """Where cert-manager looks for the Secret of a ClusterIssuer (``--cluster-resource-namespace``)."""
-    days: int = 90
 
     @property
     def shown(self) -> Wanted:
         """What Envoy shows to the autoscaler."""
-        return Wanted("apiserver", self.client_namespace, self.client_facing, SERVER, self.names)
+        return Wanted("apiserver", self.client_namespace, CLIENT_FACING, SERVER, self.names)
 
     @property
     def mutual(self) -> tuple[Wanted, ...]:
@@ -76,7 +77,7 @@ extauthz-kubeconfig:
 
 def cert_manager(options: TlsOptions) -> list[Part]:
     """Objects of cert-manager that make and renew the Secrets."""
-    told = {"kubeconfig": filling.text("kubeconfig.yaml"), "about_kubeconfig": _KUBECONFIG}
+    told = {"kubeconfig": filling.text("kubeconfig.yaml"), "about_kubeconfig": _KUBECONFIG, "days": DAYS}
     return [Part(**one) for one in filling.tree("cert-manager.yaml", options=options, **told)["parts"]]
 
 
@@ -89,7 +90,7 @@ def files(options: TlsOptions) -> list[Part]:
 
 def recipe(options: TlsOptions) -> list[str]:
     """Shell commands that make ``certificates/``: an authority, unless it is there, and what it signs."""
-    command = f"extauthz render certificate --days {options.days}"
+    command = f"extauthz render certificate --days {DAYS}"
     several = (options.shown, *options.mutual)
     return [" ".join([command, f"certificates/{each.file}", *each.names]) for each in several]
 

@@ -6,10 +6,7 @@ one of them against a real Envoy.
 
 from __future__ import annotations
 
-import json
 from typing import Any as Tree
-
-import yaml
 
 from extauthz.core.quota.selectors import CONTEXT_EXTENSION, METADATA
 
@@ -67,14 +64,6 @@ def clusters(options: SidecarOptions) -> list[Tree]:
     """The API server for ordinary requests and for upgraded ones, and the gate."""
     found: list[Tree] = filling.tree("clusters.yaml", options=options)["clusters"]
     return found
-
-
-def to_yaml(config: dict[str, Tree]) -> str:
-    return yaml.safe_dump(config, sort_keys=False, width=120, allow_unicode=True)
-
-
-def to_json(config: dict[str, Tree]) -> str:
-    return json.dumps(config, indent=2) + "\n"
 
 
 def duration(seconds: float) -> str:

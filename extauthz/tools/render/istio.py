@@ -18,8 +18,14 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any as Tree
 
-from . import envoy, filling, secrets
+from . import envoy, filling, manifests, secrets
+from .certificates import CLIENT_FACING
 from .options import MeshOptions
+
+GATE_FACING = "extauthz-client"
+"""Secret with the certificate that the gate is shown, and the gate's authority."""
+TRUSTED = "extauthz-apiserver-ca"
+"""ConfigMap with what the client trusts: the authority of that certificate, and the cluster's own."""
 
 API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where client-go looks for token and authority."""
@@ -37,7 +43,7 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
     The sidecar keeps the volume that the API server's admission gives to each container; only the client's own
     container gets another one in its place.
     """
-    files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
+    files = {f"{name}.yaml": manifests.text_of(file) for name, file in secrets.files(options.sidecar).items()}
     volumes = _volumes(options, files)
     mounts = [{"name": volume["name"], "mountPath": path, "readOnly": True} for path, volume in volumes]
     return filling.tree(
@@ -47,6 +53,7 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
         volumes=json.dumps([volume for _, volume in volumes]),
         mounts=json.dumps(mounts),
         API_ACCESS=API_ACCESS,
+        TRUSTED=TRUSTED,
     )
 
 
@@ -59,10 +66,10 @@ def _volumes(options: MeshOptions, files: Iterable[str]) -> list[tuple[str, dict
     ]
     volumes = [
         (sidecar.secrets_dir, {"name": "extauthz-envoy", "downwardAPI": {"items": told}}),
-        (_folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
+        (_folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": CLIENT_FACING}}),
     ]
     if sidecar.gate_tls is not None:
-        gate = {"name": "extauthz-gate", "secret": {"secretName": options.gate_facing}}
+        gate = {"name": "extauthz-gate", "secret": {"secretName": GATE_FACING}}
         volumes.append((_folder(sidecar.gate_tls.ca_file), gate))
     return volumes
 

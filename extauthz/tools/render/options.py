@@ -188,9 +188,3 @@ class MeshOptions:
     service_ip: str = "10.96.0.1"
     """Address of the Service ``default/kubernetes``; kubeadm's default. The listener is named after it."""
     sidecar: SidecarOptions = SIDECAR
-    client_facing: str = "extauthz-apiserver"
-    """Secret with the certificate that the client is shown."""
-    gate_facing: str = "extauthz-client"
-    """Secret with the certificate that the gate is shown, and the gate's authority."""
-    trusted: str = "extauthz-apiserver-ca"
-    """ConfigMap with what the client trusts: the authority of that certificate, and the cluster's own."""

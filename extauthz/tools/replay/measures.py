@@ -1,19 +1,17 @@
-"""What is measured over time: levels of quotas, by how long they lasted, and their course; and hours that were used, of
-CPUs, GiB and devices, by quota and workload. Hours, not money."""
+"""What a run measures over time: levels of quotas, by how long they lasted, their course, and what was refused."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TextIO, TypeAlias
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from extauthz.core.ledger.coverage import Coverage, leaves
-from extauthz.core.model import Amounts, WorkloadRef
-from extauthz.core.quantities import NANO
-from extauthz.core.resources import is_device
-from extauthz.core.texts import stamp
-from extauthz.tell.record.reading import Load
+from extauthz.core.model import WorkloadRef
+
+if TYPE_CHECKING:
+    from extauthz.tools.replay.wanted import Waiting
 
 Row: TypeAlias = tuple[str, str]
 """A quota and a key of it."""
@@ -22,11 +20,6 @@ POINTS: Final = 512
 """Points of a course, at most. Each holds the highest of its time."""
 
 HELD_S: Final = 1.0
-
-_CPU: Final = "requests.cpu"
-_MEMORY: Final = "requests.memory"
-_GIB: Final = 1 << 30
-_DAY_S: Final = 86_400.0
 
 
 class Clock:
@@ -160,98 +153,114 @@ def rounded_up(value: int, step: int) -> int:
     return step * -(-value // step) if step else value
 
 
-@dataclass(slots=True)
-class _Use:
-    quotas: tuple[str, ...]
-    labels: str
-    amounts: Amounts
+@dataclass
+class RefusedSum:
+    """Of one quota and key."""
+
+    asks: int = 0
+    """Of the record, retries among them, that are refused here."""
+    more: int = 0
+    """Those of them that the record has granted."""
+    workloads: set[WorkloadRef] = field(default_factory=set)
+    missed: float = 0.0
+    """Replicas that were wanted and not there, times seconds."""
+    longest_s: float = 0.0
+    """How long one workload has waited, at most."""
+
+
+class Want(NamedTuple):
+    """What was refused, with all its retries."""
+
+    ref: WorkloadRef
+    asker: str
+    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
+    rows: tuple[Row, ...]
+    """Limits that refused it."""
+    had: int
+    to: int
     since_s: float
+    """Since 1970."""
+    seconds: float
+    """How long it has waited. Gaps do not count."""
+    missed: float
+    """Replicas that were wanted and not there, times seconds."""
 
 
-class Hours:
-    """Sums what is observed, by day (UTC). Times are on the clock of what counts.
+MOST_WANTS: Final = 1_000
+"""Those with most missed are kept."""
+
+
+class Found:
+    """What one run has measured, by quota and key.
 
     Args:
-        coverage: which quotas cover a workload.
-        begins_s: when it begins, in seconds since 1970.
+        clock: what counts.
+        draws: courses are kept.
     """
 
-    def __init__(self, coverage: Coverage, begins_s: float) -> None:
-        self._coverage = coverage
-        self._uses: dict[WorkloadRef, _Use] = {}
-        self._sums: dict[tuple[str, str, str, str], float] = {}
-        """Nano-units times seconds by quota, workload, day and key."""
-        self.ends_s = begins_s // _DAY_S * _DAY_S
-        """When the day is over, in seconds since 1970."""
-        self._day = ""
-        self.next_day(0.0)
+    def __init__(self, clock: Clock, *, draws: bool) -> None:
+        self._clock = clock
+        self._draws = draws
+        self.levels: dict[Row, Level] = {}
+        """What is used and reserved."""
+        self.courses: dict[Row, tuple[Course, Course]] = {}
+        """The same for a drawing, and the limit."""
+        self.needed: dict[Row, int] = {}
+        """The smallest limit that refuses nothing of what was asked; none where nobody has asked for more."""
+        self.refused: defaultdict[Row, RefusedSum] = defaultdict(RefusedSum)
+        self.missed = 0.0
+        """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
+        self.wants: list[tuple[float, int, Want]] = []
+        """A heap by what was missed, of ``MOST_WANTS``."""
+        self.want_count = 0
+        self.regranted_asks = 0
+        """Retries that the record has refused and that would have been granted here."""
 
-    def next_day(self, now_s: float) -> None:
-        """A day is over, and the next one begins."""
-        self.end(now_s)
-        self._day = stamp(self.ends_s)[:10]
-        self.ends_s += _DAY_S
+    def move(self, row: Row, amount: int, hard: int, now_s: float) -> bool:
+        """So much is used and reserved now, of a limit. Returns whether that is less than before."""
+        level = self.levels.get(row)
+        if level is None:
+            level = self.levels[row] = Level(since_s=self._clock.counted_s)
+            self.courses[row] = Course(now_s), Course(now_s)
+        before = level.now
+        level.set(amount, self._clock.counted_s, counts=self._clock.counts(now_s))
+        if self._draws:
+            for course, value in zip(self.courses[row], (amount, hard), strict=True):
+                course.set(now_s, value)
+        return amount < before
 
-    def load(self, load: Load, now_s: float) -> None:
-        """A workload uses this from now on."""
-        self._sum(load.ref, now_s)
-        used = {key: load.replicas * each for key, each in load.pod.items() if _counts(key)}
-        for key, amount in load.beside.items():
-            if _counts(key):
-                used[key] = used.get(key, 0) + amount
-        self._uses[load.ref] = _Use(self._quotas(load.ref, load.labels), load.labels, used, now_s)
+    def need(self, row: Row, least: int, now_s: float) -> None:
+        """A question grows it, and no smaller limit lets it."""
+        if self._clock.is_early(now_s) and least > self.needed.get(row, -1):
+            self.needed[row] = least
 
-    def gone(self, ref: WorkloadRef, now_s: float) -> None:
-        self._sum(ref, now_s)
-        self._uses.pop(ref, None)
+    def denied(self, ref: WorkloadRef, waiting: Waiting, now_s: float) -> None:
+        """What a workload has waited for has ended."""
+        self.missed += waiting.missed
+        seconds = self._clock.counted_s - waiting.counted_s
+        if seconds > 0 or self._clock.counts(now_s):
+            self.want_count += 1
+            ask = waiting.ask
+            asked = ref, ask.asker, waiting.rows, waiting.first, ask.to or 0
+            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
+            heappush(self.wants, (want.missed, -self.want_count, want))
+            if len(self.wants) > MOST_WANTS:
+                heappop(self.wants)
+        for row in waiting.rows:
+            self.refused[row].missed += waiting.missed
+            self.refused[row].longest_s = max(self.refused[row].longest_s, seconds)
 
-    def recount(self, now_s: float) -> None:
-        """Quotas or labels of namespaces are others."""
-        for ref, use in self._uses.items():
-            self._sum(ref, now_s)
-            use.quotas = self._quotas(ref, use.labels)
+    def regranted(self, rows: Iterable[Row], asks: int, now_s: float) -> None:
+        """So many retries would have been granted that the record has refused."""
+        if self._clock.counts(now_s):
+            self.regranted_asks += asks
+            for row in rows:
+                self.refused[row].asks -= asks
 
     def end(self, now_s: float) -> None:
-        for ref in self._uses:
-            self._sum(ref, now_s)
-
-    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
-        """Quota, workload, day, key, and hours of CPUs, GiB or devices to the thousandth, where these are not zero."""
-        for (quota, name, day, key), sums in sorted(self._sums.items()):
-            unit = NANO * (_GIB if key == _MEMORY else 1)
-            hours = round(sums / (unit * 3600), 3)
-            if hours:
-                yield quota, name, day, key, hours
-
-    def _quotas(self, ref: WorkloadRef, labels: str) -> tuple[str, ...]:
-        """Those without quotas below: what is used in one is used in those above."""
-        return tuple(sorted(leaves(self._coverage.nodes(ref.namespace, labels)))) or ("-",)
-
-    def _sum(self, ref: WorkloadRef, now_s: float) -> None:
-        use = self._uses.get(ref)
-        if use is None or now_s <= use.since_s:
-            return
-        for quota in use.quotas:
-            for key, amount in use.amounts.items():
-                place = (quota, _named(ref), self._day, key)
-                self._sums[place] = self._sums.get(place, 0.0) + amount * (now_s - use.since_s)
-        use.since_s = now_s
-
-
-def _named(ref: WorkloadRef) -> str:
-    """Pods that nobody else counts for are one row of their namespace."""
-    name = "*" if ref.group_resource == "pods" else ref.name
-    return f"{ref.group_resource}/{ref.namespace}/{name}"
-
-
-def _counts(key: str) -> bool:
-    return key in (_CPU, _MEMORY) or is_device(key)
-
-
-def write_hours(hours: Hours, file: TextIO) -> None:
-    """As CSV: a line for each quota, workload, day (UTC) and resource."""
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(("quota", "workload", "day", "resource", "unit", "hours"))
-    for quota, workload, day, key, amount in hours.rows():
-        unit = {_CPU: "CPU", _MEMORY: "GiB"}.get(key, "device")
-        rows.writerow((quota, workload, day, key, unit, f"{amount:.3f}"))
+        """All is measured."""
+        for level in self.levels.values():
+            level.end(self._clock.counted_s)
+        for courses in self.courses.values():
+            for course in courses:
+                course.reach(now_s)

@@ -4,7 +4,7 @@ of the gate's own page (``page.css``)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from extauthz.core.quantities import NANO
 from extauthz.core.texts import stamp
 from extauthz.serve.servers.page.chart import TICKS_UP, tick_step
 from extauthz.tools.replay.measures import Course, Row
-from extauthz.tools.replay.run import Courses, Result, Want
+from extauthz.tools.replay.run import Courses, Result
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 944, 34, 222
 """Of a drawing, within 960 by 260."""
@@ -31,16 +31,16 @@ NAMES: Final = ("wanted", "granted", "limit")
 """In the order of ``Courses``. Each line has a form and a colour of its own."""
 
 
-def page(result: Result, summary: str) -> str:
+def page(result: Result, summary: str, wants: Sequence[tuple[str, ...]]) -> str:
+    """As HTML. ``wants``: a row for each refused want, ``MOST_WANTS`` at most."""
     css = resources.files("extauthz.serve.servers.page").joinpath("static/page.css").read_text()
     text = resources.files(__package__).joinpath("page.html").read_text()
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True).from_string(text)
-    wants = [_want(want) for want in result.most_missed[:MOST_WANTS]]
     return template.render(
         css=Markup(css),  # noqa: S704 (a file of ours)
         summary=summary,
         wants=wants,
-        more=result.want_count - len(wants),
+        more=result.under.want_count - len(wants),
         charts=[
             _chart(row, courses, result.peak(row))
             for row, courses in sorted(result.courses.items())
@@ -49,19 +49,6 @@ def page(result: Result, summary: str) -> str:
         left=LEFT,
         right=RIGHT,
         bottom=BOTTOM,
-    )
-
-
-def _want(want: Want) -> tuple[str, ...]:
-    return (
-        f"{want.ref.group_resource}/{want.ref.namespace}/{want.ref.name}",
-        want.asker or "not known",
-        str(want.had),
-        str(want.to),
-        stamp(want.since_s, "seconds"),
-        f"{want.seconds / 60:.1f}",
-        f"{want.missed / 60:.1f}",
-        ", ".join(" ".join(row) for row in want.rows),
     )
 
 

@@ -28,7 +28,7 @@ def checked(record: Record, found: Result, since_s: float = -inf, until_s: float
         return None
     peaks = {row: found.peak(row) for row in found.hard}
     at_peak = Replay(record, found.given, limits=peaks, since_s=since_s, until_s=until_s).run()
-    refused = sum(row.asks for row in at_peak.refused.values())
+    refused = sum(row.asks for row in at_peak.under.refused.values())
     less = {row: why for row in peaks if (why := _untried(found, row)) is not None}
     open_rows = peaks.keys() - less.keys()
     for _ in range(ROUNDS):
@@ -36,7 +36,7 @@ def checked(record: Record, found: Result, since_s: float = -inf, until_s: float
             break
         lower = {row: peak - (found.least[row] if row in open_rows else 0) for row, peak in peaks.items()}
         below = Replay(record, found.given, limits=lower, since_s=since_s, until_s=until_s).run()
-        tight = {row for row in open_rows if row in below.refused and below.refused[row].asks}
+        tight = {row for row in open_rows if row in below.under.refused and below.under.refused[row].asks}
         less |= dict.fromkeys(tight, "refuses")
         open_rows -= tight
         if not tight:
@@ -46,7 +46,7 @@ def checked(record: Record, found: Result, since_s: float = -inf, until_s: float
 
 def _untried(found: Result, row: Row) -> str | None:
     """Why nothing has to be tried; ``None``: it has to."""
-    if row not in found.needed or row not in found.least:
+    if row not in found.free.needed or row not in found.least:
         return "stood"
     if found.peak(row) - found.least[row] < found.guaranteed.get(row, 0):
         return "guaranteed"

@@ -8,16 +8,19 @@ two intervals of its retries. What waits is asked again at that interval, once a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, inf, nextafter
 from typing import Final, NamedTuple
 
+import msgspec
+
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.known import Asking, of_write
 from extauthz.core.decision.policy import Policy
 from extauthz.core.kinds import PRICED_EACH, RESIZES, SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import NOTHING, Accounts, Step, highest, rise
+from extauthz.core.ledger.accounts import NOTHING, Accounts, Shared, Step, highest, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import PendingWrite, is_newer
 from extauthz.core.model import (
@@ -34,9 +37,9 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
-from extauthz.tell.record.reading import Ask, Load
-from extauthz.tools.replay.measures import Clock, Row
-from extauthz.tools.replay.wanted import Waiting, Workload
+from extauthz.tell.record.lines import NO_COSTS, Ask, Load
+from extauthz.tools.replay.measures import Clock, Found, Row
+from extauthz.tools.replay.wanted import Pending, Waiting, Workload
 
 DECIDED: Final = frozenset({"fits", "no-growth", "no-quota", "zero", "exceeded-quota", "would-refuse"})
 """Reasons of answers that quotas alone give. All others are taken as recorded."""
@@ -66,10 +69,11 @@ class Play:
     Args:
         clock: what counts.
         follows: each answer of the record holds here too, whatever this gate says.
-        is_free: its quotas have no limits, so a count needs no decision.
+        is_free: its quotas have no limits, so nothing needs a decision.
+        draws: the course of each quota is kept.
     """
 
-    def __init__(self, clock: Clock, *, follows: bool, is_free: bool = False) -> None:
+    def __init__(self, clock: Clock, *, follows: bool, is_free: bool = False, draws: bool = False) -> None:
         self._is_free = is_free
         most = 2**62  # what pends was bounded when it was recorded
         bounds = Policy(window_s=1e12, max_intents=most, max_intents_per_tree=most, max_intents_per_workload=most)
@@ -77,26 +81,18 @@ class Play:
         self.charges = True
         """What is granted is reserved until it lands. A gate in mode audit reserves nothing."""
         self.gate.state_known = True
+        self.found = Found(clock, draws=draws)
         self._clock = clock
         self._follows = follows
         self.workloads: dict[WorkloadRef, Workload] = {}
         self.now_s = 0.0
         self._waiting_on: dict[Row, set[Workload]] = {}
-        self._due: list[tuple[float, int, Workload, object]] = []
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
-        self._levels: dict[Row, int] = {}
         self._tree = self.gate.ledger.coverage.tree
         self._is_all_touched = False
         self._clamping: frozenset[str] = frozenset()
         """Quotas in mode Clamp."""
-        self.denied: Callable[[Workload, Waiting], None] = lambda *_: None
-        """Told of a workload, and what it has waited for."""
-        self.regranted: Callable[[Workload, int], None] = lambda *_: None
-        """Told of a workload, and how many of its retries would have been granted that the record has refused."""
-        self.moved: Callable[[QuotaNode, str, int], None] = lambda *_: None
-        """Told of a quota and key, and what is used and reserved of it now."""
-        self.needed: Callable[[QuotaNode, str, int], None] = lambda *_: None
-        """Told of a quota and key that a question grows, and the smallest limit that does not refuse it."""
 
     # Time.
 
@@ -107,15 +103,13 @@ class Play:
     def until(self, at_s: float) -> None:
         """Let happen what is due up to then."""
         while self._due and self._due[0][0] <= at_s:
-            due_s, _, workload, what = heappop(self._due)
+            due_s, _, what = heappop(self._due)
             self._turn(due_s)
-            if isinstance(what, Waiting):
-                self._ask_again(workload, what)
-            elif isinstance(what, Ask):
-                self._pass(workload, what)
-            elif isinstance(what, str):
-                self._land(workload, what)
+            what()
         self._turn(at_s)
+
+    def _later(self, at_s: float, what: Callable[[], None]) -> None:
+        heappush(self._due, (at_s, next(self._numbers), what))
 
     def _turn(self, at_s: float) -> None:
         self.now_s = max(self.now_s, at_s)
@@ -148,7 +142,6 @@ class Play:
     def _touch_all(self) -> None:
         self._is_all_touched = False
         self._tree = self.gate.ledger.coverage.tree
-        self._levels.clear()  # a limit may be another one where what is used is the same
         self._touch(self._tree.nodes)
         for workloads in list(self._waiting_on.values()):
             for workload in list(workloads):
@@ -169,25 +162,21 @@ class Play:
     def load(self, load: Load) -> None:
         """The record has seen a workload so."""
         one = self.workload(load.ref)
-        if one.is_there and is_newer(one.version, load.version):
+        if one.is_there and is_newer(one.load.version, load.version):
             return  # another gate's watch is behind
         if self._repeats(one, load):
             return
-        one.load = load
-        is_new, is_less = not one.is_there, one.is_there and load.replicas < one.replicas
+        is_new, is_less = not one.is_there, one.is_there and load.replicas < one.load.replicas
         if one.asked_s is not None and load.replicas == one.asked_to:
             one.delay_s, one.asked_s = load.at_s - one.asked_s, None
-        one.replicas, one.pod, one.beside, one.covers = load.replicas, load.pod, load.beside, load.covers
-        one.labels, one.version, one.is_unknown, one.is_there = load.labels, load.version, load.is_unknown, True
+        one.load, one.is_there = load, True
         if is_less:
             self._wants_less(one)
         if one.cap is not None and not one.cap < load.replicas <= one.top:
             one.cap = one.kept = None  # it is as recorded again; or it has grown past the gate, which counts
         before = self._nodes(one)
-        if is_new:
-            one.own.clear()
         self._show(one)
-        self._settle(one, load.most if load.most > load.replicas else -1)
+        self._settle(one, load.most or -1, also_own=is_new)
         self._adopt(one, load)
         self._show_beside(one, one.had)
         self._has_now(one)
@@ -195,9 +184,9 @@ class Play:
 
     def _repeats(self, one: Workload, load: Load) -> bool:
         """Nothing has come since the same was said: each file begins with all that is there."""
-        if one.load is None or one.pending or one.waiting is not None or one.cap is not None or one.above is not None:
+        if not one.is_there or one.pending or one.waiting is not None or one.cap is not None or one.above is not None:
             return False
-        return load[1:] == one.load[1:]
+        return msgspec.structs.replace(load, at_s=one.load.at_s) == one.load
 
     def gone(self, ref: WorkloadRef) -> None:
         one = self.workloads.pop(ref, None)
@@ -208,63 +197,66 @@ class Play:
         before = self._nodes(one)
         one.is_there, one.cap, one.above = False, None, None
         self._show(one)
-        one.own.clear()
-        self._settle(one, -1)
-        self._set_may(one, {})
+        self._settle(one, -1, also_own=True)
+        self._set_may(one, NO_COSTS)
         self._touch(before)
 
     def _wants_less(self, one: Workload) -> None:
         one.above = None
-        if one.want is not None and one.want > one.replicas:
-            self._sum_up(one)
-            one.want = one.replicas
+        if one.want is not None and one.want > one.load.replicas:
+            if one.waiting is not None:
+                self._add(one, one.waiting)
+            one.want = one.load.replicas
 
     def _nodes(self, one: Workload) -> Nodes:
-        labels = one.shown[2] if one.shown is not None else one.labels
+        labels = one.shown[2] if one.shown is not None else one.load.labels
         return self.gate.ledger.coverage.nodes(one.ref.namespace, labels)
 
     def _show(self, one: Workload) -> None:
         """Have the gate observe the workload as it is here."""
-        pod, _, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
-        is_there = one.is_there and (one.cap is None or one.cap > 0 or one.replicas == 0 or one.shown is not None)
-        shown = (one.count, pod, labels, one.is_unknown) if is_there else None
-        if shown != one.shown:
-            one.shown = shown
-            observed = None
-            if shown is not None:
-                observed = Observed(shown[0], None if one.is_unknown else template(pod), labels)
-            self.gate.observe(one.key, observed)
+        said, is_unknown = one.kept or one.load, one.load.is_unknown
+        is_there = one.is_there and (one.cap is None or one.cap > 0 or one.load.replicas == 0 or one.shown is not None)
+        shown = (one.count, said.pod, said.labels) if is_there else None
+        if (shown, is_unknown) != (one.shown, one.is_unknown):
+            one.shown, one.is_unknown = shown, is_unknown
+            made = None if is_unknown else template(said.pod)
+            self.gate.observe(one.key, Observed(one.count, made, said.labels) if is_there else None)
         self._show_beside(one, one.had)
 
     def _show_beside(self, one: Workload, count: int) -> None:
         """What is beside it, if there come to be so many replicas."""
-        pod, beside, labels = one.kept if one.kept is not None else (one.pod, one.beside, one.labels)
+        said = one.kept or one.load
+        beside: Amounts = said.beside
         if one.kept is None:
-            beside = left_of(beside, one.covers, pod, count - one.replicas)
-        besides = (beside, labels) if one.shown is not None and beside else None
+            beside = left_of(beside, said.covers, said.pod, count - said.replicas)
+        besides = (beside, said.labels) if one.shown is not None and beside else None
         if besides != one.shown_beside:
             one.shown_beside = besides
-            self.gate.observe(one.beside_key, Observed(1, _template(beside), labels) if besides is not None else None)
+            observed = Observed(1, _template(beside), said.labels) if besides is not None else None
+            self.gate.observe(one.beside_key, observed)
 
-    def _settle(self, one: Workload, most: int) -> None:
+    def _settle(self, one: Workload, most: int, *, also_own: bool) -> None:
         """End what pends, but for counts up to ``most``, and what lands by itself."""
-        for name, to in list(one.pending.items()):
-            if name not in one.own and (to > most or name in one.brought):
+        for name, pending in list(one.pending.items()):
+            pending.is_own = pending.is_own and not also_own
+            if not pending.is_own and (pending.to > most or pending.brings):
                 self._forget(one, name)
 
     def _forget(self, one: Workload, name: str) -> None:
         del one.pending[name]
-        one.own.discard(name)
-        one.brought.discard(name)
         self.gate.ledger.pending.forget(name)
+
+    def _forget_own(self, one: Workload) -> None:
+        for name in one.own:
+            self._forget(one, name)
 
     def _adopt(self, one: Workload, load: Load) -> None:
         """Take what still pends in the record, where nothing is different here."""
-        if load.most > max([load.replicas, *one.pending.values()]) and one.cap is None:
-            one.pending[self._force(one, load.most)] = load.most
-        self._set_may(one, load.may if one.cap is None else {})
+        if load.most > max([load.replicas, *(pending.to for pending in one.pending.values())]) and one.cap is None:
+            one.pending[self._force(one, load.most)] = Pending(load.most)
+        self._set_may(one, load.may if one.cap is None else NO_COSTS)
 
-    def _set_may(self, one: Workload, may: Amounts) -> None:
+    def _set_may(self, one: Workload, may: Shared) -> None:
         """Each replica may come to cost so much: objects may still land that this run has not seen, or not alone."""
         if one.may is not None and one.may[1] is not may:
             self.gate.ledger.pending.forget(one.may[0])
@@ -272,18 +264,22 @@ class Play:
         if may and one.may is None:
             one.may = self._force(one, None, template(may)), may
 
-    def _force(self, one: Workload, to: int | None, *templates: Template, asks: bool = False) -> str:
+    def _force(self, one: Workload, to: int | None, *templates: Template, asks: Ask | None = None) -> str:
         """Follow a count, or what each replica may cost, whatever quotas say. Returns the id of what pends.
 
         Args:
-            asks: somebody has asked for it, so a limit could have refused it.
+            asks: by which somebody has asked for it, so a limit could have refused it.
         """
-        name = self._name()
+        name, ledger, expected = self._name(), self.gate.ledger, None
         pending = PendingWrite(name, to, templates, (), False, NO_PRECONDITION, inf)
-        ledger = self.gate.ledger
-        proposal = ledger.propose(one.key, pending)
-        if asks:
-            self._need(needs(ledger.usage.accounts, proposal.step))
+        if asks is not None and asks.labels is not None and to is not None:
+            made, creates = template(_brought(one, asks)), asks.operation == "create"
+            expected = Observed(to, made, asks.labels)
+            pending = replace(pending, templates=(made,), labels=(asks.labels,), creates=creates)
+        proposal = ledger.propose(one.key, pending, expected)
+        if asks is not None:
+            for row, least in needs(ledger.usage.accounts, proposal.step):
+                self.found.need(row, least, self.now_s)
         ledger.record(proposal, pending)
         return name
 
@@ -298,14 +294,14 @@ class Play:
         if self._changes_nothing(one, ask):
             return _ALLOWED
         one.learn(ask)
-        for name in list(one.own) if one.is_there else ():
+        for name in one.own if one.is_there else ():
             self._land(one, name)  # who asks again has had the answer to what it asked before
         if ask.labels is not None and not one.is_there:
-            one.labels = ask.labels
+            one.load = Load(0.0, workload="", replicas=0, pod=NO_COSTS, labels=ask.labels)
         one.refused = None if ask.is_allowed else ask
         if not ask.is_allowed:
-            silent_s = nextafter(ask.last_s + one.silent_s, inf)  # who asks just then is not silent
-            heappush(self._due, (silent_s, next(self._numbers), one, ask))
+            silent_s = nextafter(ask.ends_s + one.silent_s, inf)  # who asks just then is not silent
+            self._later(silent_s, partial(self._pass, one, ask))
         answer = self._answer(one, ask)
         holds, before = answer, self._nodes(one)
         if self._follows and answer.is_allowed != ask.is_allowed:
@@ -322,8 +318,7 @@ class Play:
     def _take(self, one: Workload, answer: Outcome) -> None:
         """What was granted in place of what is still wanted lands."""
         if answer.lowered and answer.id is not None:
-            one.pending[answer.id] = answer.lowered
-            self._land_later(one, answer.id)
+            self._land_later(one, answer.id, Pending(answer.lowered))
             self._has_now(one)
 
     def _changes_nothing(self, one: Workload, ask: Ask) -> bool:
@@ -331,7 +326,7 @@ class Play:
         to, shown = ask.to, one.shown
         if to is None or shown is None or to > shown[0] or not ask.is_allowed or ask.labels is not None:
             return False
-        if one.waiting is not None or one.above is not None or one.own or one.cap is not None:
+        if one.waiting is not None or one.above is not None or one.cap is not None or one.own:
             return False
         if ask.reason not in DECIDED or ask.operation == "resize":
             return False
@@ -346,12 +341,9 @@ class Play:
                 return Outcome(is_allowed=True)  # what grows nothing always passes
             if ask.labels is None and self._is_covered(one, ask.to):
                 return Outcome(is_allowed=True, id=self._force(one, ask.to) if self.charges else None)
-            if self._still_waits(one, ask):
-                assert one.waiting is not None
-                return Outcome(is_allowed=False, rows=one.waiting.rows)
-            if self._is_free and ask.labels is None and one.shown is not None:
+            if self._is_free:
                 self._show_beside(one, max(ask.to, one.had))
-                pending = self._force(one, ask.to, asks=True)
+                pending = self._force(one, ask.to, asks=ask)
                 self._touch(self._nodes(one))
                 return Outcome(is_allowed=True, id=pending)
             decision = self._decide(one, ask, ask.to)
@@ -378,47 +370,23 @@ class Play:
             return answer
         return answer._replace(id=granted.pending_write, lowered=fits)
 
-    def _still_waits(self, one: Workload, ask: Ask) -> bool:
-        """The same was refused, and nothing has become free since."""
-        waiting = one.waiting
-        if waiting is None or one.want != ask.to or waiting.scheduled_s:
-            return False
-        return ask.labels is None and waiting.ask is None
-
     def _is_covered(self, one: Workload, to: int) -> bool:
         """What is beside it takes all that so many replicas cost more."""
-        more = to - one.replicas
-        return (
-            bool(one.covers)
-            and one.may is None
-            and all(more * each <= one.covers.get(key, 0) for key, each in one.pod.items())
-        )
+        load, more = one.load, to - one.load.replicas
+        is_enough = all(more * each <= load.covers.get(key, 0) for key, each in load.pod.items())
+        return bool(load.covers) and one.may is None and is_enough
 
     def _decide(self, one: Workload, ask: Ask | None, to: int) -> Decision:
-        if one.covers and to > one.had:
-            self._show_beside(one, to)
-        decision = self._decided(one, ask, to)
-        if one.covers and decision.verdict is not Verdict.ALLOW:
-            self._show_beside(one, one.had)
-        return decision
-
-    def _decided(self, one: Workload, ask: Ask | None, to: int) -> Decision:
-        name = self._name()
-        if ask is None or ask.labels is None:
-            write = Write(one.key, Operation.PATCH, True, False, to)
-        else:
-            creates = ask.operation == "create"
+        write = Write(one.key, Operation.PATCH, True, False, to)
+        if ask is not None and ask.labels is not None:
+            operation = Operation.CREATE if ask.operation == "create" else Operation.UPDATE
             brought = Observed(to, template(_brought(one, ask)), ask.labels)
-            operation = Operation.CREATE if creates else Operation.UPDATE
             write = Write(one.key, operation, False, False, to, brought)
-        least: list[tuple[QuotaNode, str, int]] = []
-        if self._is_free:
-            case, ledger = of_write(self.gate, write, Asking(name, self.now_s, "", False, None)), self.gate.ledger
-            proposal = ledger.propose(case.ref, case.pending_write, case.expected, case.entry)
-            least = list(needs(ledger.usage.accounts, proposal.step))
-        decision = self.gate.decide(write, name, self.now_s, charge=self.charges)
-        if decision.verdict is Verdict.ALLOW:
-            self._need(least)
+        if one.load.covers and to > one.had:
+            self._show_beside(one, to)
+        decision = self.gate.decide(write, self._name(), self.now_s, charge=self.charges)
+        if one.load.covers and decision.verdict is not Verdict.ALLOW:
+            self._show_beside(one, one.had)
         if decision.verdict is Verdict.ALLOW and decision.evidence.grows:
             entry, usage = self.gate.ledger.get(one.key), self.gate.ledger.usage
             nodes = usage.position(entry.root).envelope_in if entry is not None else ()
@@ -426,16 +394,12 @@ class Play:
             self._touch(nodes)
         return decision
 
-    def _need(self, rows: Iterable[tuple[QuotaNode, str, int]]) -> None:
-        for node, key, least in rows:
-            self.needed(node, key, least)
-
     def _check(self, one: Workload, nodes: Nodes) -> None:
         """No grant takes a quota above its limit."""
         usage = self.gate.ledger.usage
         for row in (row for node in nodes if not node.audits for row in usage.accounts.rows_of(node)):
             level = row.used + row.reserved
-            if level > row.hard and level > self._levels.get((row.quota, row.resource), 0):
+            if level > row.hard and level > self.found.levels[row.quota, row.resource].now:
                 raise NeverOverError(f"quota {row.quota}: a grant to {one.ref} takes {row.resource} above its limit")
 
     def _correct(self, one: Workload, ask: Ask, answer: Outcome) -> None:
@@ -443,13 +407,12 @@ class Play:
         if answer.id is not None:
             self.gate.ledger.pending.forget(answer.id)
         if ask.is_allowed and ask.to is not None and self.charges:
-            one.pending[self._force(one, ask.to)] = ask.to
+            one.pending[self._force(one, ask.to)] = Pending(ask.to)
         self._show_beside(one, one.had)
 
     def _allowed(self, one: Workload, ask: Ask, answer: Outcome) -> None:
         self._stop_waiting(one)
-        for name in list(one.own):
-            self._forget(one, name)  # what was to be made, and is asked for again
+        self._forget_own(one)  # what was to be made, and is asked for again
         one.want, to = ask.to, ask.to if ask.to is not None else 0
         one.asked_s, one.asked_to = self.now_s, to
         if ask.labels is not None:
@@ -458,13 +421,11 @@ class Play:
             one.top = max(one.top, to) if one.cap is not None else to
             one.above = None
         if answer.id is not None and self.gate.ledger.pending.follows(answer.id):
-            one.pending[answer.id] = to
-            if ask.labels is not None:
-                one.brought.add(answer.id)
+            pending = one.pending[answer.id] = Pending(to, brings=ask.labels is not None)
             if not one.is_there and not ask.is_allowed:
-                one.own.add(answer.id)  # the record does not have it: it holds its room until nobody asks for it
+                pending.is_own = True  # the record does not have it: it holds its room until nobody asks for it
             elif not ask.is_allowed or one.cap is not None:
-                self._land_later(one, answer.id)
+                self._land_later(one, answer.id, pending)
         elif not ask.is_allowed:
             one.above = to
         self._show(one)
@@ -476,11 +437,11 @@ class Play:
                 one.cap, one.above, one.top = (one.shown[0] if one.shown is not None else 0), None, to
             one.top = max(one.top, to)
             if ask.labels is not None and one.kept is None and one.shown is not None:
-                one.kept = (one.pod, one.beside, one.labels)
+                one.kept = one.load
         if one.waiting is not None and one.want == to and answer.rows:  # a retry, whichever quota refuses it now
             self._waits_on(one, one.waiting, answer.rows)
             one.waiting.left += ask.n
-            one.waiting.last_s = ask.last_s
+            one.waiting.last_s = ask.ends_s
             return
         self._stop_waiting(one)
         one.want = to
@@ -488,19 +449,9 @@ class Play:
             self._wait(one, ask, answer.rows)
 
     def _wait(self, one: Workload, ask: Ask, rows: tuple[Row, ...]) -> None:
+        counted_s = self._clock.counted_s
         one.waiting = Waiting(
-            rows,
-            self.now_s,
-            self._clock.counted_s,
-            one.had,
-            one.had,
-            ask.to or 0,
-            one.interval_s,
-            ask.last_s,
-            ask.n - 1,
-            ask if ask.labels is not None else None,
-            ask.asker,
-            self._clock.counted_s,
+            ask, self.now_s, counted_s, one.had, one.had, one.interval_s, ask.ends_s, ask.n - 1, mark_s=counted_s
         )
         self._waits_on(one, one.waiting, rows)
 
@@ -518,11 +469,7 @@ class Play:
             if not self._waiting_on[row]:
                 del self._waiting_on[row]
         self._add(one, waiting)
-        self.denied(one, waiting)
-
-    def _sum_up(self, one: Workload) -> None:
-        if one.waiting is not None:
-            self._add(one, one.waiting)
+        self.found.denied(one.ref, waiting, self.now_s)
 
     def _add(self, one: Workload, waiting: Waiting) -> None:
         now_s = self._clock.counted_s
@@ -542,20 +489,19 @@ class Play:
 
     # What this run does by itself.
 
-    def _land_later(self, one: Workload, name: str) -> None:
-        one.own.add(name)
-        heappush(self._due, (self.now_s + one.delay_s, next(self._numbers), one, name))
+    def _land_later(self, one: Workload, name: str, pending: Pending) -> None:
+        one.pending[name], pending.is_own = pending, True
+        self._later(self.now_s + one.delay_s, partial(self._land, one, name))
 
     def _land(self, one: Workload, name: str) -> None:
-        to = one.pending.get(name)
-        if to is None:
+        if name not in one.pending:
             return  # it is gone, or was overtaken
-        before = self._nodes(one)
+        to, before = one.pending[name].to, self._nodes(one)
         if one.cap is not None:
             one.cap = max(one.cap, to)
-            if one.cap >= one.replicas and one.waiting is None:  # else the record may still land more
+            if one.cap >= one.load.replicas and one.waiting is None:  # else the record may still land more
                 one.cap = one.kept = None
-        elif to > one.replicas:
+        elif to > one.load.replicas:
             one.above = to
         self._show(one)
         self._forget(one, name)
@@ -572,10 +518,8 @@ class Play:
         one.refused, before = None, self._nodes(one)
         self._wants_less(one)
         if one.cap is None:
-            for name in list(one.own):
-                self._forget(one, name)
+            self._forget_own(one)
         self._show(one)
-        self._show_beside(one, one.had)
         self._has_now(one)
         self._schedule(one)
         self._touched(one, before)
@@ -587,7 +531,7 @@ class Play:
             return
         turns = max(1, ceil((self.now_s - waiting.since_s) / waiting.interval_s - 1e-9))
         waiting.scheduled_s = waiting.since_s + turns * waiting.interval_s
-        heappush(self._due, (waiting.scheduled_s, next(self._numbers), one, waiting))
+        self._later(waiting.scheduled_s, partial(self._ask_again, one, waiting))
 
     def _ask_again(self, one: Workload, waiting: Waiting) -> None:
         if one.waiting is not waiting or one.want is None:
@@ -600,12 +544,9 @@ class Play:
         if decision.verdict is Verdict.ALLOW and decision.pending_write is not None:
             to_come = round((waiting.last_s - self.now_s) / waiting.interval_s) + 1
             if waiting.left and to_come > 0:
-                self.regranted(one, min(waiting.left, to_come))
+                self.found.regranted(waiting.rows, min(waiting.left, to_come), self.now_s)
             self._stop_waiting(one)
-            one.pending[decision.pending_write] = one.want
-            if waiting.ask is not None:
-                one.brought.add(decision.pending_write)
-            self._land_later(one, decision.pending_write)
+            self._land_later(one, decision.pending_write, Pending(one.want, brings=waiting.ask.labels is not None))
         elif decision.verdict is Verdict.DENY:
             rows = tuple((row.quota, row.resource) for row in decision.evidence.shortages)
             self._take(one, self._lowered(one, waiting.ask, decision, Outcome(is_allowed=False, rows=rows)))
@@ -620,25 +561,19 @@ class Play:
             self._touch(after)
 
     def _touch(self, nodes: Iterable[QuotaNode]) -> None:
-        levels = self._levels
         accounts = self.gate.ledger.usage.accounts
         for node in nodes:
-            for resource in node.hard:
-                key, level = (node.quota.name, resource), accounts.charged(node, resource)
-                known = levels.get(key)
-                if known == level:
-                    continue
-                levels[key] = level
-                self.moved(node, resource, level)
-                if known is not None and level < known and key in self._waiting_on:
-                    for one in list(self._waiting_on[key]):
+            for key, hard in node.hard.items():
+                row = node.quota.name, key
+                if self.found.move(row, accounts.charged(node, key), hard, self.now_s):
+                    for one in list(self._waiting_on.get(row, ())):
                         self._schedule(one)
 
 
 _ALLOWED: Final = Outcome(is_allowed=True)
 
 
-def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]]:
+def needs(accounts: Accounts, step: Step) -> Iterator[tuple[Row, int]]:
     """The smallest limit of each quota and key that does not refuse a step, as ``Accounts.weigh`` compares it: what is
     used and reserved after it, and what is then still kept for guarantees of others."""
     before, after, observed_only, this_write_only, _ = step
@@ -648,36 +583,26 @@ def needs(accounts: Accounts, step: Step) -> Iterator[tuple[QuotaNode, str, int]
         risen, above = rise(stood, after.envelope), rise(seen, this_write_only.envelope)
         for key in node.hard:
             if key in risen or key in above:
-                yield node, key, accounts.charged(node, key) + risen.get(key, 0)
+                yield (node.quota.name, key), accounts.charged(node, key) + risen.get(key, 0)
     for node, key, need in accounts.needs_with_kept(step):
         if key in node.hard:
-            yield node, key, accounts.charged(node, key) + need
+            yield (node.quota.name, key), accounts.charged(node, key) + need
 
 
-_TEMPLATES: dict[int, tuple[Amounts, Template]] = {}
-
-
-def template(pod: Amounts) -> Template:
+@cache
+def template(pod: Shared) -> Template:
     """A template whose pods cost exactly that."""
-    known = _TEMPLATES.get(id(pod))
-    if known is None or known[0] is not pod:
-        known = _TEMPLATES[id(pod)] = (pod, _template(pod))
-    return known[1]
+    return _template(pod)
 
 
 def _template(pod: Amounts) -> Template:
     return intern({"resize": dict(pod)})
 
 
-_DEARER: dict[tuple[int, int], tuple[Amounts, Amounts, Amounts]] = {}
-
-
-def dearer(one: Amounts, other: Amounts) -> Amounts:
+@cache
+def dearer(one: Shared, other: Shared) -> Shared:
     """The highest of both by key: one object for the same two, so that it has one template."""
-    known = _DEARER.get((id(one), id(other)))
-    if known is None:  # it holds both, so nothing else has their ids
-        known = _DEARER[id(one), id(other)] = (one, other, highest((one, other)))
-    return known[2]
+    return Shared(highest((one, other)))
 
 
 def left_of(beside: Amounts, covers: Amounts, pod: Amounts, more: int) -> Amounts:
@@ -687,10 +612,10 @@ def left_of(beside: Amounts, covers: Amounts, pod: Amounts, more: int) -> Amount
     return {key: amount - min(covers.get(key, 0), more * pod.get(key, 0)) for key, amount in beside.items()}
 
 
-def _brought(one: Workload, ask: Ask) -> Amounts:
+def _brought(one: Workload, ask: Ask) -> Shared:
     """What each pod of an object that is brought may cost. Pods of the template that it replaces may run for a while,
     and their controller may make more of them (envelope.py)."""
-    pod = ask.pod if ask.pod is not None else one.pod
+    pod = ask.pod if ask.pod is not None else one.load.pod
     is_left = ask.ref[:2] == STATEFUL_SETS or (ask.ref[:2] in SHARE_TEMPLATES and one.had)
     if one.shown is None or not is_left:
         return pod

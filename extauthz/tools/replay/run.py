@@ -8,18 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
-from extauthz.core.quota.tree import QuotaNode, QuotaTree
-from extauthz.tell.record.reading import Ask, Gap, Gone, Labelled, Load, Quota, Record, RecordError, Start
-from extauthz.tools.replay.measures import Clock, Course, Hours, Level, Row, rounded_up
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.tell.record.lines import Ask, Gap, Gone, Labelled, Load, Quota, ref_of
+from extauthz.tell.record.reading import Begun, Record, RecordError
+from extauthz.tools.replay.measures import Clock, Course, Found, Row, Want, rounded_up
 from extauthz.tools.replay.play import Play
-from extauthz.tools.replay.wanted import Waiting, Workload
 
 _ENDLESS: Final = 10**40
 """More than anybody asks for, nano-units."""
@@ -28,49 +27,12 @@ EVERY: Final = 10_000
 """Events between two tellings of how far it is."""
 
 
-@dataclass
-class RefusedSum:
-    """Of one quota and key."""
-
-    asks: int = 0
-    """Of the record, retries among them, that are refused here."""
-    more: int = 0
-    """Those of them that the record has granted."""
-    workloads: set[WorkloadRef] = field(default_factory=set)
-    missed: float = 0.0
-    """Replicas that were wanted and not there, times seconds."""
-    longest_s: float = 0.0
-    """How long one workload has waited, at most."""
-
-
 class Courses(NamedTuple):
     """Of one quota and key over time, nano-units."""
 
     wanted: Course
     granted: Course
     hard: Course
-
-
-class Want(NamedTuple):
-    """What was refused, with all its retries."""
-
-    ref: WorkloadRef
-    asker: str
-    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
-    rows: tuple[Row, ...]
-    """Limits that refused it."""
-    had: int
-    to: int
-    since_s: float
-    """Since 1970."""
-    seconds: float
-    """How long it has waited. Gaps do not count."""
-    missed: float
-    """Replicas that were wanted and not there, times seconds."""
-
-
-MOST_WANTS: Final = 1_000
-"""Those with most missed are kept."""
 
 
 class Peaks(NamedTuple):
@@ -91,6 +53,10 @@ class Result:
     """The quotas are those of the record, with their changes."""
     tree: QuotaTree
     """Those that were in force last."""
+    under: Found
+    """What was measured under them."""
+    free: Found
+    """The same had nothing been refused: what was wanted."""
     given: QuotaTree | None = None
     """Those that were given in place of the recorded ones."""
     asks: int = 0
@@ -109,19 +75,9 @@ class Result:
     begins_s: float = 0.0
     """When the record begins, and when its last line was written."""
     ends_s: float = 0.0
-    missed: float = 0.0
-    """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
-    refused: dict[Row, RefusedSum] = field(default_factory=dict)
-    wants: list[tuple[float, int, Want]] = field(default_factory=list)
-    """A heap by what was missed, of ``MOST_WANTS``."""
-    want_count: int = 0
-    wanted: dict[Row, Level] = field(default_factory=dict)
-    """Used and reserved of what would be there had nothing been refused."""
     courses: dict[Row, Courses] = field(default_factory=dict)
     hard: dict[Row, int] = field(default_factory=dict)
     """Limits by quota and key, as they were last; of quotas that are gone too."""
-    needed: dict[Row, int] = field(default_factory=dict)
-    """The smallest limit that refuses nothing of what was asked; none where nobody has asked for more."""
     guaranteed: dict[Row, int] = field(default_factory=dict)
     """A limit is no less than that."""
     least: dict[Row, int] = field(default_factory=dict)
@@ -130,24 +86,23 @@ class Result:
     """What one pod of the dearest workload takes, nano-units."""
     peaks: Peaks | None = None
     """What replays with the peak have shown; ``None``: there were none."""
-    hours: Hours | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property
     def denied_minutes(self) -> float:
         """Replica-minutes."""
-        return self.missed / 60.0
+        return self.under.missed / 60.0
 
     @property
     def most_missed(self) -> list[Want]:
         """Refused wants, most missed first."""
-        return [want for _, _, want in sorted(self.wants, reverse=True)]
+        return [want for _, _, want in sorted(self.under.wants, reverse=True)]
 
     def peak(self, row: Row) -> int:
         """The smallest limit that refuses nothing; where nobody has asked for more: the most that stood there."""
-        level = self.wanted.get(row)
+        level = self.free.levels.get(row)
         stood = level.peak if level is not None else 0
-        return max(self.needed.get(row, stood), self.guaranteed.get(row, 0))
+        return max(self.free.needed.get(row, stood), self.guaranteed.get(row, 0))
 
 
 class Replay:
@@ -159,7 +114,6 @@ class Replay:
         since_s: what is measured begins then, in seconds since 1970, and ends before ``until_s``.
         limits: in place of those of the quotas, by quota and key: nothing but denials is measured then.
         draws: the course of each quota is kept.
-        hours: what is used is summed, by quota and workload.
         tell: told every now and then of how far it is: seconds since 1970.
     """
 
@@ -172,29 +126,25 @@ class Replay:
         until_s: float = inf,
         limits: Mapping[Row, int] | None = None,
         draws: bool = False,
-        hours: bool = False,
         tell: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._record = record
         self._quotas = quotas
-        self._draws = draws
         self._tell = tell
         self._clock = Clock(max(since_s, record.begins_s), until_s)
         self._limits = limits
-        self._play = Play(self._clock, follows=quotas is None and limits is None)
-        self._free = Play(self._clock, follows=False, is_free=True)
+        follows = quotas is None and limits is None
+        self._play = Play(self._clock, follows=follows, draws=draws)
+        self._free = Play(self._clock, follows=False, is_free=True, draws=draws)
         """The same without limits. So what it comes to is what is wanted, and a limit of that refuses nothing."""
         self._plays = [self._play, self._free] if limits is None else [self._play]
-        self._specs: dict[str, tuple[Any, bool]] = {}
+        self._specs: dict[str, Quota] = {}
         self._is_new_tree = quotas is not None
         self._namespaces: set[str] = set()
         self._gates: set[str] = set()
         self._ends_s = self._last_s = 0.0
-        self._result = Result(quotas is None and limits is None, self._play.gate.ledger.coverage.tree)
-        self._result.given = quotas
-        self._result.hours = Hours(self._play.gate.ledger.coverage, record.begins_s) if hours else None
-        self._play.denied, self._play.regranted, self._play.moved = self._denied, self._regranted, self._granted
-        self._free.moved, self._free.needed = self._wanted, self._needed
+        tree = self._play.gate.ledger.coverage.tree
+        self._result = Result(follows, tree, self._play.found, self._free.found, quotas)
 
     def run(self) -> Result:
         """Replay all of it.
@@ -204,9 +154,9 @@ class Replay:
             NeverOverError: a grant has taken a quota above its limit.
         """
         take = {
-            Start: self._start,
-            Quota: self._limit,
-            Labelled: self._label,
+            Begun: self._begin,
+            Quota: lambda quota: self._limit(quota.name, quota),
+            Labelled: lambda labelled: self._label(labelled.name, labelled.labels),
             Load: self._load,
             Gone: self._gone,
             Ask: self._ask,
@@ -215,7 +165,7 @@ class Replay:
         for number, event in enumerate(self._record.events()):
             if number % EVERY == 0:
                 self._tell(event.at_s)
-            if self._is_new_tree and not isinstance(event, Quota | Start | Gap):
+            if self._is_new_tree and not isinstance(event, Quota | Begun | Gap):
                 self._put_in_force()
             self._reach(event.at_s)
             self._last_s = max(self._last_s, event.at_s)
@@ -232,9 +182,6 @@ class Replay:
         self._pass(at_s)
 
     def _pass(self, at_s: float) -> None:
-        while self._result.hours is not None and self._result.hours.ends_s <= at_s:
-            self._clock.advance(self._result.hours.ends_s)
-            self._result.hours.next_day(self._clock.counted_s)
         self._clock.advance(at_s)
         for play in self._plays:
             play.until(at_s)
@@ -248,46 +195,51 @@ class Replay:
         result.tree = self._play.gate.ledger.coverage.tree
         result.begins_s, result.ends_s = self._record.begins_s, self._last_s
         result.counted_s, result.gap_s = clock.counted_s, clock.gap_s
-        for level in result.wanted.values():
-            level.end(clock.counted_s)
-        for courses in result.courses.values():
-            for course in courses:
-                course.reach(self._play.now_s)
-        if result.hours is not None:
-            result.hours.end(clock.counted_s)
+        for play in self._plays:
+            play.found.end(self._play.now_s)
+        for row, (wanted, _) in result.free.courses.items():
+            result.courses[row] = Courses(wanted, *result.under.courses[row])
+        result.same -= result.under.regranted_asks
+        result.granted_now += result.under.regranted_asks
         result.warnings = self._record.warnings
         return result
 
     # Events.
 
-    def _start(self, start: Start) -> None:
-        self._play.charges = not (self._result.follows and start.settings.get("mode") == "audit")
+    def _begin(self, begun: Begun) -> None:
+        self._play.charges = not (self._result.follows and begun.settings.get("mode") == "audit")
         is_known = bool(self._gates)
-        self._gates.add(start.gate)
-        if not (start.is_new and is_known):
+        self._gates.add(begun.gate)
+        if not (begun.is_new and is_known):
             return
-        for ref in [ref for ref in self._play.workloads if ref not in start.listed]:
-            self._gone(Gone(start.at_s, ref))
-        for name in self._specs.keys() - start.listed:
-            self._limit(Quota(start.at_s, str(name), None, False))
-        for name in self._namespaces - start.listed:
-            self._label(Labelled(start.at_s, str(name), None))
+        for ref in [ref for ref in self._play.workloads if ref not in begun.listed]:
+            self._end(ref)
+        for name in [name for name in self._specs if name not in begun.listed]:
+            self._limit(name, None)
+        for name in [name for name in self._namespaces if name not in begun.listed]:
+            self._label(name, None)
 
-    def _limit(self, quota: Quota) -> None:
-        said = (quota.spec, quota.is_illegible)
-        if self._specs.get(quota.name) == said:
-            return
-        if quota.spec is None:
-            self._specs.pop(quota.name, None)
+    def _gone(self, gone: Gone) -> None:
+        if gone.quota:
+            self._limit(gone.quota, None)
+        elif gone.namespace:
+            self._label(gone.namespace, None)
         else:
-            self._specs[quota.name] = said
-        self._is_new_tree = self._is_new_tree or self._quotas is None
+            self._end(ref_of(gone.workload))
+
+    def _limit(self, name: str, quota: Quota | None) -> None:
+        before = self._specs.pop(name, None)
+        if quota is not None:
+            self._specs[name] = quota
+        said, known = ((one.spec, one.is_illegible) if one is not None else None for one in (quota, before))
+        if said != known and self._quotas is None:
+            self._is_new_tree = True
 
     def _put_in_force(self) -> None:
         self._is_new_tree = False
         tree = self._quotas
         if tree is None:
-            tree, _ = QuotaTree.salvage(_parsed(name, *said) for name, said in sorted(self._specs.items()))
+            tree, _ = QuotaTree.salvage(_parsed(quota) for _, quota in sorted(self._specs.items()))
         for play in self._plays:
             limits = self._limits if play is self._play else {}
             play.limit(tree if limits is None else with_limits(tree, limits))
@@ -298,30 +250,19 @@ class Replay:
             for key, amount in given.items()
         }
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
-        self._recount()
 
-    def _label(self, labelled: Labelled) -> None:
-        name = labelled.namespace
-        if labelled.labels is None:
+    def _label(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if labels is None:
             self._namespaces.discard(name)
         else:
             self._namespaces.add(name)
-        if self._play.gate.ledger.coverage.labels(name) == labelled.labels:
-            return
-        for play in self._plays:
-            play.label(name, labelled.labels)
-        self._recount()
-
-    def _recount(self) -> None:
-        """Quotas or labels of namespaces are others."""
-        if self._result.hours is not None:
-            self._result.hours.recount(self._clock.counted_s)
+        if self._play.gate.ledger.coverage.labels(name) != labels:
+            for play in self._plays:
+                play.label(name, labels)
 
     def _load(self, load: Load) -> None:
         for play in self._plays:
             play.load(load)
-        if self._result.hours is not None:
-            self._result.hours.load(load, self._clock.counted_s)
         self._note_pod(load)
 
     def _note_pod(self, load: Load) -> None:
@@ -334,19 +275,17 @@ class Replay:
                 if 0 < each < self._result.least.get(row, each + 1):
                     self._result.least[row] = each
 
-    def _gone(self, gone: Gone) -> None:
+    def _end(self, ref: WorkloadRef) -> None:
         for play in self._plays:
-            play.gone(gone.ref)
-        if self._result.hours is not None:
-            self._result.hours.gone(gone.ref, self._clock.counted_s)
+            play.gone(ref)
 
     def _gap(self, gap: Gap) -> None:
         self._clock.gap(gap.at_s, gap.until_s)
         self._result.gaps += 1
 
     def _ask(self, ask: Ask) -> None:
-        self._ends_s = max(self._ends_s, ask.last_s)
-        self._last_s = max(self._last_s, ask.last_s)
+        self._ends_s = max(self._ends_s, ask.ends_s)
+        self._last_s = max(self._last_s, ask.ends_s)
         answer = self._play.ask(ask)
         for play in self._plays[1:]:
             play.ask(ask)
@@ -365,7 +304,7 @@ class Replay:
         if result.follows and answer.is_allowed != was_allowed and not answer.is_taken:
             result.exceptions[self._why(ask)] += n
         for row in answer.rows if not answer.is_allowed else ():
-            refused = result.refused.setdefault(row, RefusedSum())
+            refused = result.under.refused[row]
             refused.asks += n
             refused.more += n if ask.is_allowed else 0
             refused.workloads.add(ask.ref)
@@ -375,65 +314,9 @@ class Replay:
         one = self._play.workloads.get(ask.ref)
         if len(self._gates) > 1:  # each answers by what it has seen
             return "several gates"
-        if ask.labels is not None or (one is not None and (one.may is not None or one.brought)):
+        if ask.labels is not None or (one is not None and one.may_change):
             return "object"
-        if one is not None and one.beside:
-            return "family"
-        return "other"
-
-    # What is measured.
-
-    def _wanted(self, node: QuotaNode, key: str, amount: int) -> None:
-        row = (node.quota.name, key)
-        level = self._result.wanted.get(row)
-        if level is None:
-            level = self._result.wanted[row] = Level(since_s=self._clock.counted_s)
-        level.set(amount, self._clock.counted_s, counts=self._clock.counts(self._play.now_s))
-        if self._draws:
-            self._courses(node, key).wanted.set(self._play.now_s, amount)
-
-    def _needed(self, node: QuotaNode, key: str, least: int) -> None:
-        row = (node.quota.name, key)
-        if self._clock.is_early(self._free.now_s) and least > self._result.needed.get(row, -1):
-            self._result.needed[row] = least
-
-    def _granted(self, node: QuotaNode, key: str, amount: int) -> None:
-        if self._draws:
-            courses = self._courses(node, key)
-            courses.granted.set(self._play.now_s, amount)
-            courses.hard.set(self._play.now_s, node.hard[key])
-
-    def _courses(self, node: QuotaNode, key: str) -> Courses:
-        row = (node.quota.name, key)
-        found = self._result.courses.get(row)
-        if found is None:
-            begins_s = self._play.now_s
-            found = self._result.courses[row] = Courses(Course(begins_s), Course(begins_s), Course(begins_s))
-        return found
-
-    def _denied(self, one: Workload, waiting: Waiting) -> None:
-        self._result.missed += waiting.missed
-        seconds = self._clock.counted_s - waiting.counted_s
-        result = self._result
-        if seconds > 0 or self._clock.counts(self._play.now_s):
-            result.want_count += 1
-            asked = one.ref, waiting.asker, waiting.rows, waiting.first, waiting.to
-            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
-            heappush(result.wants, (want.missed, -result.want_count, want))
-            if len(result.wants) > MOST_WANTS:
-                heappop(result.wants)
-        for row in waiting.rows:
-            refused = self._result.refused.setdefault(row, RefusedSum())
-            refused.missed += waiting.missed
-            refused.longest_s = max(refused.longest_s, seconds)
-
-    def _regranted(self, one: Workload, asks: int) -> None:
-        if one.waiting is None or not self._clock.counts(self._play.now_s):
-            return
-        self._result.same -= asks
-        self._result.granted_now += asks
-        for row in one.waiting.rows:
-            self._result.refused[row].asks -= asks
+        return "family" if one is not None and one.load.beside else "other"
 
 
 def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
@@ -449,14 +332,15 @@ def with_limits(tree: QuotaTree, limits: Mapping[Row, int]) -> QuotaTree:
     return QuotaTree.salvage(given)[0]
 
 
-def _parsed(name: str, spec: Any, is_illegible: bool) -> WorkspaceQuota:  # noqa: ANN401 (JSON)
-    tree = written(name, spec)
-    if is_illegible:
+def _parsed(quota: Quota) -> WorkspaceQuota:
+    tree = written(quota.name, quota.spec)
+    if quota.is_illegible:
         return salvage(tree)
     try:
         return parse(tree)
     except QuotaSpecError as error:
-        raise RecordError(f"quota {name} of the record: {error}; read it with the release that wrote it") from None
+        what = f"quota {quota.name} of the record: {error}"
+        raise RecordError(f"{what}; read it with the release that wrote it") from None
 
 
 def suggested(result: Result, percent: float) -> str:
@@ -476,7 +360,7 @@ def suggested(result: Result, percent: float) -> str:
 
 
 def _suggested(result: Result, row: Row, limit: int, percent: float) -> int:
-    level, peak = result.wanted.get(row), result.peak(row)
+    level, peak = result.free.levels.get(row), result.peak(row)
     if level is None or not peak:
         return limit
     if percent >= 100:

@@ -233,21 +233,6 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
     assert running.told[-1] == (Result.OK, 2)
 
 
-async def test_a_read_that_began_before_the_answer_ends_nothing(reading):
-    reading.put(workload("web", 2))
-    await reading.reads.read(WEB)
-    decision = reading.decide(scale("web", 4))
-    early = asyncio.create_task(reading.reads.read(WEB))
-    await asyncio.sleep(0)  # it has begun
-    reading.now_s += 1
-    reading.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, reading.now_s)
-    assert await early
-    assert reading.gate.ledger.pending_writes == 1
-    reading.now_s += 1
-    await reading.reads.read(WEB)
-    assert reading.gate.ledger.pending_writes == 0
-
-
 @pytest.mark.parametrize("many", [1, reads.SEVERAL], ids=["read-alone", "caught-up-together"])
 async def test_an_answer_that_comes_while_a_workload_is_read_waits_for_the_next_read(many: int):
     names = [f"w{number}" for number in range(many)]

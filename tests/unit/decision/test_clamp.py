@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.decision import known
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
@@ -214,30 +213,6 @@ def test_where_something_is_not_known_it_is_left_to_the_decision():
     asked = clamping(workload("web", 2))
     asked.stale("a watch is silent")
     assert ask(asked, scale("web", 9)) is None
-
-
-def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
-    asked = clamping(workload("web", 2))
-    asked.bounds = Bounds(ttl_s=60, keep_s=60)
-    unasked = ask(asked, scale("web", 9))
-    assert unasked.todo[:2] == (Fetch.MAX_SCALE, WEB)
-    asked.bounds.failed(WEB, 0.0)
-    assert ask(asked, scale("web", 9)) is None, "how many it allows is not known"
-    asked.bounds.answered(WEB, 4, 0.0)
-    assert granted(asked, scale("web", 9)) == 4
-    asked.bounds.answered(WEB, 3, 0.0)
-    lowered = ask(asked, scale("web", 9))
-    assert (lowered.replicas, lowered.todo[0]) == (9, 3), "what fits the quotas does not fit that"
-    assert lowered.sentence.endswith("may have 3: exceeded max available scale: limited: replicas=3")
-    roomy = clamping(workload("web", 2), cpu="20")
-    roomy.bounds = asked.bounds
-    assert granted(roomy, scale("web", 9)) == 3
-    asked.bounds.answered(WEB, 2, 0.0)
-    assert granted(roomy, scale("web", 9)) is None, "it has as many"
-    enforcing = gate([quota("acme", {"requests.cpu": "20"})], workload("web", 2))
-    enforcing.bounds = Bounds(ttl_s=60, keep_s=60)
-    enforcing.bounds.answered(WEB, 3, 0.0)
-    assert granted(enforcing, scale("web", 9)) is None, "no quota is in mode Clamp"
 
 
 def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):

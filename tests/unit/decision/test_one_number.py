@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from extauthz.cli import headroom as text
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.fitting import headroom, scaled
@@ -102,15 +101,6 @@ def test_each_mode_says_how_many_are_granted_in_it(more: dict[str, str], policy:
     assert why in told
     granted = [n for n in range(3, 9) if made.decide(scaled(web, n), "a", 0.0, charge=False).verdict is Verdict.ALLOW]
     assert room["replicas"] == (None if granted[-1] == 8 else granted[-1])
-
-
-def test_what_the_platforms_own_service_allows_is_the_number_where_it_is_less():
-    made = gate([quota("acme", {"requests.cpu": "9"})], workload("web", 3))
-    made.bounds = Bounds(10.0, 60.0)
-    made.bounds.answered(ref("web", "team-a"), 5, 0.0)
-    room = answers(made).headroom(ref("web", "team-a"))
-    assert (room["replicas"], room["certain"], room["reason"]) == (5, True, "exceeded-max-scale")
-    assert "exceeded max available scale" in " ".join(text.as_text(room).split())
 
 
 def test_what_is_not_known_is_said_in_its_own_words():

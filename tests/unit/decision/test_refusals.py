@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from extauthz.core.decision import sentences
-from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.accounts import NOWHERE, Step, charge
@@ -76,14 +75,6 @@ def test_what_takes_nothing_of_a_limit_of_zero_is_not_kept_out_by_it() -> None:
     alone = [NOWHERE._replace(envelope=charge((), cost)) for cost in ({"requests.cpu": 1}, {})]
     steps = [Step(NOWHERE, at, NOWHERE, at) for at in alone]
     assert [step.never_fits([("requests.cpu", 0)]) for step in steps] == [True, False]
-
-
-def test_more_than_the_platform_allows_never_fits() -> None:
-    made = gate([quota("acme", TEN)], workload("web", 1))
-    made.bounds = Bounds(10.0, 10.0)
-    made.bounds.answered(WorkloadRef("apps", "deployments", "team-a", "web"), 5, 0.0)
-    found = Asker(made)(scale("web", 6))
-    assert (found.reason, found.refusal) == ("exceeded-max-scale", Refusal.EXCEEDS_HARD)
 
 
 @pytest.mark.parametrize("word", Refusal)
@@ -352,10 +343,6 @@ def test_what_a_decision_lacks_is_said_by_type_and_not_by_its_reason():
     assert ask(scale("nobody", 2)).todo == NeedsFetch(Fetch.WORKLOAD, nobody)
     elsewhere = create(workload("new", 1, namespace="new"))
     assert ask(elsewhere).todo == NeedsFetch(Fetch.WORKLOAD, WorkloadRef("apps", "deployments", "new", "new"))
-    web = WorkloadRef("apps", "deployments", "team-a", "web")
-    ask.gate.bounds = Bounds(10.0, 60.0)
-    assert ask(scale("web", 2)).todo[:2] == (Fetch.MAX_SCALE, web)
-    ask.gate.bounds.answered(web, 5, 0.0)
     granted = ask(scale("web", 2))
     assert (granted.todo, granted.evidence.grows) == (COMMIT, True)
     assert ask(scale("web", 1)).evidence.grows is False

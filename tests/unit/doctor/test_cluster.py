@@ -1,4 +1,4 @@
-"""What the doctor says of a cluster: version, definitions, rights, backstop."""
+"""What the doctor says of a cluster: version, definitions, rights."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import yaml
 
 from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.inputs.kube.connection import ApiError
-from extauthz.tools.doctor import chart, client_path, cluster, table, webhook
-from extauthz.tools.doctor.cluster import APPLY, RIGHTS, Right
+from extauthz.inputs.kube.reviews import Target
+from extauthz.tools.doctor import chart, cluster, table, webhook
+from extauthz.tools.doctor.cluster import APPLY, RIGHTS
 from extauthz.tools.doctor.examine import Examination, Options
 from extauthz.tools.doctor.table import Row, Verdict
 from tests.support.kubecalls import ScriptedApi
@@ -35,7 +36,7 @@ def test_the_rights_are_those_that_deploy_grants():
     documents = yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text())
     (role,) = [each for each in documents if each["kind"] == "ClusterRole" and each["metadata"]["name"] == "extauthz"]
     granted = {
-        Right(group, resource, verb)
+        Target(group, resource, verb=verb)
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -82,7 +83,7 @@ def test_a_definition_that_is_not_ours_or_not_in_force_fails(other, sentence: st
 
 
 @pytest.mark.parametrize("missing", RIGHTS, ids=str)
-def test_each_right_that_is_missing_is_named(missing: Right):
+def test_each_right_that_is_missing_is_named(missing: Target):
     row = cluster.rights_row("it", {right: right != missing for right in RIGHTS}, whole=True)
     assert row.verdict is Verdict.FAIL
     assert str(missing) in row.found
@@ -157,15 +158,6 @@ def test_each_value_of_a_cure_is_one_of_the_chart():
     assert [name for room, name in named if name not in values[room]] == []
 
 
-def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
-    other = {"metadata": {"name": "other"}}
-    assert client_path.backstop([other], [other]).found == "none"
-    ours = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-scale"}}
-    assert client_path.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
-    labelled = {"kind": "W", "metadata": {"name": "w", "labels": {"app.kubernetes.io/name": "extauthz"}}}
-    assert client_path.backstop([], [labelled], works=True).verdict is Verdict.OK
-
-
 Tree = Any
 
 
@@ -234,7 +226,7 @@ def test_without_one_it_is_ok_and_many_are_counted():
 async def test_of_no_cluster_nothing_is_said():
     rows = await Examination(Options(), None, None, None, None).rows()
     assert {row.verdict for row in rows} == {Verdict.SKIPPED}
-    assert [row.cure for row in rows if row.name in client_path.NAMES] == ["--kubeconfig"] * 2
+    assert [row.cure for row in rows if row.name in cluster.NAMES] == ["--kubeconfig"] * 4
 
 
 async def test_what_an_owner_may_not_see_is_skipped_and_no_fault_of_the_cluster():

@@ -1,4 +1,4 @@
-"""What the doctor says of the admission webhook: installed, trusted, answering; and of bypasses that it covers."""
+"""What the doctor says of the admission webhook: installed, trusted, answering."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.webhooks import Webhooks
 from extauthz.serve.selfsigned import issuing
-from extauthz.serve.service.setting_types import Address
-from extauthz.tools.doctor import client_path, webhook
+from extauthz.tools.doctor import webhook
 from extauthz.tools.doctor.canary import CanaryReply
-from extauthz.tools.doctor.client_path import Found, State, Tried
 from extauthz.tools.doctor.cluster import Rights
 from extauthz.tools.doctor.table import Verdict
 from extauthz.tools.doctor.trust import Handshake
@@ -229,7 +227,6 @@ def test_the_cure_of_a_canary_without_an_answer_is_for_what_is_in_the_way(why: s
 
 
 AUTHORITY = issuing.authority(NOW, timedelta(days=1)).pem[0]
-SECRET = ("extauthz-system", "extauthz-webhook")
 NEEDED = [
     "get secrets extauthz-webhook in extauthz-system",
     "update secrets extauthz-webhook in extauthz-system",
@@ -270,7 +267,7 @@ def test_an_authority_of_somebody_else_is_none_of_the_gates(tmp_path: Path):
 
 @pytest.mark.parametrize("missing", NEEDED)
 def test_each_right_that_a_certificate_of_the_gates_needs_is_named(missing: str):
-    rights = webhook.certificate_rights("extauthz", SECRET)
+    rights = webhook.certificate_rights("extauthz", "extauthz-system")
     assert [str(right) for right in rights] == NEEDED
     told = Rights("the service account a/b", True, {right: str(right) != missing for right in rights})
     row = webhook.certificate(told)
@@ -279,34 +276,8 @@ def test_each_right_that_a_certificate_of_the_gates_needs_is_named(missing: str)
 
 
 def test_a_certificate_that_gates_may_make_is_well_and_another_is_not_looked_at():
-    rights = dict.fromkeys(webhook.certificate_rights("extauthz", SECRET), True)
+    rights = dict.fromkeys(webhook.certificate_rights("extauthz", "extauthz-system"), True)
     row = webhook.certificate(Rights("the service account a/b", True, rights))
     assert (row.verdict, row.found) == (Verdict.OK, "the service account a/b may make and renew it")
     assert webhook.certificate(Rights("the user of --kubeconfig", False, rights)).verdict is Verdict.WARN
     assert webhook.certificate(None).verdict is Verdict.SKIPPED
-
-
-def test_a_bypass_is_none_where_the_api_server_itself_asks():
-    address = Address("10.0.0.1", 443)
-    opened = Tried("here", "a/b", [Found(address, State.OPEN, "taken undecided (200)")])
-    assert client_path.row(opened, None).verdict is Verdict.WARN
-    row = client_path.row(opened, None, covered=True)
-    assert row.verdict is Verdict.OK
-    assert row.found.endswith("10.0.0.1:443; what gets there the API server asks the webhook about")
-    assert client_path.classify(address, DENIED) == Found(address, State.ASKS, "decided by the webhook (403)")
-
-
-def test_only_a_webhook_that_was_seen_to_work_is_a_backstop():
-    ours = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "extauthz"}}
-    policy = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-most"}}
-    dead = client_path.backstop([], [ours])
-    assert (dead.verdict, "was not seen to work" in dead.found) == (Verdict.WARN, True)
-    assert client_path.backstop([], [ours], works=True).found == "ValidatingWebhookConfiguration extauthz"
-    assert client_path.backstop([policy], [ours]).verdict is Verdict.OK
-
-
-def test_it_works_if_it_asks_and_answers():
-    well, decided = webhook.installed(found()), webhook.canary(["a/b"], [DENIED])
-    assert webhook.works([well, decided])
-    assert not webhook.works([well, webhook.canary(["a/b"], [FAILED])])
-    assert not webhook.works([webhook.none()[0], decided])

@@ -340,7 +340,7 @@ def test_without_a_selector_or_a_target_there_is_nothing_to_do():
     del bare["spec"]["selector"]
     assert explained(hpa(cpu(50)), bare, *alike(4, "75m")).outcome == "failed"
     with pytest.raises(ExplainError, match="Deployment shop/web"):
-        target.of_hpa(Objects([]), hpa(cpu(50)))
+        target.required(Objects([]), hpa(cpu(50)), "hpa")
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"other": "x"}])

@@ -8,7 +8,6 @@ import pytest
 
 from extauthz.explain import keda, refused, when
 from extauthz.explain.decide import decide, scene_of
-from extauthz.explain.knative import when as knative_when
 from extauthz.explain.knative.decide import decide as knative_decide
 from extauthz.explain.knative.decider import Values
 from extauthz.explain.objects import Flags, Objects
@@ -124,6 +123,6 @@ def test_knative_acts_at_its_next_look_after_its_windows_or_on_its_way_to_zero(
     tree: Tree, values: Values | None, more: list[Tree], replicas: int, seconds: int | None, says: str
 ):
     scene = look(tree, *more, replicas=replicas)
-    found = knative_when.of(scene, knative_decide(scene, values))
+    found = when.of_knative(scene, knative_decide(scene, values))
     assert (found.seconds, says in found.text) == (seconds, True), found
     assert found.text.startswith("probably") == says.startswith("probably")

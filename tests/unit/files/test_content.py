@@ -96,7 +96,8 @@ def test_the_signature_tells_a_replaced_file_from_a_kept_one(tmp_path):
     os.replace(tmp_path / "new", file)
     assert signature(tmp_path) != before
     file.unlink()
-    assert signature(tmp_path) == signature(file) == ()
+    assert signature(tmp_path) == ()
+    assert signature(file) == ((str(file), 0, 0, 0, 0, 0),), "no file is not an empty directory"
 
 
 @pytest.mark.parametrize(
@@ -301,8 +302,7 @@ async def test_a_changed_file_is_handed_on_every_time(tmp_path: Path, change: Ca
 
 
 def test_a_change_takes_effect_within_a_second_on_an_idle_machine():
-    """A notification waits for the writer to settle; where none comes, the look at stat finds it."""
-    assert watch.TICK_MS + watch.SETTLE_MS < 1000
+    assert watch.TICK_S + watch.SETTLES * watch.SETTLE_S < 1.0
 
 
 async def test_a_change_between_load_and_watch_is_not_missed(tmp_path: Path):
@@ -386,28 +386,12 @@ async def test_a_directory_that_is_made_anew_is_looked_at(tmp_path: Path):
 
 
 async def test_a_link_to_elsewhere_is_followed(tmp_path: Path):
-    """No notification comes from there: a look at ``stat`` finds it."""
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "q.yaml").write_text("one")
     (tmp_path / "here" / "q.yaml").symlink_to(tmp_path / "there" / "q.yaml")
     async with watching(tmp_path / "here" / "q.yaml") as (_, told):
         (tmp_path / "there" / "q.yaml").write_text("two")
-        assert await told.next() == "two"
-
-
-async def test_without_notifications_changes_are_found_all_the_same(tmp_path: Path, monkeypatch):
-    """As where the inotify instances of the machine are used up."""
-
-    async def refuse(*_args, **_options):
-        raise OSError("inotify: too many open files")
-        yield
-
-    monkeypatch.setattr("extauthz.inputs.files.watch.awatch", refuse)
-    file = tmp_path / "q.yaml"
-    file.write_text("one")
-    async with watching(file) as (_, told):
-        replace(file, "two")
         assert await told.next() == "two"
 
 

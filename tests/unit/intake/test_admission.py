@@ -87,11 +87,6 @@ CPU_2 = {"cpu": "2"}
         pytest.param(
             workload(ownerReferences=owned_by("x")), {"owner": ("apps", "Deployment", "x", "uid-x")}, id="owner"
         ),
-        pytest.param(
-            workload(annotations={"policy.extauthz.dev/a": "b"}),
-            {"annotations": '{"policy.extauthz.dev/a": "b"}'},
-            id="annotations-of-policies",
-        ),
         pytest.param(workload(replicas=2, labels={"a": "b"}), {"replicas": 2, "labels": "a=b"}, id="count-and-labels"),
     ],
 )

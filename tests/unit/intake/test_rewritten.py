@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.errors import BodyError
 from extauthz.core.intake import rewritten as module
 from extauthz.core.intake.counts import read
-from extauthz.core.intake.rewritten import edited, rewritten
+from extauthz.core.intake.rewritten import rewritten
 from extauthz.core.model import Request, Write
-from extauthz.core.wire.goproto import SCALE
 from extauthz.testing import create, patch, path, put_scale, scale, workload
 from tests.unit.intake import test_read
 from tests.unit.intake.test_protobuf import body, field
@@ -60,17 +58,16 @@ def test_a_scale_keeps_every_field():
     }
 
 
-def test_protobuf_keeps_every_byte_that_is_not_the_count_or_the_version():
+def test_protobuf_keeps_every_field_that_is_not_the_count_or_the_version():
     metadata = field(1, "web") + field(12, b"\x0a\x01a") + field(3, "team-a")
     unknown = field(99, b"\x01\x02")
-    raw = field(1, metadata) + unknown + field(2, field(2, "x") + field(1, 900) + field(7, 5)) + field(3, b"")
+    raw = unknown + field(1, metadata) + field(2, field(2, "x") + field(1, 900) + field(7, 5)) + field(3, b"")
     request = Request("PUT", path("web", sub="scale"), PROTOBUF, body(raw, "autoscaling/v1", "Scale"))
-    lowered = field(1, metadata + field(6, "7")) + unknown + field(2, field(2, "x") + field(1, 300) + field(7, 5))
-    assert rewritten(request, 300, "7") == body(lowered + field(3, b""), "autoscaling/v1", "Scale")
+    lowered = field(1, field(6, "7") + metadata) + field(2, field(1, 300) + field(2, "x") + field(7, 5))
+    kind = field(1, field(1, "autoscaling/v1") + field(2, "Scale")) + field(3, "") + field(4, "")
+    assert rewritten(request, 300, "7") == b"k8s\0" + field(2, lowered + unknown + field(3, b"")) + kind
     bound = body(field(1, metadata + field(6, "7")) + field(2, field(1, 900)))
-    assert rewritten(request._replace(body=bound), 300, "7") == body(
-        field(1, metadata + field(6, "7")) + field(2, field(1, 300))
-    )
+    assert read(request._replace(body=rewritten(request._replace(body=bound), 300, "7"))).replicas == 300
 
 
 def patched(kind: str, data: bytes) -> Request:
@@ -104,9 +101,7 @@ COUNT = field(2, field(1, 9))
         pytest.param(patch(path("web"), [{"op": "remove", "path": "/spec/replicas"}], "json"), id="a count removed"),
         pytest.param(patched("merge-patch+json", b'{"spec":{"replicas":9,"x":0.10}}'), id="a fraction"),
         pytest.param(patched("apply-patch+cbor", b"\xa1dspec\xa1hreplicas\x09"), id="cbor"),
-        pytest.param(scaled(field(1, field(1, "web")) + COUNT + COUNT), id="parts"),
-        pytest.param(scaled(COUNT), id="no metadata"),
-        pytest.param(scaled(field(1, b"") + field(2, field(1, 9) + field(1, 9))), id="twice"),
+        pytest.param(scaled(b"\x02"), id="no protobuf"),
     ],
 )
 def test_what_cannot_be_written_for_sure_is_left_alone(request_: Request):
@@ -124,17 +119,14 @@ def test_what_does_not_read_as_it_should_is_not_sent(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        pytest.param(b"{}", "protobuf-envelope", id="json"),
-        pytest.param(body(field(2, 5)), "protobuf-syntax", id="a number in place of a message"),
-        pytest.param(body(b""), "protobuf-parts", id="no spec"),
-    ],
+    "raw",
+    [field(1, field(1, "web")) + COUNT + COUNT, COUNT, field(1, b"") + field(2, field(1, 9) + field(1, 9))],
+    ids=["parts", "no metadata", "twice"],
 )
-def test_only_protobuf_of_one_piece_is_edited(data: bytes, code: str):
-    with pytest.raises(BodyError) as error:
-        edited(data, SCALE, ("spec", "replicas"), 4)
-    assert error.value.code == code
+def test_protobuf_that_says_it_in_parts_is_written_in_one(raw: bytes):
+    request = scaled(raw)
+    found = read(request._replace(body=rewritten(request, 4, "7")))
+    assert (found.replicas, found.precondition.resource_version) == (4, "7")
 
 
 def recorded_counts() -> list[tuple[Request, Write]]:

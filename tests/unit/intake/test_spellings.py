@@ -69,7 +69,7 @@ UNREADABLE = (
     ),
     Allowed("not-an-array", ("json-patch-text-null",), "does nothing, and no client sends it"),
     Allowed("not-an-object", ("text-strategic-null",), "does nothing, and no client sends it"),
-    Allowed("protobuf-syntax", ("protobuf-scale-unknown-group",), "groups were never in Kubernetes' messages"),
+    Allowed("protobuf-syntax", ("protobuf-scale-field-over",), "no client numbers a field beyond 32 bits"),
     Allowed(
         "replicas-too-large",
         ("value-*-int64-over",),

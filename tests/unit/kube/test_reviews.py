@@ -78,6 +78,16 @@ async def test_only_what_is_plainly_allowed_is(status: Any, allowed: bool):
     }
 
 
+async def test_of_who_calls_nothing_is_told_and_a_subresource_is_named():
+    api = Scripted({"status": {"allowed": True}})
+    assert await may(api, None, Target("extauthz.dev", "workspacequotas/status", verb="patch"))
+    asked = {"verb": "patch", "group": "extauthz.dev", "resource": "workspacequotas", "subresource": "status"}
+    assert (api.bodies[0]["kind"], api.bodies[0]["spec"]) == (
+        "SelfSubjectAccessReview",
+        {"resourceAttributes": asked},
+    )
+
+
 @pytest.mark.parametrize("answer", [None, [], {"status": None}])
 async def test_an_answer_without_a_status_is_none(answer: Any):
     with pytest.raises(Unreachable):

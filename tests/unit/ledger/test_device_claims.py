@@ -298,7 +298,7 @@ def test_a_claim_of_a_pod_that_has_gone_counts_whatever_becomes_of_the_next_one_
 
 
 def replaced_claim(one: tuple[WorkloadRef, Any]) -> tuple[WorkloadRef, Any]:
-    return one[0], replace(one[1], resource_version="2", annotations="changed")
+    return one[0], replace(one[1], resource_version="2")
 
 
 def rolling(replicas: int, *counts: int) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
 from extauthz.core.ledger.accounts import Product, charge, highest, rise
-from extauthz.core.ledger.entry import Event, PendingWrite
+from extauthz.core.ledger.entry import NOT_KEPT, Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.observations import _REMEMBERED
 from extauthz.core.model import Observed, Precondition, Request, Template, Verdict, WorkloadRef
@@ -71,11 +71,11 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
 def test_a_workload_with_nothing_under_way_keeps_no_position():
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     (entry,) = ask.gate.ledger.workloads
-    assert entry.kept_position is None
+    assert entry.kept_position is NOT_KEPT
     granted = ask(scale("web", 2))
-    assert entry.kept_position is not None
+    assert entry.kept_position is not NOT_KEPT
     ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
-    assert entry.kept_position is None
+    assert entry.kept_position is NOT_KEPT
 
 
 def two_creates(*there: dict[str, Any]) -> Asker:

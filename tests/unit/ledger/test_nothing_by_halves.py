@@ -1,4 +1,4 @@
-"""If anything fails within a grant, nothing has changed: an exception is planted at every step of one."""
+"""If anything fails within a grant, nothing is left of it: an exception is planted at every step of one."""
 
 from __future__ import annotations
 
@@ -90,11 +90,9 @@ def state(ask: Asker) -> dict[str, Any]:
                 one.head and one.head.ref,
                 set(one.children or ()),
                 set(one.pending_writes or ()),
-                one.kept_position,
             )
             for one in ledger.workloads
         },
-        "kept": {one.ref for one in ledger.usage._with_kept_position},
         "drift": dict(ledger.drift()),
     }
 

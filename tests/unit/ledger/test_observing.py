@@ -254,14 +254,6 @@ def test_limit_ranges_price_their_own_namespace_whether_they_come_before_it_or_a
     assert books(ask) == (2, 0)
 
 
-def test_limit_ranges_that_nobody_uses_any_more_are_forgotten():
-    ask = Asker(gate(BOTH, workload("web", 1, {}), namespaces={"team-a": A, "team-b": A}))
-    for cpu in range(1, 20):
-        ask.gate.observe_limit_ranges("team-a", [LimitRangeDefaults(requests=(("cpu", cpu * CPU),))])
-        assert books(ask) == (cpu, 0)
-    assert len(ask.gate.ledger.pod_costs._costs) < 5
-
-
 def test_a_runtime_class_and_the_default_storage_class_count_all_anew():
     db = workload("db", 2, kind="StatefulSet")
     db["spec"]["template"]["spec"]["runtimeClassName"] = "kata"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.pod_costs import PodCosts, count_each
+from extauthz.core.ledger.pod_costs import PodCosts, Terms, count_each
 from extauthz.core.model import Template, WorkloadRef
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quantities import NANO
@@ -23,7 +23,7 @@ def test_no_more_footprints_are_kept_than_that_nor_their_sizes():
     costs.max_footprints = 3
     for cpu in (*range(1, 20), *range(1, 20)):
         assert costs.per_pod("anywhere", template(cpu))["requests.cpu"] == cpu * NANO
-        assert len(costs._plain) <= 3
+        assert len(costs._costs) <= 3
         assert len(costs._sizes) <= 3
 
 
@@ -45,18 +45,19 @@ def test_templates_of_one_size_share_one_table_of_amounts():
     assert found[0] is found[1]
 
 
-def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_are_shared():
+def test_costs_under_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_are_shared():
     costs = PodCosts()
+    costs.max_footprints = 5
     bare = intern({"template": pod({})})
     for number in range(1, 30):
-        costs.set_limit_ranges("other", [LimitRangeDefaults((("memory", 1),))])
-        costs.set_limit_ranges("team", [LimitRangeDefaults((("cpu", number),))])
+        costs.set_terms("other", Terms((LimitRangeDefaults((("memory", 1),)),)))
+        costs.set_terms("team", Terms((LimitRangeDefaults((("cpu", number),)),)))
         assert costs.per_pod("team", bare)["requests.cpu"] == number
         assert costs.per_pod("other", bare)["requests.memory"] == 1
-        assert len(costs._costs) <= 2 * 2 + 2, "twice as many as there are, and those of no ranges"
-    costs.set_limit_ranges("third", [LimitRangeDefaults((("cpu", 29),))])
+        assert len(costs._costs) <= 5
+    costs.set_terms("third", Terms((LimitRangeDefaults((("cpu", 29),)),)))
     assert costs.per_pod("third", bare) is costs.per_pod("team", bare)
-    costs.set_limit_ranges("team", [])
+    costs.set_terms("team", Terms(()))
     assert "requests.cpu" not in costs.per_pod("team", bare)
 
 

@@ -256,9 +256,10 @@ def test_a_position_that_was_kept_wrong_is_put_right_too():
     ask = web()
     granted = ask(scale("web", 5))
     entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web"))
-    wrong = entry.kept_position.with_count(7)
-    ask.gate.ledger.usage.accounts.move(entry.kept_position, wrong)
-    entry.kept_position = wrong
+    epoch, right = entry.kept_position
+    wrong = right.with_count(7)
+    ask.gate.ledger.usage.accounts.move(right, wrong)
+    entry.kept_position = epoch, wrong
     assert [one.what for one in finished(ask.gate.ledger.usage.repair(1))] == ["reserved requests.cpu"]
     ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
     assert ask.gate.ledger.drift() == {}

@@ -46,7 +46,7 @@ class Desk:
             self.gate,
             clock=lambda: self.now_s,
             tell=lambda _level, event, **more: self.lines.append((event, more["why"])),
-            found=[self.found.append],
+            found=self.found.append,
         )
 
     def have(self, *found: tuple[str, Any]) -> None:
@@ -251,7 +251,7 @@ class World:
         self.gate = gate([quota("acme", {"requests.cpu": "4"}, **more)], workload("web", 3), workload("api", 1))  # type: ignore[arg-type]
         self.ask = Asker(self.gate)
         self.would_get_now = would_get_now(Queries(self.gate.ledger), lambda: self.is_known)
-        self.episodes: Episodes[None] = Episodes()
+        self.episodes = Episodes()
         self.denied = self.ask(scale("web", 9))
         assert self.denied.verdict is Verdict.DENY
         self.episodes.decided(self.denied, 0.0)
@@ -261,8 +261,10 @@ class World:
 
     def look(self) -> list[str]:
         """The good news of what ended."""
-        self.episodes.look(self.would_get_now)
-        return [one.good_news for one in self.episodes.take_ended()]
+        self.episodes.look(self.would_get_now, 0.0)
+        ended = [one.good_news for one in self.episodes.ended]
+        self.episodes.ended.clear()
+        return ended
 
 
 def test_it_ends_when_the_limit_is_raised_though_nobody_asks_again():
@@ -278,7 +280,7 @@ def test_while_it_does_not_fit_its_numbers_are_todays():
     world = World()
     world.limit("7")
     assert world.look() == []
-    (episode,) = world.episodes.open()
+    (episode,) = world.episodes.refused()
     assert episode.latest.evidence.fits == 6, "one is used by api"
     assert [row.hard for row in episode.latest.evidence.shortages] == [7 * 10**9]
     assert "limited: requests.cpu=7; largest allowed replicas: 6" in episode.latest.sentence
@@ -301,7 +303,7 @@ def test_where_what_is_known_may_be_old_nothing_changes():
     world.limit("10")
     world.is_known = False
     assert world.look() == []
-    assert world.episodes.open()[0].latest == world.denied
+    assert world.episodes.refused()[0].latest == world.denied
 
 
 @pytest.mark.parametrize(
@@ -336,7 +338,7 @@ def test_what_it_would_cost_must_be_known():
 
 def test_one_look_is_bounded_and_the_next_goes_on_where_it_ended():
     """At some 50 µs each; all of ten thousand are looked at within minutes."""
-    episodes: Episodes[None] = Episodes()
+    episodes = Episodes()
     for number in range(AT_ONCE + 10):
         ref = WorkloadRef("apps", "deployments", "shop", f"w{number}")
         denied = Decision(
@@ -350,11 +352,11 @@ def test_one_look_is_bounded_and_the_next_goes_on_where_it_ended():
         seen.append(refused.ref.name)
         return refused
 
-    episodes.look(keep)
+    episodes.look(keep, 0.0)
     assert seen == [f"w{number}" for number in range(AT_ONCE)]
-    episodes.look(keep)
+    episodes.look(keep, 0.0)
     assert seen[AT_ONCE : AT_ONCE + 11] == [*(f"w{AT_ONCE + number}" for number in range(10)), "w0"]
-    assert [one.ref.name for one in episodes.open()][:2] == ["w0", "w1"], "those first that began first"
+    assert [one.ref.name for one in episodes.refused()][:2] == ["w0", "w1"], "those first that began first"
 
 
 def test_ten_minutes_of_workloads_that_come_and_go_leave_no_more_open_than_live():

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
-from extauthz.tell.observe.episodes import SILENCE_S, UPDATE_S, Episodes, Recent
+from extauthz.tell.observe.episodes import MAX_ENDED, SILENCE_S, UPDATE_S, Episodes, Recent
 from extauthz.tell.observe.observers import Report
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
@@ -15,9 +15,9 @@ DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", "forbidden: exceeded", W
 ALLOWED = DENIED._replace(verdict=Verdict.ALLOW, reason="fits", sentence="fits every quota")
 
 
-def blocked(*decisions: tuple[float, Decision]) -> Episodes[str]:
+def blocked(*decisions: tuple[float, Decision]) -> Episodes:
     """After these decisions, each at its time, all that was due told at once."""
-    episodes: Episodes[str] = Episodes()
+    episodes = Episodes()
     for at_s, decision in decisions:
         episodes.decided(decision, at_s)
         for episode in episodes.due(at_s):
@@ -26,12 +26,12 @@ def blocked(*decisions: tuple[float, Decision]) -> Episodes[str]:
 
 
 def test_the_first_refusal_is_told_at_once_and_the_next_ones_are_only_counted():
-    episodes: Episodes[str] = Episodes()
-    assert episodes.decided(DENIED, 0.0)
+    episodes = Episodes()
+    episodes.decided(DENIED, 0.0)
     (episode,) = episodes.due(0.0)
     episodes.told(episode, episode.count, 0.0)
     for number in range(1, 40):
-        assert not episodes.decided(DENIED, number * 15.0)
+        episodes.decided(DENIED, number * 15.0)
         assert episodes.due(number * 15.0) == []
     assert (episode.count, episode.told, episode.sentence) == (40, 1, "forbidden: exceeded")
 
@@ -44,7 +44,13 @@ def test_a_count_that_was_lowered_begins_an_episode_and_the_refusals_after_it_be
     (episode,) = episodes.due(UPDATE_S)
     assert (episode.lowered, episode.count, episode.sentence) == (True, 3, "asked for 8 and may have 6")
     episodes.decided(ALLOWED, UPDATE_S)
-    assert [one.episode for one in episodes.take_ended()] == [episode]
+    assert [one.episode for one in episodes.ended] == [episode]
+
+
+def test_one_that_was_only_lowered_is_not_refused():
+    lowered = DENIED._replace(todo=Lower(6, ""))
+    assert blocked((0.0, lowered)).refused() == []
+    assert len(blocked((0.0, lowered), (15.0, DENIED)).refused()) == 1
 
 
 def test_a_dry_run_that_was_lowered_is_told_to_nobody():
@@ -60,7 +66,7 @@ def test_a_count_that_has_grown_is_told_when_its_time_has_come():
 
 
 def test_what_could_not_be_told_is_tried_again_sooner():
-    episodes: Episodes[str] = Episodes()
+    episodes = Episodes()
     episodes.decided(DENIED, 0.0)
     (episode,) = episodes.due(0.0)
     episodes.told(episode, episode.count, 0.0, well=False)
@@ -81,8 +87,8 @@ def test_what_could_not_be_told_is_tried_again_sooner():
     ids=["dry run", "not a matter of quota", "create", "no workload", "audit", "allowed"],
 )
 def test_what_holds_nobody_back_for_quota_is_no_episode(decision: Decision):
-    episodes: Episodes[str] = Episodes()
-    assert not episodes.decided(decision, 0.0)
+    episodes = Episodes()
+    episodes.decided(decision, 0.0)
     assert len(episodes) == 0
 
 
@@ -107,55 +113,51 @@ def test_what_holds_nobody_back_for_quota_is_no_episode(decision: Decision):
 )  # fmt: skip
 def test_an_episode_ends_when_as_much_is_allowed_as_was_refused(decision: Decision, ends: bool):
     episodes = blocked((0.0, DENIED))
-    assert episodes.decided(decision, 5.0) is ends
+    episodes.decided(decision, 5.0)
     assert len(episodes) == (not ends)
-    assert [ended.episode.ref for ended in episodes.take_ended()] == [WEB] * ends
+    assert [ended.episode.ref for ended in episodes.ended] == [WEB] * ends
 
 
 def test_the_count_refused_last_is_the_one_that_must_fit():
     episodes = blocked((0.0, DENIED), (15.0, DENIED._replace(replicas=6)))
-    assert episodes.decided(ALLOWED._replace(replicas=6), 30.0)
+    episodes.decided(ALLOWED._replace(replicas=6), 30.0)
+    assert len(episodes) == 0
 
 
 def test_a_refused_template_ends_when_growth_of_a_template_is_allowed():
     template = DENIED._replace(replicas=None, scale=False)
-    assert not blocked((0.0, template)).decided(ALLOWED, 1.0)
-    assert not blocked((0.0, DENIED)).decided(ALLOWED._replace(replicas=None), 1.0)
-    assert blocked((0.0, template)).decided(ALLOWED._replace(replicas=None, scale=False), 1.0)
+    assert len(blocked((0.0, template), (1.0, ALLOWED))) == 1
+    assert len(blocked((0.0, DENIED), (1.0, ALLOWED._replace(replicas=None)))) == 1
+    assert len(blocked((0.0, template), (1.0, ALLOWED._replace(replicas=None, scale=False)))) == 0
 
 
 @pytest.mark.parametrize(("refusals", "words"), [(1, "refused once"), (3, "refused 3 times")])
 def test_good_news_name_workload_count_and_how_often_it_was_refused(refusals: int, words: str):
     episodes = blocked(*((15.0 * n, DENIED) for n in range(refusals)))
     episodes.decided(ALLOWED, 60.0)
-    (ended,) = episodes.take_ended()
+    (ended,) = episodes.ended
     start = 'deployments.apps "web" may grow to 8 replicas: its workspace quota has room again, after it was '
     assert ended.good_news == start + words
-    assert episodes.take_ended() == [], "it is told once"
 
 
 def test_an_episode_that_nobody_asks_about_any_more_ends_without_news():
     episodes = blocked((0.0, DENIED), (15.0, DENIED))
-    episodes.due(15.0 + SILENCE_S - 1)
+    episodes.look(lambda refused: refused, 15.0 + SILENCE_S - 1)
     assert len(episodes) == 1
-    episodes.due(15.0 + SILENCE_S)
+    episodes.look(lambda refused: refused, 15.0 + SILENCE_S)
     assert len(episodes) == 0
-    assert [ended.good_news for ended in episodes.take_ended()] == [""]
+    assert [ended.good_news for ended in episodes.ended] == [""]
 
 
-def test_there_is_a_most_of_open_episodes_and_what_is_beyond_is_counted():
-    episodes: Episodes[str] = Episodes(most=2)
+def test_there_is_a_most_of_open_episodes_and_of_those_that_ended_while_nobody_takes_them():
+    episodes = Episodes(most=2)
     for number in range(5):
         episodes.decided(DENIED._replace(ref=WEB._replace(name=f"web-{number}")), 0.0)
-    assert (len(episodes), episodes.dropped) == (2, 3)
-
-
-def test_what_ended_is_bounded_too_while_nobody_takes_it():
-    episodes: Episodes[str] = Episodes(most=1)
-    for _ in range(3):
-        episodes.decided(DENIED, 0.0)
-        episodes.decided(ALLOWED, 1.0)
-    assert (len(episodes.take_ended()), episodes.dropped) == (1, 2)
+    assert len(episodes) == 2
+    for _ in range(MAX_ENDED + 9):
+        episodes.decided(DENIED._replace(ref=WEB._replace(name="web-0")), 0.0)
+        episodes.decided(ALLOWED._replace(ref=WEB._replace(name="web-0")), 1.0)
+    assert len(episodes.ended) == MAX_ENDED
 
 
 def test_good_news_speak_of_room_only_if_the_last_refusal_did():
@@ -163,23 +165,24 @@ def test_good_news_speak_of_room_only_if_the_last_refusal_did():
     for refusals, words in (([DENIED, silent], "nothing refuses it any more"), ([silent, DENIED], "has room again")):
         episodes = blocked(*((15.0 * n, one) for n, one in enumerate(refusals)))
         episodes.decided(ALLOWED, 60.0)
-        (ended,) = episodes.take_ended()
+        (ended,) = episodes.ended
         assert words in ended.good_news
 
 
 def test_what_would_be_refused_has_episodes_of_its_own_that_end_in_silence():
     would = ALLOWED._replace(reason="would-refuse")
-    audits: Episodes[str] = Episodes(audits=True)
-    assert audits.decided(would, 0.0)
-    assert not audits.decided(would, 1.0)
-    assert not audits.decided(DENIED, 1.0), "that is another's"
-    assert not audits.decided(ALLOWED, 1.0)
-    assert not audits.decided(would._replace(dry_run=True, ref=WEB._replace(name="other")), 1.0)
-    assert len(audits) == 1
-    audits.due(2.0 + SILENCE_S)
-    assert len(audits) == 0
-    others: Episodes[str] = Episodes()
-    assert not others.decided(would, 0.0)
+    other = would._replace(ref=WEB._replace(name="other"), dry_run=True)
+    episodes = blocked((0.0, would), (1.0, would), (1.0, ALLOWED), (1.0, other))
+    (episode,) = episodes.due(UPDATE_S)
+    assert (episode.audits, episode.count, episodes.refused()) == (True, 2, [])
+    episodes.decided(DENIED, 1.0)
+    assert [one.audits for one in episodes.refused()] == [False], "that is another's"
+    episodes.decided(ALLOWED, 2.0)
+    episodes.ended.clear()
+    episodes.look(lambda refused: None, 2.0)
+    assert len(episodes) == 1, "nobody looks whether it would be granted"
+    episodes.look(lambda refused: refused, 2.0 + SILENCE_S)
+    assert (len(episodes), len(episodes.ended)) == (0, 0)
 
 
 # What is remembered of decisions, and how much.

@@ -20,7 +20,7 @@ from extauthz.inputs.kube.connection import ApiError, Unreachable
 from extauthz.tell.observe import status
 from extauthz.tell.observe.autoscalers import NeverFit, NeverFits, Subject
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.quota_status import Facts
+from extauthz.tell.observe.quota_status import Facts, Selected
 from extauthz.tell.observe.status import COLLECTION, HEARTBEAT_S, StatusWriter
 from extauthz.testing import gate, workload
 from tests.support.kubecalls import ScriptedApi
@@ -63,7 +63,7 @@ class Cluster:
             now=lambda: self.now,
             sweep_s=0.001,
             writes_per_s=writes_per_s,
-            wrote=[self._wrote],
+            wrote=self._wrote,
             serving=lambda: self.serving,
             never_fit=lambda: self.never_fit,
         )
@@ -247,63 +247,37 @@ async def test_run_goes_on_through_failures_until_it_is_cancelled():
         await running
 
 
+def labelled() -> Any:
+    made = workload()
+    made["metadata"]["labels"] = {"tier": "paid"}
+    return made
+
+
+OTHER = {"namespaceSelector": {"matchLabels": {"workspace": "other"}}}
+PAID = {"workloadSelector": {"matchLabels": {"tier": "paid"}}}
+BY_NAME = quota("a", namespaceSelector=None)
+BELOW = quota("b", parent="a")
+
+
 @pytest.mark.parametrize(
-    ("objects", "spec", "reason"),
+    ("objects", "quotas", "selected"),
     [
-        ((), {}, "NoWorkloads"),
-        ((), {"namespaceSelector": {"matchLabels": {"workspace": "other"}}}, "SelectsNothing"),
-        ((workload(),), {"workloadSelector": {"matchLabels": {"app": "other"}}}, "SelectsNothing"),
-        ((workload(),), {"namespaceSelector": None}, "SelectsNothing"),
-        ((workload("web", 0),), {}, "Selecting"),
+        ([], [quota("a")], Selected.NO_WORKLOAD),
+        ([], [quota("a", **OTHER)], Selected.NO_NAMESPACE),
+        ([workload()], [quota("a", **PAID)], Selected.NO_LABELLED_WORKLOAD),
+        ([labelled()], [quota("a", **PAID)], Selected.LABELLED_WORKLOADS),
+        ([workload()], [BY_NAME], Selected.NOBODY),
+        ([workload("web", 0)], [quota("a")], Selected.WORKLOADS),
+        ([], [BY_NAME, BELOW], Selected.CHILDREN),
+        ([workload()], [BY_NAME, BELOW], Selected.BELOW),
+        ([workload()], [quota("a"), BELOW], Selected.WORKLOADS),
     ],
-    ids=["no workload", "no namespace", "no such workload", "no selector", "workload without replicas"],
 )
-async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
-    assert await reasons(gate([], *objects), quota("a", **spec)) == {
-        "Ready": "InForce",
-        "WithinParent": "WithinParent",
-        "GuaranteesKept": "Kept",
-        "SelectsWorkloads": reason,
-        "WithinHard": "WithinHard",
-        "HasHeadroom": "Headroom",
-        "UsageKnown": "Priced",
-        "ReceiversKnown": "Known",
-        "Asked": "Asked",
-        "ModeInForce": "InForce",
-    }
-
-
-async def test_a_parent_whose_children_select_nothing_is_told_so():
-    found = await reasons(gate([]), quota("a", namespaceSelector=None), quota("b", parent="a"))
-    assert found["SelectsWorkloads"] == "NoWorkloads"
-
-
-async def test_of_a_parent_it_is_told_that_it_counts_what_its_children_cover_and_nothing_else():
-    found = await selecting(gate([], workload()), quota("a", namespaceSelector=None), quota("b", parent="a"))
-    assert found == ("True", "workloads of the quotas below it count, and nothing else")
-
-
-async def test_a_parent_that_covers_namespaces_itself_is_not_told_that_nothing_else_counts():
-    found = await selecting(gate([], workload()), quota("a"), quota("b", parent="a"))
-    assert found == ("True", "there are workloads that count")
-
-
-async def test_it_is_told_what_a_workload_selector_leaves_out_and_who_may_set_its_labels():
-    labelled = workload()
-    labelled["metadata"]["labels"] = {"tier": "paid"}
-    found = await selecting(gate([], labelled), quota("a", workloadSelector={"matchLabels": {"tier": "paid"}}))
-    assert found == (
-        "True",
-        "workloads with the labels of spec.workloadSelector count; what has others, or none, has no limit here, and "
-        "whoever may write a workload may set its labels",
-    )
-
-
-async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limits_stay_in_force():
-    found = await reasons(gate([]), quota("a", notify=["ops", "https://evil.example/"]), receivers=frozenset({"ops"}))
-    assert (found["ReceiversKnown"], found["Ready"]) == ("UnknownReceiver", "InForce")
-    found = await reasons(gate([]), quota("a", notify=["ops"]), receivers=frozenset({"ops"}))
-    assert found["ReceiversKnown"] == "Known"
+async def test_whom_the_selectors_of_a_quota_find_is_told_and_nothing_else_is_wrong(objects, quotas, selected):
+    found = {one["type"]: one for one in await found_of(gate([], *objects), *quotas)}
+    told = found.pop("SelectsWorkloads")
+    assert (told["status"], told["reason"], told["message"]) == selected.value
+    assert {one["status"] for one in found.values()} == {"True"}
 
 
 async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
@@ -318,29 +292,16 @@ async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
 
 
 async def test_a_limit_above_the_parents_is_told():
-    found = await reasons(gate([]), quota("a", parent="b"), quota("b", hard={"cpu": "5"}))
-    assert found["WithinParent"] == "AboveParent"
+    found = await found_of(gate([]), quota("a", parent="b"), quota("b", hard={"cpu": "5"}))
+    assert "AboveParent" in {one["reason"] for one in found}
 
 
-async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Of the conditions of the first of these quotas."""
-    return {one["type"]: one["reason"] for one in await found_of(known, *objects, receivers=receivers)}
-
-
-async def selecting(known: Gate, *objects) -> tuple[str, str]:
-    """Status and message of its condition SelectsWorkloads."""
-    found = await found_of(known, *objects)
-    return next((one["status"], one["message"]) for one in found if one["type"] == "SelectsWorkloads")
-
-
-async def found_of(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> list[dict[str, str]]:
+async def found_of(known: Gate, *objects) -> list[dict[str, str]]:
     """The conditions of the first of these quotas."""
     api = ScriptedApi()
     known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
     standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
-    writer = StatusWriter(
-        api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6, receivers=receivers
-    )
+    writer = StatusWriter(api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6)
     await writer.sweep()
     found: list[dict[str, str]] = api.objects[f"{COLLECTION}/a"]["status"]["conditions"]
     return found

@@ -11,7 +11,6 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
-from extauthz.tell.observe import quota_facts
 from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.metrics import TABLE, Levels, Metrics
 from extauthz.tell.observe.observers import Report
@@ -34,7 +33,7 @@ class World:
     def _levels(self) -> Levels:
         uses = list(Queries(self.gate.ledger).quotas())[: self._most]
         waiting = [Waiting(one.latest, self.now_s - one.began_s) for one in self.recent.episodes()]
-        return Levels(uses, 1, 0, 0, 1, True, 0, waiting=waiting)
+        return Levels(uses, waiting)
 
     def scale(self, name: str, replicas: int) -> Decision:
         decision = self.ask(scale(name, replicas))
@@ -173,9 +172,3 @@ async def test_the_three_numbers_are_told_by_type_too() -> None:
         ("acme", "requests.cpu", "used"): 2,
         ("acme", "requests.cpu", "reserved"): 3,
     }
-
-
-def test_what_refuses_and_what_audits_are_told_apart() -> None:
-    decision = Asker(gate([quota("acme", {"requests.cpu": "1"}, mode="Audit")], workload("web", 1)))(scale("web", 2))
-    assert [row.quota for row in quota_facts.auditing(decision)] == ["acme"]
-    assert list(quota_facts.refusing(decision)) == []

@@ -224,25 +224,6 @@ def test_of_answers_to_not_knowing_the_good_ones_are_salvaged():
     assert salvage(bad).on_unknown == {Unknown.STALE: "allow"}
 
 
-@pytest.mark.parametrize(
-    ("notify", "names"), [(None, None), ([], ()), (["ops", "https://evil.example/"], ("ops", "https://evil.example/"))]
-)
-def test_whether_a_receiver_is_known_takes_no_limit_out_of_force(notify, names):
-    assert parse(tree(spec={"notify": notify})).notify == names
-
-
-@pytest.mark.parametrize(
-    ("notify", "path"), [("ops", "spec.notify"), ([1], "spec.notify[0]"), ({"ops": 1}, "spec.notify")]
-)
-def test_receivers_are_a_list_of_texts(notify, path):
-    assert list(refused(tree(spec={"notify": notify}))) == [path]
-    assert salvage(tree(spec={"notify": notify})).notify is None
-
-
-def test_receivers_are_salvaged_with_whom_the_quota_covers():
-    assert salvage(tree(spec={"notify": ["ops"], "hard": {"cpu": "much"}})).notify == ("ops",)
-
-
 OBJECT = {
     "metadata": {"name": "acme", "uid": "u1", "generation": 3, "resourceVersion": "41"},
     "status": {"used": {"pods": "3"}, "observedGeneration": 2},

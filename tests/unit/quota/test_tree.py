@@ -219,16 +219,6 @@ def test_what_can_stand_is_salvaged_and_the_rest_stands_by_itself():
     ]
 
 
-def test_receivers_come_from_the_nearest_quota_that_names_some():
-    said = {"corp": ("ops",), "acme": None, "below": None, "mute": (), "own": ("team", "ops")}
-    parents = {"corp": None, "acme": "corp", "below": "acme", "mute": "acme", "own": "mute"}
-    tree = QuotaTree.build([WorkspaceQuota(name, parents[name], notify=notify) for name, notify in said.items()])
-    assert {node.quota.name: node.notify for node in tree.nodes} == {
-        "corp": ("ops",), "acme": ("ops",), "below": ("ops",), "mute": (), "own": ("team", "ops"),
-    }  # fmt: skip
-    assert QuotaTree.build([WorkspaceQuota("alone")]).nodes[0].notify is None
-
-
 @given(forests())
 def test_what_makes_a_tree_is_salvaged_as_it_is(quotas):
     built, (tree, problems) = QuotaTree.build(quotas), QuotaTree.salvage(quotas)

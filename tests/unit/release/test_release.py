@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +16,6 @@ import yaml
 
 from tools.release import __main__ as release
 from tools.release import docs, metadata, publish, slim
-from tools.release.provenance import HERE, Built, statement
 
 Tree = Any
 
@@ -45,13 +42,6 @@ CHANGELOG = """\
 
 - Old.
 """
-BUILT = Built("c0ffee", datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 9, tzinfo=UTC), {"image": False})
-RUN = {
-    "GITHUB_SERVER_URL": "https://git.example.com",
-    "GITHUB_REPOSITORY": "acme/extauthz",
-    "GITHUB_WORKFLOW_REF": "acme/extauthz/.github/workflows/release.yml@refs/tags/v1.2.3",
-    "GITHUB_RUN_ID": "7",
-}
 
 
 @pytest.fixture
@@ -126,49 +116,18 @@ def test_the_repository_s_file_names_it_or_says_what_is_missing():
     assert yaml.safe_load(metadata.repository("")) is None
 
 
-def test_the_statement_names_each_file_by_its_digest_and_how_it_was_built(wheel: Path):
-    told = json.loads(statement([wheel], BUILT, [ROOT / "constraints.txt"], RUN))
-    assert told["_type"] == "https://in-toto.io/Statement/v1"
-    assert told["predicateType"] == "https://slsa.dev/provenance/v1"
-    assert told["subject"] == [{"name": wheel.name, "digest": {"sha256": hashlib.sha256(b"a wheel").hexdigest()}}]
-    definition, run = told["predicate"]["buildDefinition"], told["predicate"]["runDetails"]
-    source, pinned = definition["resolvedDependencies"]
-    assert source == {"uri": "git+https://git.example.com/acme/extauthz", "digest": {"gitCommit": "c0ffee"}}
-    assert pinned["name"] == "constraints.txt"
-    assert definition["externalParameters"] == {"target": "make release", "image": False}
-    assert run["builder"]["id"] == f"https://git.example.com/{RUN['GITHUB_WORKFLOW_REF']}"
-    assert run["metadata"] == {
-        "invocationId": "https://git.example.com/acme/extauthz/actions/runs/7/attempts/1",
-        "startedOn": "2026-01-01T00:00:00Z",
-        "finishedOn": "2026-01-01T00:09:00Z",
-    }
-
-
-def test_on_a_machine_of_somebody_the_statement_says_so(wheel: Path):
-    run = json.loads(statement([wheel], BUILT, [], {}))["predicate"]["runDetails"]
-    assert (run["builder"]["id"], run["metadata"]["invocationId"]) == (HERE, "")
-
-
-def test_plugin_statement_and_checksums_are_of_what_is_there(wheel: Path, tmp_path: Path, monkeypatch):
+def test_plugin_and_checksums_are_of_what_is_there(wheel: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RELEASE_URL", "https://git.example.com/acme/extauthz/releases/download/v1")
     dist = tmp_path / "dist"
     dist.mkdir()
     release.plugin(wheel, dist)
-    release.provenance(dist, BUILT)
     release.checksums(dist)
     archive = dist / f"kubectl-wsq-{release.version()}.tar.gz"
     (platform,) = yaml.safe_load((dist / "wsq.yaml").read_text())["spec"]["platforms"]
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     assert platform["uri"].endswith(f"/releases/download/v1/{archive.name}")
-    told = json.loads((dist / f"extauthz-{release.version()}.intoto.json").read_text())
-    assert [each["name"] for each in told["subject"]] == sorted([archive.name, "wsq.yaml"])
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
-    assert len((dist / "SHA256SUMS").read_text().splitlines()) == 3
-
-
-def test_the_commit_is_the_one_that_is_checked_out():
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert release.commit().removesuffix("-dirty") == head.strip()
+    assert len((dist / "SHA256SUMS").read_text().splitlines()) == 2
 
 
 def test_what_is_signed_is_the_list_of_checksums_by_nobody_s_key_or_by_one(tmp_path: Path):
@@ -209,12 +168,12 @@ def test_without_the_tool_the_message_names_it(tmp_path: Path, monkeypatch, caps
 KEPT = {
     "kubernetes/__init__.py", "kubernetes/aio/__init__.py", "kubernetes/aio/client/__init__.py",
     "kubernetes/aio/client/rest.py", "kubernetes/aio/client/models/__init__.py",
-    "envoy/__init__.py", "envoy/used_pb2.py", "cel_expr_python/cel.so",
+    "envoy/__init__.py", "envoy/used_pb2.py", "other/kept.so",
     "other/unloaded.py",
 }  # fmt: skip
 LEFT_OUT = {
     "kubernetes/aio/client/models/v1_pod.py", "kubernetes/client/api/core_v1_api.py", "envoy/unused_pb2.py",
-    "cel_expr_python/ext/ext_math.so", "other/fast.pyx", "other/fast.c", "other/fast.pyi",
+    "other/fast.pyx", "other/fast.c", "other/fast.pyi",
 }  # fmt: skip
 
 
@@ -267,7 +226,7 @@ def test_compiled_modules_are_stripped(packages: Path):
     slim.slim(packages, strip=str(strip))
     flag, *stripped = (packages / "told").read_text().split()
     assert flag == "--strip-unneeded"
-    assert set(stripped) == {str(packages / one) for one in ("other/fast.so", "cel_expr_python/cel.so")}
+    assert set(stripped) == {str(packages / one) for one in ("other/fast.so", "other/kept.so")}
 
 
 def test_the_site_is_built_strictly(tmp_path: Path):

@@ -20,7 +20,6 @@ from extauthz.core.quota import selector_text
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.serve.service import settings
 from extauthz.serve.service.loading import load
-from extauthz.tell.notify.receivers import Receiver, parse_all
 from extauthz.tools.render import webhook
 from extauthz.tools.render.webhook import Custom, WebhookOptions
 from tests import rendering
@@ -167,7 +166,7 @@ def test_the_namespace_is_everywhere(place: str):
         (['objects="observe"'], {"--objects=observe"}),
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
-        (['settings={"window-s":60,"max-scale":"h"}'], {"--window-s=60", "--max-scale=h"}),
+        (['settings={"window-s":60,"notify":"h"}'], {"--window-s=60", "--notify=h"}),
         (['settings={"pod-groups":{"a.b":[{"template":".t"}]}}'], {'--pod-groups={"a.b":[{"template":".t"}]}'}),
     ],
     ids=["mode", "objects", "log-level", "ledger", "settings", "a-mapping"],
@@ -293,11 +292,6 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
         (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
-        (['notices.receivers=[{"name":"ops"}]', 'place="keda"'], "notices.receivers: is for place: service"),
-        (['notices.receivers=[{"name":"Ops"}]'], "name"),
-        (['notices.receivers=[{"name":"ops","options":["slak"]}]'], "options"),
-        (['notices.receivers=[{"name":"ops","url":"https://h.example/"}]'], "url"),
-        (['notices.source="a b"'], "source"),
         (["record.enabled=true", 'place="keda"'], "record.enabled: is for place: service"),
         (['settings={"record":"/tmp"}'], "'record'"),
         (['record.maxBytes="500 MB"'], "maxBytes"),
@@ -592,59 +586,10 @@ def test_who_may_view_a_namespace_may_see_the_quotas_that_cover_it():
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
-@pytest.mark.helm
-def test_the_gates_may_list_events_only_where_the_page_is_to_show_them():
-    may, may_not = (rules["ClusterRole/extauthz"]["rules"] for rules in (made(*setting("page.events=true")), made()))
-    assert [one for one in may if one not in may_not] == [
-        {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
-    ]
-    assert not [one for one in may_not if one not in may]
-
-
 def volumes(objects: dict[str, Tree]) -> dict[str, str]:
     """Names of volumes to those of their Secrets."""
     pod = objects["Deployment/extauthz"]["spec"]["template"]["spec"]
     return {one["name"]: one["secret"]["secretName"] for one in pod.get("volumes", [])}
-
-
-@pytest.mark.helm
-def test_receivers_of_notices_are_flags_and_their_urls_stay_in_a_secret():
-    assert "notices" not in volumes(made())
-    assert not any("notify" in each for each in container(made())["args"])
-    receivers = 'notices.receivers=[{"name":"ops"},{"name":"team-a","options":["slack","named"]}]'
-    objects = made(*setting(receivers))
-    flags = [
-        "--notify=ops=file:/etc/extauthz/notices/ops.url",
-        "--notify=team-a,slack,named=file:/etc/extauthz/notices/team-a.url",
-        "--notify-keys=/etc/extauthz/notices",
-    ]
-    assert [each for each in container(objects)["args"] if "notify" in each] == flags
-    given = [each.removeprefix("--notify=") for each in flags[:2]]
-    assert parse_all(given)[1] == Receiver("team-a", "file:/etc/extauthz/notices/team-a.url", slack=True, named=True)
-    assert volumes(objects) == {"tls": "extauthz-tls", "notices": "extauthz-notices"}
-    mounts = {one["name"]: one["mountPath"] for one in container(objects)["volumeMounts"]}
-    assert mounts == {"tls": "/etc/extauthz/tls", "notices": "/etc/extauthz/notices"}
-
-
-@pytest.mark.helm
-def test_what_else_there_is_to_say_of_notices():
-    values = (
-        'notices.receivers=[{"name":"ops"}]',
-        'notices.secret="mine"',
-        "notices.signed=false",
-        "notices.privateCA=true",
-        'notices.source="/clusters/east"',
-        "notices.ports=[8443]",
-    )
-    objects = made(*setting(*values, *SELF_SIGNED, "grpc.enabled=false"))
-    assert [each for each in container(objects)["args"] if "notify" in each or each.startswith("--ca=")][1:] == [
-        "--ca=/etc/extauthz/notices/ca.crt",
-        "--notify-source=/clusters/east",
-    ]
-    assert volumes(objects) == {"notices": "mine"}, "and no other Secret is needed"
-    egress = objects["NetworkPolicy/extauthz"]["spec"]["egress"]
-    assert {"ports": [{"port": 8443, "protocol": "TCP"}]} in egress
-    assert len(egress) == len(made()["NetworkPolicy/extauthz"]["spec"]["egress"]) + 1
 
 
 @pytest.mark.helm
@@ -692,7 +637,7 @@ def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks
 CODE = ROOT / "extauthz"
 ROOMS = ("cluster", "kube", "ledger_store", "observe", "selfsigned", "servers", "sources")
 """Those that ask the API server as the gate."""
-ALL = ("webhook.enabled=true", "webhook.certificates=self-signed", "api.enabled=true", "page.events=true")
+ALL = ("webhook.enabled=true", "webhook.certificates=self-signed", "api.enabled=true")
 OWN = ("ClusterRole/extauthz", "ClusterRole/extauthz-webhook", "Role/extauthz-webhook")
 
 

@@ -89,7 +89,7 @@ def test_a_gate_beside_its_envoy_needs_no_authority_of_the_cluster(capsys):
 
 
 def test_every_certificate_has_an_issuer_that_is_there_and_can_sign_for_it(capsys):
-    trees = objects(capsys, "--issuer", "cert-manager", "--as", "deployment", "--authority-namespace", "cm")
+    trees = objects(capsys, "--issuer", "cert-manager", "--as", "deployment")
     issuers = {(tree["kind"], *place(tree)): tree["spec"] for tree in trees if "Issuer" in tree["kind"]}
     certificates = [tree for tree in trees if tree["kind"] == "Certificate"]
     authorities = {(place(one)[0], one["spec"]["secretName"]) for one in certificates if one["spec"].get("isCA")}
@@ -99,7 +99,7 @@ def test_every_certificate_has_an_issuer_that_is_there_and_can_sign_for_it(capsy
         where = place(certificate)[0] if told["kind"] == "Issuer" else None
         issuer = issuers[told["kind"], where, told["name"]]
         if "ca" in issuer:
-            assert (where or "cm", issuer["ca"]["secretName"]) in authorities
+            assert (where or "cert-manager", issuer["ca"]["secretName"]) in authorities
         else:
             assert certificate["spec"]["isCA"]
 
@@ -119,31 +119,19 @@ def test_the_kubeconfig_leads_to_envoy_with_the_pods_own_token(capsys):
 
 
 def test_options_land_where_they_belong(capsys):
-    words = [
-        "--days",
-        "30",
-        "--name",
-        "::1",
-        "--name",
-        "api.example.com",
-        "--tls-secret",
-        "mine",
-        "--namespace",
-        "here",
-    ]
+    words = ["--name", "::1", "--name", "api.example.com", "--namespace", "here"]
     trees = objects(capsys, "--issuer", "cert-manager", "--as", "deployment", "--gate-namespace", "there", *words)
-    shown = next(tree for tree in trees if place(tree) == ("here", "mine") and tree["kind"] == "Certificate")["spec"]
-    assert (shown["duration"], shown["renewBefore"]) == ("720h", "240h")
+    certificates = {place(tree): tree["spec"] for tree in trees if tree["kind"] == "Certificate"}
+    shown = certificates["here", "extauthz-apiserver"]
+    assert (shown["duration"], shown["renewBefore"]) == ("2160h", "720h")
     assert (shown["ipAddresses"], shown["dnsNames"]) == (["::1"], ["api.example.com"])
-    gate = next(tree for tree in trees if place(tree) == ("there", "extauthz-tls"))["spec"]
-    assert gate["dnsNames"] == ["extauthz.there.svc"]
+    assert certificates["there", "extauthz-tls"]["dnsNames"] == ["extauthz.there.svc"]
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (["--name", "a b"], "is neither a DNS name nor an address"),
-        (["--days", "0"], "is no number of days from 1 to 825"),
         (["--namespace", "a/b"], "is no name of a namespace"),
         (["--issuer", "vault"], "vault"),
     ],
@@ -159,7 +147,7 @@ def test_every_flag_says_its_default(capsys):
     with pytest.raises(SystemExit):
         main(["render", "tls", "--help"])
     flags = capsys.readouterr().out.partition("\nissuers:\n")[0].split("\n  -")[2:]
-    assert len(flags) == 10
+    assert len(flags) == 7
     assert [flag for flag in flags if "Default:" not in flag] == []
 
 

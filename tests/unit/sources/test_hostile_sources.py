@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.decision.bounds import Bounds
-from extauthz.core.model import WorkloadRef
 from extauthz.demo.apiserver import Key
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.kube.connection import connect
 from extauthz.inputs.sources import file as quota_file
-from extauthz.inputs.sources.http import Client, Endpoint, HttpQuotas
+from extauthz.inputs.sources.http import Endpoint, HttpQuotas
 from extauthz.inputs.sources.kubernetes import LiveQuotas, Quotas
-from extauthz.inputs.sources.max_scale import MaxScale
 from tests.controlplane.plane import write_kubeconfig
 from tests.support.apireading import Fault
 from tests.support.apiserver import ApiServer
@@ -99,17 +96,6 @@ async def of_a_service(folder: Path, text: str) -> dict[str, int]:
     return hard(accepted[-1])
 
 
-async def of_a_service_that_bounds_workloads(folder: Path, text: str) -> dict[str, int]:
-    told: list[str] = []
-    async with Platform(body=b'{"maxAvailableScale": %s}' % text.encode()) as platform:
-        client = Client(Endpoint(f"{platform.url}/max-scale", 5.0))
-        async with client:
-            asked = MaxScale(client, Bounds(30.0, 30.0), lambda result, _: told.append(result))
-            await asked.ask(WorkloadRef("apps", "deployments", "shop", "web"))
-    assert told == ["malformed"]
-    return {"pods": 3}
-
-
 @asynccontextmanager
 async def followed(folder: Path, *faults: Fault) -> AsyncIterator[tuple[ApiServer, LiveQuotas, list[Quotas]]]:
     """The quotas of a cluster whose API server answers so in turn."""
@@ -164,7 +150,6 @@ SOURCES: list[Callable[[Path, str], Awaitable[dict[str, int]]]] = [
     of_a_yaml_file,
     of_a_config_map,
     of_a_service,
-    of_a_service_that_bounds_workloads,
     of_a_watch,
     of_a_list,
 ]

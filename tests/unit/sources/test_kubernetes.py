@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extauthz.core.quota.problems import Fault
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.kube.connection import ApiError
-from extauthz.inputs.policies import cel
-from extauthz.inputs.sources import file as quota_file
-from extauthz.inputs.sources.gathering import Gathered, read
 from extauthz.inputs.sources.kubernetes import LiveQuotas, Quotas
 
 Tree = Any
@@ -227,68 +221,6 @@ def test_who_takes_its_list_anew_has_still_seen_what_it_has_seen():
     source.live._changed.clear()  # all is in force
     (kind,) = source.live.seen()
     assert [source.live.has_reached(kind, version) for version in (95, 96)] == [True, False]
-
-
-def tree(expression: str = "write.to < 9", **spec: Any) -> dict[str, Any]:
-    policies = [{"name": "few", "expression": expression}]
-    metadata = {"name": "acme", "uid": "u", "generation": 3, "resourceVersion": "7"}
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": metadata,
-        "spec": {"namespaceSelector": {}, "hard": {"pods": "9"}, "policies": policies, **spec},
-    }
-
-
-@pytest.fixture
-def no_cel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cel, "PACKAGE", "no_such_package")
-
-
-def test_a_wrong_type_is_a_condition_with_the_place_and_the_last_good_spec_holds() -> None:
-    gathered = Gathered()
-    gathered.replace([read(tree())])
-    gathered.take(read(tree("write.to < '9'")))
-    found = gathered.quotas()
-    (standing,) = found.standings
-    assert (standing.fault, standing.in_force) == (Fault.INVALID, 3)
-    assert standing.why.startswith("spec.policies[0].expression: line 1, column 10: found no matching overload")
-    assert found.tree.nodes[0].quota.policies[0].expression == "write.to < 9"
-
-
-@pytest.mark.usefixtures("no_cel")
-def test_without_the_package_limits_hold_and_a_condition_says_what_to_install() -> None:
-    gathered = Gathered()
-    gathered.replace([read(tree())])
-    (standing,) = gathered.quotas().standings
-    assert (standing.fault, standing.in_force) == (Fault.POLICIES_UNREAD, 3)
-    assert standing.why == (
-        "spec.policies: this gate cannot evaluate expressions: few; install extauthz[cel] where it runs"
-        ", with Python 3.14 or earlier"
-    )
-    assert gathered.quotas().tree.nodes[0].hard == {"pods": 9 * 10**9}
-
-
-@pytest.mark.usefixtures("no_cel")
-def test_a_parent_that_is_missing_is_told_first() -> None:
-    gathered = Gathered()
-    gathered.replace([read(tree(parent="nobody"))])
-    assert gathered.quotas().standings[0].fault is Fault.PARENT_MISSING
-
-
-def test_a_file_is_refused_with_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "quotas.json"
-    path.write_text(json.dumps(tree("write.form < 9"), indent=1))
-    with pytest.raises(FilesError, match=r"quotas.json:\d+.*undeclared reference to 'write.form'"):
-        quota_file.load(path)
-
-
-@pytest.mark.usefixtures("no_cel")
-def test_of_a_file_it_is_a_warning(tmp_path: Path) -> None:
-    path = tmp_path / "quotas.json"
-    path.write_text(json.dumps(tree(), indent=1))
-    (warning,) = quota_file.load(path).warnings
-    assert "install extauthz[cel]" in str(warning)
 
 
 async def test_while_a_tree_is_prepared_the_one_before_is_in_force_and_nobody_is_told_that_more_is():

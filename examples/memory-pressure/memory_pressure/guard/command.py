@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from extauthz.cli import Parser, exits
-from extauthz.core import quantities
-from extauthz.core.quantities import QuantityError
 from extauthz.inputs.kube.connection import connect
 from extauthz.inputs.kube.session import NoClusterError
 from extauthz.serve.service.setting_types import SettingsError
@@ -23,14 +21,14 @@ from memory_pressure.marks import Marks
 from . import rights
 from .controller import Controller, Options
 from .limits import Limits
-from .pods import Opted
 
 DESCRIPTION = """\
 When a node passes --upper, lowers the CPU limits of the pods on it that use the least memory: these are about to
 allocate more. When the node is down to --lower, when the guard ends, and when it starts after a crash, it restores the
-limits. What it changed is written on each pod before it is changed. Only Burstable pods with the label, in the named
-namespaces, and never critical ones. Without --apply it only says what it would do. Needs metrics-server, and
-Kubernetes 1.33 or later (pods/resize). guard.md says what this can do for memory, and what not."""
+limits. What it changed is written on each pod before it is changed. Only Burstable pods labelled
+extauthz.dev/guard=pause, in the named namespaces, and never critical ones. Without --apply it only says what it would
+do. Needs metrics-server, and Kubernetes 1.33 or later (pods/resize). guard.md says what this can do for memory, and
+what not."""
 
 EPILOG = """\
 examples:
@@ -54,9 +52,6 @@ def _parser() -> Parser:
     parser.add_argument(
         "--namespace", action="append", required=True, metavar="NAME", help="Where pods may be lowered; once for each."
     )
-    parser.add_argument(
-        "--label", default="extauthz.dev/guard=pause", metavar="KEY=VALUE", help="Which pods. Default: %(default)s."
-    )
     does = parser.add_mutually_exclusive_group()
     does.add_argument("--apply", action="store_true", help="Change limits. Default: only say what would change.")
     does.add_argument("--restore", action="store_true", help="Restore all pods of the namespaces, and end.")
@@ -66,16 +61,7 @@ def _parser() -> Parser:
     add("--lower", type=int, default=86, metavar="N", help="Percent (Mlower). Default: 86.")
     add("--patience", type=int, default=3, metavar="N", help="Looks until more are paused (T). Default: 3.")
     add("--step", type=int, default=1, metavar="N", help="Pods that are paused at a time (R). Default: 1.")
-    add("--floor", default="10m", metavar="CPU", help="No limit is set below it, nor to the request. Default: 10m.")
     add("--round-s", type=float, default=15, metavar="N", help="From look to look; as metrics-server's. Default: 15.")
-    add(
-        "--stale-after-s",
-        type=float,
-        default=60,
-        metavar="N",
-        help="A node without newer metrics is not known: its pods are restored. Default: 60.",
-    )
-    add("--end-within-s", type=float, default=20, metavar="N", help="To restore all at the end. Default: 20.")
     add("--kubeconfig", type=Path, metavar="FILE", help="Default: the pod's own service account.")
     return parser
 
@@ -87,18 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(to_yaml([Part(says, rights.objects(arguments.namespace, HOME))]), end="")
         return 0
     try:
-        options, opted = _options(arguments), _opted(arguments)
-        return asyncio.run(_run(arguments, options, opted))
+        return asyncio.run(_run(arguments, _options(arguments)))
     except (SettingsError, NoClusterError) as error:
         return exits.fail(exits.USAGE, error)
 
 
-async def _run(arguments: argparse.Namespace, options: Options, opted: Opted) -> int:
+async def _run(arguments: argparse.Namespace, options: Options) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with connect(arguments.kubeconfig, user_agent="extauthz-guard") as connection:
-        limits = Limits(connection, tuple(arguments.namespace), opted)
+        limits = Limits(connection, tuple(arguments.namespace))
         controller = Controller(limits, options, tell, time.time)
         restored = await (controller.end() if arguments.restore else controller.run(stop))
     return 0 if restored else 1
@@ -114,21 +99,7 @@ def _options(arguments: argparse.Namespace) -> Options:
     marks = Marks(arguments.upper, arguments.lower, arguments.patience, arguments.step)
     if not 0 < marks.lower < marks.upper <= 100:
         raise SettingsError("--upper and --lower: write two percentages, the lower one lower")
-    for flag in ("patience", "step", "round_s", "stale_after_s", "end_within_s"):
+    for flag in ("patience", "step", "round_s"):
         if not getattr(arguments, flag) > 0:
             raise SettingsError(f"--{flag.replace('_', '-')}: write a number above 0")
-    is_dry = not (arguments.apply or arguments.restore)
-    return Options(marks, arguments.round_s, arguments.stale_after_s, is_dry, arguments.end_within_s)
-
-
-def _opted(arguments: argparse.Namespace) -> Opted:
-    label, equals, value = arguments.label.partition("=")
-    if not (label and equals):
-        raise SettingsError(f"--label: {arguments.label!r} is not KEY=VALUE")
-    try:
-        floor = quantities.parse(arguments.floor)
-    except QuantityError as error:
-        raise SettingsError(f"--floor: {error}") from None
-    if floor < quantities.parse("10m"):
-        raise SettingsError("--floor: the kubelet gives no container less than 10m of a limit")
-    return Opted(label, value, floor)
+    return Options(marks, arguments.round_s, dry_run=not (arguments.apply or arguments.restore))

@@ -21,9 +21,10 @@ class Options(NamedTuple):
 
     marks: Marks
     round_s: float
-    stale_after_s: float
     dry_run: bool
-    end_within_s: float
+    stale_after_s: float = 60.0
+    """A node without newer metrics is not known: its pods are restored."""
+    end_within_s: float = 20.0
     """How long it tries to restore everything at its end."""
 
 

@@ -14,7 +14,7 @@ from extauthz.inputs.kube.resource import Lists, Resource
 from memory_pressure import nodes
 
 from . import pods
-from .pods import ANNOTATION, Opted, Pod
+from .pods import ANNOTATION, Pod
 from .rounds import Use
 
 PODS: Final = Resource("", "v1", "pods", "Pod")
@@ -26,15 +26,14 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 class Limits:
     """One cluster, and the namespaces that have opted in. Its methods raise ApiError and Unreachable."""
 
-    def __init__(self, calls: Lists, namespaces: tuple[str, ...], opted: Opted) -> None:
+    def __init__(self, calls: Lists, namespaces: tuple[str, ...]) -> None:
         self._calls = calls
         self._namespaces = namespaces
-        self._opted = opted
 
     async def pods(self) -> list[Pod]:
         """All pods of the namespaces that run on a node."""
         trees = [tree for one in self._namespaces for tree in await self._items(PODS.collection(one))]
-        return [pod for pod in (pods.read(tree, self._opted) for tree in trees) if pod is not None]
+        return [pod for pod in map(pods.read, trees) if pod is not None]
 
     async def uses(self, now_s: float, stale_after_s: float) -> dict[str, Use]:
         """The memory of each node of which there are metrics that are not out of date."""

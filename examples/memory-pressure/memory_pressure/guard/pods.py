@@ -13,12 +13,18 @@ from extauthz.core.quantities import QuantityError
 ANNOTATION: Final = "extauthz.dev/guard"
 """On a pod: what is lowered, as JSON: ``{"app": {"limit": "500m", "lowered": "10m"}}``."""
 
+LABEL: Final = ("extauthz.dev/guard", "pause")
+"""Only pods that have it may be lowered."""
+
 CRITICAL: Final = 2_000_000_000
 """From here on the kubelet takes a priority for critical (``k8s.io/kubernetes/pkg/apis/scheduling``)."""
 
 NOTHING_LEFT: Final = "no container has a CPU limit that can be lowered"
 
 MILLI: Final = quantities.NANO // 1000
+
+FLOOR: Final = 10 * MILLI
+"""The kubelet gives no container less of a limit."""
 
 
 class Change(NamedTuple):
@@ -57,16 +63,7 @@ class Pod(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class Opted(NamedTuple):
-    """Which pods may be lowered, and how far."""
-
-    label: str
-    value: str
-    floor: int
-    """Least CPU limit, in nano-units."""
-
-
-def read(tree: Tree, opted: Opted) -> Pod | None:
+def read(tree: Tree) -> Pod | None:
     """A pod as the API server serves it; ``None`` if it runs nowhere, or no longer."""
     metadata, spec = tree["metadata"], tree["spec"]
     node = spec.get("nodeName")
@@ -74,7 +71,7 @@ def read(tree: Tree, opted: Opted) -> Pod | None:
         return None
     note = metadata.get("annotations", {}).get(ANNOTATION)
     lowered = None if note is None else decoded(note)
-    possible = tuple(filter(None, (_possible(one, opted.floor) for one in spec["containers"])))
+    possible = tuple(filter(None, map(_possible, spec["containers"])))
     return Pod(
         metadata["namespace"],
         metadata["name"],
@@ -82,18 +79,19 @@ def read(tree: Tree, opted: Opted) -> Pod | None:
         metadata["resourceVersion"],
         node,
         {one["name"]: _cpu(one, "limits") for one in spec["containers"]},
-        why_not(tree, opted) or ("" if possible else NOTHING_LEFT),
+        why_not(tree) or ("" if possible else NOTHING_LEFT),
         possible,
         lowered,
         note is not None and lowered is None,
     )
 
 
-def why_not(tree: Tree, opted: Opted) -> str:
+def why_not(tree: Tree) -> str:
     """Why a pod must not be lowered, whatever its limits are; empty if it may be."""
     metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status", {})
-    if metadata.get("labels", {}).get(opted.label) != opted.value:
-        return f"it has no label {opted.label}={opted.value}"
+    label, value = LABEL
+    if metadata.get("labels", {}).get(label) != value:
+        return f"it has no label {label}={value}"
     if "deletionTimestamp" in metadata:
         return "it is being deleted"
     if status.get("phase") != "Running":
@@ -107,7 +105,7 @@ def why_not(tree: Tree, opted: Opted) -> str:
     return ""
 
 
-def _possible(container: Tree, floor: int) -> Change | None:
+def _possible(container: Tree) -> Change | None:
     """``None`` if it has no limit (a resize cannot take one away again), none above its request, or would restart.
 
     The limit stays above the request: a resize may not make a pod Guaranteed.
@@ -118,7 +116,7 @@ def _possible(container: Tree, floor: int) -> Change | None:
     limit, request = _cpu(container, "limits"), _cpu(container, "requests")
     if not limit:
         return None
-    lowest = max(floor, quantities.parse(request or "0") + MILLI)
+    lowest = max(FLOOR, quantities.parse(request or "0") + MILLI)
     lowest = -(-lowest // MILLI) * MILLI
     if quantities.parse(limit) <= lowest:
         return None

@@ -24,7 +24,7 @@ class Nothing:
     def decisions(self, before: int | None = None) -> Iterator[Noted]:
         return iter(())
 
-    def episodes(self) -> Iterable[Episode[None]]:
+    def episodes(self) -> Iterable[Episode]:
         return ()
 
 
@@ -89,7 +89,7 @@ class History:
         rows = (*decision.evidence.shortages, *decision.evidence.audit)
         return any(quota in row.path for row in rows) or self._queries.counts_in(ref, quota)
 
-    def _refused(self, episode: Episode[None]) -> Json:
+    def _refused(self, episode: Episode) -> Json:
         latest = episode.latest
         observed = self._queries.observed(episode.ref)
         return shown.named(episode.ref) | {

@@ -67,18 +67,11 @@ class Judgements(Generic[Found]):
     Good and bad ones are kept apart, so that strangers push nobody's out.
     """
 
-    def __init__(
-        self,
-        waiting: int,
-        clock: Callable[[], float],
-        most: int = MOST_KEPT,
-        kept_s: float = KEPT_S,
-        at_once: int = AT_ONCE,
-    ) -> None:
-        self._good: TTLCache[Hashable, Found] = TTLCache(most, kept_s, clock)
-        self._bad: TTLCache[Hashable, Found] = TTLCache(most, REFUSED_KEPT_S, clock)
+    def __init__(self, waiting: int, clock: Callable[[], float]) -> None:
+        self._good: TTLCache[Hashable, Found] = TTLCache(MOST_KEPT, KEPT_S, clock)
+        self._bad: TTLCache[Hashable, Found] = TTLCache(MOST_KEPT, REFUSED_KEPT_S, clock)
         self._under_way: dict[Hashable, asyncio.Task[Found]] = {}
-        self._turns = Turns(waiting, at_once)
+        self._turns = Turns(waiting, AT_ONCE)
 
     async def get(self, key: Hashable, peer: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
         """The answer for ``key``. Raises Problem where too many wait and most are this peer's, and what ``ask``
@@ -143,10 +136,6 @@ class PersonalRights:
         targets = [_target(Scope.QUOTA, quota)._replace(namespace=name) for quota, name in pairs]
         allowed = await asyncio.gather(*(self._judged(self.person, target) for target in targets))
         return {quota for (quota, _), is_allowed in zip(pairs, allowed, strict=True) if is_allowed}
-
-    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        """Whether they may. Raises Problem."""
-        return await self._judged(self.person, Target(group, plural, "", namespace, "list"))
 
 
 class People:

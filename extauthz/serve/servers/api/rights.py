@@ -47,9 +47,6 @@ class Rights(Protocol):
     async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
-    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        """Whether they may list objects that the gate reads for them. Raises Problem."""
-
 
 class Access(Protocol):
     """Lets people in, and tells what became of their questions."""
@@ -68,9 +65,6 @@ class Everything:
 
     async def visible(self, kind: Scope, names: Iterable[str]) -> Container[str]:
         return ALL
-
-    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
-        return True
 
 
 class ThisHost:
@@ -150,8 +144,6 @@ def over(found: Json, seen: Container[str]) -> Json:
     for field in LISTS:
         if field in found:
             covered[field] = [_covered(row, seen) for row in found[field]]
-    if "policies" in found:
-        covered["policies"] = [_policy(row, seen) for row in found["policies"]]
     if found.get("sentence") is not None:
         covered["sentence"] = SENTENCE
     return covered
@@ -159,14 +151,7 @@ def over(found: Json, seen: Container[str]) -> Json:
 
 def _rows(found: Json) -> list[Json]:
     bounds = [found[field] for field in BOUNDS if found.get(field) is not None]
-    return bounds + [row for field in (*LISTS, "policies") for row in found.get(field, ())]
-
-
-def _policy(row: Json, seen: Container[str]) -> Json:
-    """A plug-in's is of no quota: everybody whom it refuses may read it."""
-    if row["quota"] is None or row["quota"] in seen:
-        return row
-    return row | {"quota": None, "policy": None, "message": None}
+    return bounds + [row for field in LISTS for row in found.get(field, ())]
 
 
 def _covered(row: Json, seen: Container[str]) -> Json:

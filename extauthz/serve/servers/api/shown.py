@@ -190,16 +190,14 @@ def decision(decided: Decision) -> Json:
 def refusing(decided: Decision) -> set[str]:
     """The quotas that its sentence may tell of."""
     by_quota = {row.quota for row in decided.evidence.shortages} | {row.quota for row in decided.evidence.unspecified}
-    by_quota |= {found.quota} if (found := decided.evidence.turn) is not None else set()
-    return by_quota | {row.quota for row in decided.evidence.policies if row.quota}
+    return by_quota | ({found.quota} if (found := decided.evidence.turn) is not None else set())
 
 
 def policies(decided: Decision) -> list[Json]:
-    """What policies have against it. Of a plug-in, which is of no quota, ``quota`` is null."""
+    """What policies have against it."""
     return [
         {
             "policy": row.policy,
-            "quota": row.quota or None,
             "step": row.step,
             "result": row.result,
             "message": row.message,

@@ -27,8 +27,6 @@ QUOTA = "/quotas/{quota}"
 WORKLOAD = "/namespaces/{namespace}/workloads/{resource}/{name}"
 STREAM = "/events"
 """Before the path of a page: what changes of it."""
-WHY = "/why" + WORKLOAD
-"""A part of the page of a workload, and a page of its own without JavaScript."""
 STATIC = "/static/{file}"
 
 
@@ -39,11 +37,6 @@ def of_quota(name: str, **query: str) -> str:
 def of_workload(named: Json) -> str:
     """The page of a workload that an answer of the API names."""
     return WORKLOAD.format(**{field: _segment(named[field]) for field in ("namespace", "resource", "name")})
-
-
-def of_why(named: Json) -> str:
-    """Why a workload has its count."""
-    return WHY.removesuffix(WORKLOAD) + of_workload(named)
 
 
 def of_tree(**query: str) -> str:

@@ -16,10 +16,8 @@ from extauthz.serve.servers.api.rights import Access, Problem, Rights
 from extauthz.serve.servers.api.routes import Asked, Known
 from extauthz.serve.servers.bodies import Share
 from extauthz.serve.servers.page import live, quota, rendering, tree, workload
-from extauthz.serve.servers.page.cluster import Cluster
 from extauthz.serve.servers.page.live import Client, Knowledge, Streams, digest
 from extauthz.serve.servers.page.rendering import HEADERS, KEPT, Look, Templates, files
-from extauthz.serve.servers.page.why import Why
 
 LOOKS: Final[dict[str, Look]] = {
     rendering.HOME: tree.look,
@@ -56,7 +54,6 @@ class Page:
         known: what is known; ``None``: the gate is still reading.
         knowledge: what the gate says of itself.
         clock: seconds since the epoch.
-        why: explains a workload's count; without it no cluster is read.
         signs_in: a person may show a bearer token by a form.
     """
 
@@ -66,7 +63,6 @@ class Page:
         access: Access,
         knowledge: Callable[[], Knowledge],
         clock: Callable[[], float] = time.time,
-        why: Why | None = None,
         *,
         signs_in: bool = False,
     ) -> None:
@@ -75,7 +71,6 @@ class Page:
         self._knowledge = knowledge
         self._clock = clock
         self._static = files()
-        self._why = why or Why(Cluster(lambda: None))
         self._signs_in = signs_in
         self._share = Share()
         self._streams = Streams()
@@ -97,8 +92,7 @@ class Page:
             for path, look in LOOKS.items()
         ]
         forms = [web.post(path, self._sign_in) for path in LOOKS if self._signs_in]
-        why = web.get(rendering.WHY, self._guarded(self._why_page))
-        return [*pages, *forms, *streams, why, web.get(rendering.STATIC, self._guarded(self._file))]
+        return [*pages, *forms, *streams, web.get(rendering.STATIC, self._guarded(self._file))]
 
     def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -151,13 +145,6 @@ class Page:
             )
 
         return page
-
-    async def _why_page(self, request: web.Request, rights: Rights) -> web.StreamResponse:
-        """A part of a page for htmx; a whole one for others."""
-        template, context = await self._view(self._why.look, request, rights)
-        is_part = request.headers.get("HX-Request") == "true"
-        self._access.answered(request, rights, 200)
-        return self._html(await self._templates.write(f"{template}.part" if is_part else template, context))
 
     def _stream_of(self, look: Look) -> Handler:
         async def stream(request: web.Request, rights: Rights) -> web.StreamResponse:

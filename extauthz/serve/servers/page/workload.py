@@ -58,7 +58,7 @@ async def look(asked: Asked, now_s: float) -> View:
         "chart": chart(decisions),
         "decisions": decisions[:MOST_ROWS],
         "decisions_more": past["continue"] is not None or len(decisions) > MOST_ROWS,
-        "why": rendering.of_why(use),
+        "command": explaining(ref),
     }
     return View(f"{ref.namespace}/{ref.name}", "workload", context)
 

@@ -1,12 +1,10 @@
-"""The model behind ``python -m bench.sharing_chart``: one full house, first come and with turns."""
+"""The model behind a full house of ``make bench``: first come, and with turns."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bench import full_house, sharing_chart
+from bench import full_house
 from bench.full_house import HOUSE, House, Outcome, Row, fair, outcome
 from extauthz.core.ledger.line import Lines
 
@@ -63,38 +61,23 @@ def test_a_fair_share_is_what_one_wants_or_what_all_others_leave(wants: list[int
     assert fair(clients) == shares
 
 
-def even(turns: bool, beyond_s: float, jain: float) -> Outcome:
-    rows = (Row("HPA of 8 GPUs", 15.0, 60.0, 300.0, beyond_s), Row("KPA of 1 GPU", 2.0, 5.0, 30.0, 1.0))
-    return Outcome(turns, rows, jain, 0.9)
-
-
 @pytest.mark.parametrize(
-    ("beyond_s", "jain", "code"),
-    [(30.0, 0.95, 0), (31.0, 0.95, 1), (30.0, 0.94, 1)],
+    ("beyond_s", "jain", "missed"),
+    [(30.0, 0.95, []), (31.0, 0.95, ["HPA of 8 GPUs"]), (30.0, 0.94, ["Jain's index"])],
     ids=["even", "late", "uneven"],
 )
-def test_the_command_prints_a_table_and_draws_a_picture(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    beyond_s: float,
-    jain: float,
-    code: int,
+def test_the_benchmark_judges_waits_and_shares_and_tells_what_they_cost(
+    monkeypatch: pytest.MonkeyPatch, beyond_s: float, jain: float, missed: list[str]
 ):
-    monkeypatch.setattr(
-        full_house, "outcome", lambda seeds, *, turns: even(turns, beyond_s if turns else 240.0, jain if turns else 0.8)
-    )
-    drawn = tmp_path / "sharing.svg"
-    assert sharing_chart.main(["--seeds", "2", "--svg", str(drawn)]) == code
-    assert "FirstCome  HPA of 8 GPUs  15 s      60 s      300 s  240 s            0.800  90%" in capsys.readouterr().out
-    assert drawn.read_text().startswith("<svg ")
-    assert drawn.read_text().count('<rect class="bar"') == 4 + 4 + 2, "what Share costs too: waits, and what is in use"
-    assert all(text in drawn.read_text() for text in ("Median wait", "60, FirstCome", "In use", "90, Share"))
+    def found(seeds: range, *, turns: bool) -> Outcome:
+        rows = (Row("HPA of 8 GPUs", 15.0, 60.0, 300.0, beyond_s if turns else 240.0),)
+        return Outcome(turns, rows, jain if turns else 0.8, 0.9)
 
-
-def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert sharing_chart.main(["--seeds", "0"]) == 64
-    assert "--seeds: must be 1 or more" in capsys.readouterr().err
-    monkeypatch.setattr(full_house, "outcome", lambda seeds, *, turns: even(turns, 1.0, 1.0))
-    assert sharing_chart.main(["--svg", str(tmp_path / "no" / "x.svg")]) == 64
-    assert "No such file" in capsys.readouterr().err
+    monkeypatch.setattr(full_house, "outcome", found)
+    figures = full_house.measure(full_house.QUICK, lambda _: None)
+    assert [any(name in one.name for one in figures if one.missed) for name in missed] == [True] * len(missed)
+    assert sum(one.missed for one in figures) == len(missed)
+    assert {one.name.partition(": ")[2] for one in figures if one.goal is None} == {
+        "median wait, over one without",
+        "GPUs in use, over one without",
+    }
