@@ -311,7 +311,13 @@ def test_what_passes_unknown_is_named_and_all_else_is_refused() -> None:
 
 
 def test_the_surge_of_a_rollout_is_reserved_where_the_setting_says_so() -> None:
-    assert [policy(load(given, {}, None)).charge_surge for given in ({}, {"charge_surge": True})] == [False, True]
+    assert [
+        policy(load(given, {}, None)).charge_surge for given in ({}, {"charge_surge": True}, {"charge_surge": "TRUE"})
+    ] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_there_are_no_more_settings_than_a_person_can_read() -> None:

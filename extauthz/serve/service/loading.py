@@ -62,7 +62,7 @@ def _plain(value: object) -> object:
     """As YAML has it."""
     if isinstance(value, tuple):
         return list(value)
-    return value if value is None or isinstance(value, float) else str(value)
+    return value if value is None or isinstance(value, bool | float) else str(value)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -70,6 +70,14 @@ def _path(given: object) -> Path:
     return given if isinstance(given, Path) else Path(_text(given))
 
 
+def _switch(given: object) -> bool:
+    words = {"true": True, "false": False}
+    found = words.get(str(given).lower())
+    if found is None:
+        raise ValueError(f"must be true or false, not {str(given)[:60]!r}")
+    return found
+
+
 def _seconds(given: object) -> float:
     try:
         found = float(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else 0.0
@@ -212,6 +220,7 @@ def size_of(text: str) -> int:
 LEAST_SIZE: Final = 1 << 20
 
 TEXT: Final = Kind(_text, "TEXT")
+SWITCH: Final = Kind(_switch, "true|false")
 SECONDS: Final = Kind(_seconds, "SECONDS")
 SIZE: Final = Kind(_size, "TEXT")
 PATH: Final = Kind(_path, "PATH")

@@ -177,6 +177,7 @@ class Settings:
         "reported.",
     )
     charge_surge: bool = setting(
+        kinds.SWITCH,
         _POLICY.charge_surge,
         description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
         "are free, up to 25 %.",
