@@ -75,7 +75,7 @@ examples:
   extauthz serve --quotas quotas/ --state state.yaml
   extauthz serve --config gate.yaml --webhook :9443 --webhook-cert tls.crt
   extauthz serve --config gate.yaml --webhook :9443 --grpc off
-  extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock --log-format text
+  extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock
   EXTAUTHZ_LOG_LEVEL=warning extauthz serve --config gate.yaml --print-settings
 
 exit codes: 0 stopped as told, 64 wrong usage, 65 a file is wrong, 69 cannot listen"""
