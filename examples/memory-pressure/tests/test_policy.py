@@ -16,7 +16,7 @@ from extauthz.core.intake import admission
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Held, Refusal, Request, Unknown, Verdict
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Policies
+from extauthz.core.policies import Enlisted, Fate, Policies
 from extauthz.inputs.cluster.object_readers import pod as read_pod
 from extauthz.testing import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
 
@@ -233,7 +233,7 @@ def test_what_costs_no_memory_takes_no_turn_and_who_is_told_twice_takes_one() ->
     (growth,) = (one for one in house.gate.policies._reserved.values() if one.ref.name == "web")
     house.policy.reserve(growth)
     assert house.passes("api") == [True]
-    house.policy.unreserve(growth)
+    house.policy.after(growth, Fate.LANDED)
     assert not house.policy._together
 
 
