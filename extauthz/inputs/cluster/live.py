@@ -18,7 +18,6 @@ from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selector_text import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
-    DELETED,
     READ,
     Context,
     Feed,
@@ -79,50 +78,23 @@ class StatefulSets(Workloads):
             self._revisions.run_by(owner, "")
 
 
-class Revisions:
+class Revisions(Notes[Observed]):
     """Handles the ControllerRevisions that StatefulSets still run."""
 
     def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects) -> None:
-        self._resource = resource
+        super().__init__(resource, object_readers.run_revision, self._changed, invalid)
         self._gate = gate
-        self._invalid = invalid
-        self._all: dict[Place, Observed] = {}
         self._run: dict[Place, str] = {}
         """StatefulSets to the names of their old revisions."""
 
-    def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
-        place, version = named(tree)
-        try:
-            observed = object_readers.revision(tree)[1] if object_readers.is_of_a_stateful_set(tree) else None
-        except Exception as error:  # noqa: BLE001 (one object ends no gate)
-            self._invalid.bad(self._resource, place, error)
-            observed = object_readers.unreadable(tree, version)
-        else:
-            self._invalid.over(self._resource, place)
-        return place, observed
-
-    async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
-        listed = dict(objects)
-        for place in self._all.keys() - listed.keys():
-            self.gone(place, version)
-        for item in listed.items():
-            self.changed("", item)
-
-    def changed(self, event: str, obj: tuple[Place, Observed | None]) -> None:
-        place, observed = obj
-        if event == DELETED or observed is None:
-            self.gone(place, "")
-        elif self._all.get(place) != observed:
-            self._all[place] = observed
-            if self._is_run(place, observed):
-                self._show(place)
+    def unreadable(self, tree: Tree, version: str) -> Observed:
+        return object_readers.unreadable(tree, version)
 
     def reached(self, version: str) -> None:
         self._gate.reached((self._resource.group, self._resource.plural), version)
 
-    def gone(self, place: Place, version: str) -> None:
-        self._invalid.over(self._resource, place)
-        if self._all.pop(place, None) is not None:
+    def _changed(self, place: Place, observed: Observed | None) -> None:
+        if observed is None or observed.owner is None or self._is_run(place, observed):
             self._show(place)
 
     def owners(self) -> list[Place]:
@@ -149,7 +121,7 @@ class Revisions:
         return observed.owner is not None and self._run.get((namespace, observed.owner.name)) == name
 
     def _show(self, place: Place) -> None:
-        observed = self._all.get(place)
+        observed = self.held(place)
         is_run = observed is not None and self._is_run(place, observed)
         self._gate.observe(self._ref(place), observed if is_run else None)
 
