@@ -275,7 +275,7 @@ def _guarded(
         rights: Rights | None = None
         try:
             rights = await access.rights(request)
-            asked = Asked(_answers(known), rights, request, share)
+            asked = Asked(known_answers(known), rights, request, share)
             found = await answer(asked)
             response = await asked.take(lambda: _response(request, found))
         except Problem as problem:
@@ -286,7 +286,8 @@ def _guarded(
     return guarded
 
 
-def _answers(known: Known) -> Answers:
+def known_answers(known: Known) -> Answers:
+    """Raises Problem while the gate still reads."""
     answers = known()
     if answers is None:
         raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
