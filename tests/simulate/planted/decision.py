@@ -196,7 +196,7 @@ def usage_read_twice():
         with replaced(Accounts, weigh=fits):
             return self.tell(self._gate.decide(reading, first.id, now_s), asked)
 
-    def fits(self, step):
-        return weigh(self, step)._replace(shortages=())
+    def fits(self, *steps):
+        return weigh(self, *steps)._replace(shortages=())
 
     return replaced(Deciding, __call__=call)
