@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -60,6 +60,20 @@ class Calls(Protocol):
         timeout_s: float = 10.0,
     ) -> Tree:
         """Send one request. Raises ApiError and Unreachable."""
+
+
+class Lists(Calls, Protocol):
+    """The same, and it reads long lists."""
+
+    async def items(
+        self,
+        path: str,
+        take: Callable[[Tree], object],
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        timeout_s: float = 60.0,
+    ) -> Tree:
+        """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""
 
 
 # Finds the custom resources that count: those whose definition has a scale subresource, and those that are named.
