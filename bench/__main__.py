@@ -66,9 +66,7 @@ NOTES = (
     "everything pass, and with ours, in turn on one API server. The figure is what a write takes more than without. "
     "Both webhooks are asked by the same configuration, over a Service. Judged is the goal that was set beforehand: so "
     "many clients, each of which sends the next write once the last is answered. On few processors that measures their "
-    "queue, and so what else the machine does. Rows named extra are not judged: they were added later, and show "
-    f"{webhook.RATE:g} writes a second of all clients together, and throughput. For context, not as a ratio: "
-    f"{webhook.KYVERNO}.",
+    "queue, and so what else the machine does.",
 )
 
 

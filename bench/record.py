@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
@@ -29,12 +28,12 @@ from extauthz.tell.observe.observers import Observers
 from extauthz.tell.record.files import Files
 from extauthz.tell.record.recorder import Recorder
 
-from .decision import Size, batch
-from .figures import Figure, Goal, median_ratio
+from .decision import Size, batch, in_us, loaded
+from .figures import Figure, Goal, figure
 
-COST = Goal(1.05)
+COST = 1.05
 REPLAY_S = 60.0
-REPLAY_BYTES = 500e6
+REPLAY_MB = 500.0
 
 
 def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
@@ -57,9 +56,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     """Processor time of decisions, told to log and metrics as ``serve`` does, with all that recording costs: the
     thread's work, packing and writing among it."""
     population, pick = size.small, random.Random("record")
-    gate = Gate()
-    gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population.state, 0.0)
+    gate = loaded(population)
     files = Files(folder, "bench", 1 << 40, 1e9, time.time)
     notes = recorder(gate, files, "bench", time.time)
     await Recording(gate, notes).begin()
@@ -80,13 +77,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     log.close()
     files.close()
     recorded, unrecorded = costs[id(noting)], costs[id(plain)]
-    return Figure(
-        "decision that is recorded (--record), over one that is not",
-        f"{median(recorded):.1f} µs",
-        f"{median(unrecorded):.1f} µs",
-        median_ratio(recorded, unrecorded),
-        COST,
-    )
+    return in_us("decision that is recorded (--record), over one that is not", recorded, unrecorded, COST)
 
 
 async def _batch_us(gate: Gate, deciding: Deciding, requests: Sequence[Request], notes: Recorder | None) -> float:
@@ -179,12 +170,6 @@ def _replay(folder: Path, workloads: int, asks: int) -> list[Figure]:
     peak = after.ru_maxrss * 1024
     name = f"replay of {asks:,} asks of {workloads:,} workloads"
     return [
-        Figure(f"{name}: processor time", f"{spent_s:.1f} s", f"{REPLAY_S:.0f} s", spent_s / REPLAY_S, Goal(1.0)),
-        Figure(
-            f"{name}: peak memory",
-            f"{peak / 1e6:.0f} MB",
-            f"{REPLAY_BYTES / 1e6:.0f} MB",
-            peak / REPLAY_BYTES,
-            Goal(1.0),
-        ),
+        figure(f"{name}: processor time", [spent_s], [REPLAY_S], Goal(1.0), unit=" s", digits=1),
+        figure(f"{name}: peak memory", [peak / 1e6], [REPLAY_MB], Goal(1.0), unit=" MB"),
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
@@ -14,7 +13,8 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import gate as made
 from extauthz.testing import quota, workload
 
-from .figures import Figure, Goal, median_ratio
+from .decision import in_us
+from .figures import Figure
 
 COST = 1.5
 TEAMS = 2 * MAX_IN_TREE // MAX_IN_CHILD
@@ -38,9 +38,8 @@ def measure(rounds: int, say: Callable[[str], None]) -> list[Figure]:
             for at in (0, 1) if number % 2 else (1, 0):
                 costs[at].append(_batch_us((plain, turning)[at], Verdict.ALLOW if free else Verdict.DENY))
         say(f"turns, {name}: {rounds} rounds")
-        shown = (f"{median(one):.1f} µs" for one in (costs[1], costs[0]))
         what = f"decision, {name} with {MAX_IN_TREE} in line, over one without turns"
-        figures.append(Figure(what, *shown, median_ratio(costs[1], costs[0]), Goal(COST)))
+        figures.append(in_us(what, costs[1], costs[0], COST))
     return figures
 
 

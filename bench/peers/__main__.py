@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import report
+from bench import machine, report
 from bench.__main__ import OUT
 from bench.figures import Figure
 from bench.webhook import NEEDED
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError
 
-from . import authorizers, building, crowd, growth, machine, pace, tail
+from . import authorizers, building, crowd, growth, pace, tail
 
 Say = Callable[[str], None]
 Measure = Callable[[Path, Say, bool], list[Figure]]

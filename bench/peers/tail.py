@@ -11,15 +11,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.cluster import QUOTAS
 from bench.figures import Figure, Goal, percentile
+from bench.filling import PODS, QUOTAS, Size, name_of, namespace_of
 from extauthz.inputs.kube.connection import ApiError, Connection, connect
 from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane
 
-from .crowd import PODS, Size, name_of, namespace_of, started
+from .crowd import started
 from .timed import serve
 from .ways import behind_envoy
 
@@ -94,7 +94,7 @@ def _workloads(size: Size) -> list[Tree]:
     """Where their scales are. No pods are made."""
     return [
         {"scale": path_of("Deployment", namespace_of(number, size), name_of(number), "scale")}
-        for number in range(size.workloads)
+        for number in range(size.deployments)
     ]
 
 
@@ -125,7 +125,7 @@ class _Disturb:
 
         async def one() -> None:
             number = next(numbers)
-            name = f"{PODS.collection(namespace_of(number, self._size))}/{name_of(number % self._size.workloads)}-0"
+            name = f"{PODS.collection(namespace_of(number, self._size))}/{name_of(number % self._size.deployments)}-1-0"
             await self._patch(name, {"metadata": {"annotations": {"seen": str(number)}}}, "pods changed")
 
         await _every(CHURN_S, one)

@@ -72,7 +72,7 @@ def _found(arguments: argparse.Namespace) -> list[Line]:
         why = "no decision is in it; the record of a later time may have some"
     else:
         found = [line for source in _sources(arguments.logs) for line in _decisions(source)]
-        why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
+        why = "no line of a decision is in it; it must be the gate's log in JSON, at level info"
     if not found:
         raise ValueError(why)
     return found

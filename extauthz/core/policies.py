@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from extauthz.core.model import OVER, Decision, Growth, Tree, Verdict
+from extauthz.core.model import Decision, Growth, Tree, Verdict
 
 FILTER: Final = "filter"
 LIMIT: Final = "limit"
@@ -78,8 +78,7 @@ class GrowthPolicy(Protocol):
     """One rule of a platform's own. Subclass it, and write the steps that it needs: the others say nothing.
 
     Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit``,
-    ``rank`` and ``permit`` change nothing but ``growth.cycle``, which lives until ``reserve``. ``reserve``,
-    ``unreserve`` and ``after`` must bear being told twice.
+    ``rank`` and ``permit`` change nothing. ``reserve``, ``unreserve`` and ``after`` must bear being told twice.
     """
 
     def filter(self, growth: Growth) -> Refused | None:
@@ -216,7 +215,7 @@ class Policies:
         """Tell of a grant."""
         if not self._listens:
             return
-        self._reserved[growth.id] = growth._replace(cycle=OVER)
+        self._reserved[growth.id] = growth
         for one in self._of[RESERVE]:
             self._tell(one, RESERVE, growth)
 

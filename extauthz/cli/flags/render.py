@@ -205,8 +205,8 @@ def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")
     add(
         "--except-namespace",
+        dest="except_namespaces",
         action="append",
-        default=[],
         metavar="NAME",
         help="Ask about nothing in it. May be repeated. kube-system and the gate's own are always left out.",
     )
@@ -214,7 +214,6 @@ def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--custom",
         type=custom,
         action="append",
-        default=[],
         metavar="PLURAL.GROUP",
         help="Ask about this custom resource and its scale too, such as rollouts.argoproj.io. May be repeated.",
     )
@@ -253,9 +252,9 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--match-condition",
+        dest="conditions",
         type=condition,
         action="append",
-        default=[],
         metavar="NAME=EXPRESSION",
         help="Ask only where this holds too, in CEL. May be repeated.",
     )
@@ -280,7 +279,6 @@ def object_selector(text: str) -> LabelSelector:
 
 
 def condition(text: str) -> webhook.Condition:
-    """A name and an expression."""
     name, equals, expression = text.partition("=")
     if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", name) or not equals or not expression.strip():
         raise argparse.ArgumentTypeError(

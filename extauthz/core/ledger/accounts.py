@@ -265,10 +265,8 @@ class StepGrowth(NamedTuple):
     """What does not fit, in quotas that only audit."""
     grows: Nodes
     """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
-    unpriced: tuple[str, ...]
+    unpriced: Nodes
     """Quotas whose usage is not known, because a workload has no known footprint."""
-    illegible: tuple[str, ...]
-    """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
     unknown_devices: Nodes
@@ -278,7 +276,7 @@ class StepGrowth(NamedTuple):
     @property
     def is_uncertain(self) -> bool:
         """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
-        return bool(self.unpriced or self.illegible or self.unknown_devices)
+        return bool(self.unpriced or self.unknown_devices or any(node.illegible for node in self.grows))
 
     def followed_by(self, other: StepGrowth) -> StepGrowth:
         """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
@@ -287,7 +285,6 @@ class StepGrowth(NamedTuple):
             _each(self.audit, other.audit),
             (*self.grows, *(node for node in other.grows if node not in self.grows)),
             tuple(dict.fromkeys((*self.unpriced, *other.unpriced))),
-            tuple(dict.fromkeys((*self.illegible, *other.illegible))),
             tuple(dict.fromkeys((*self.unspecified, *other.unspecified))),
             tuple(dict.fromkeys((*self.unknown_devices, *other.unknown_devices))),
         )
@@ -587,8 +584,7 @@ class Accounts:
         kept = self._kept_from(rises)
         refused: list[Shortage] = []
         audited: list[Shortage] = []
-        unpriced: list[str] = []
-        illegible: list[str] = []
+        unpriced: list[QuotaNode] = []
         grows: list[QuotaNode] = []
         of_devices: list[QuotaNode] = []
         for node in step.after.envelope_in:
@@ -609,17 +605,15 @@ class Accounts:
                         (audited if node.audits else refused).append(short)
             if node.audits:
                 continue
-            illegible += [node.quota.name] if node.illegible else []
             if grows_here or keys:
                 grows.append(node)
                 of_devices += [node] if takes else []
-                unpriced += [node.quota.name] if is_unpriced else []
+                unpriced += [node] if is_unpriced else []
         return StepGrowth(
             tuple(refused),
             tuple(audited),
             tuple(grows),
             tuple(unpriced),
-            tuple(illegible),
             _unspecified(step, rises.risen, rises.above),
             tuple(of_devices),
         )

@@ -99,10 +99,12 @@ class Recorder:
     # What else is noted.
 
     def begin(self, tree: QuotaTree) -> None:
-        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist."""
+        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist. What
+        was lost until now leaves a gap."""
         self._began = True
         self.is_incomplete = False
-        self._note(self._scribe.telling)
+        self._notes.append((self._clock(), self._scribe.telling, (self._lost, self._lost_since_s)))
+        self._lost, self._lost_since_s = 0, None
         self.limited(tree)
 
     def seen(self, ref: WorkloadRef, at: Position) -> None:
@@ -110,10 +112,9 @@ class Recorder:
         self._note(self._scribe.counted, ref, at, self._see(ref))
 
     def complete(self) -> None:
-        """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
+        """All were told. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append((self._clock(), self._scribe.all_told, (self._lost, self._lost_since_s)))
-            self._lost, self._lost_since_s = 0, None
+            self._notes.append((self._clock(), self._scribe.all_told, ()))
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
         """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""

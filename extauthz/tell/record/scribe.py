@@ -120,6 +120,8 @@ class Scribe:
         self._folds: dict[WorkloadRef, _Fold] = {}
         self._lines: list[Line] = []
         self._began = False
+        self._renews = False
+        """Notes were lost: the next file has to say what is there."""
         self._at_s = 0.0
         self._lost = 0
         self._lost_since_s: float | None = None
@@ -344,27 +346,27 @@ class Scribe:
         self._lines.append(line)
         return True
 
-    def telling(self) -> None:
-        """All namespaces and workloads are told now. One that is not told is gone."""
-        self._told = set()
-
-    def all_told(self, lost: int, since_s: float | None) -> None:
-        """Those that were not told are gone. After a loss the next file says what is there.
+    def telling(self, lost: int, since_s: float | None) -> None:
+        """All namespaces and workloads are told now. One that is not told is gone.
 
         Args:
             lost: notes that were lost before.
             since_s: since when.
         """
+        self._told = set()
+        if lost:
+            self._renews = True
+            self._lines.append(Gap(self._at_s, from_s=since_s or self._at_s, until_s=self._at_s, lost=lost))
+
+    def all_told(self) -> None:
+        """Those that were not told are gone. After a loss the next file says what is there."""
         told, self._told = self._told or set(), None
         for name in self._namespaces.keys() - told:
             self.labelled(name, None)
         for ref in self._workloads.keys() - told:
             self._going[ref] = self._at_s, False
         self._gone()
-        if lost:
-            self._lost += lost
-            self._lost_since_s = min(since_s or self._at_s, self._lost_since_s or self._at_s)
-        if lost or not self._began:
+        if self._renews or not self._began:
             self._begin()
 
     def _begin(self) -> None:
@@ -372,7 +374,7 @@ class Scribe:
         self._gone()
         self._end_all()
         self._put_all()
-        self._began = True
+        self._began, self._renews = True, False
         state: list[Line] = [*self._quotas.values(), *self._namespaces.values(), *self._workloads.values()]
         for line in state:
             line.at_s = self._at_s

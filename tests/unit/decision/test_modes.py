@@ -252,7 +252,6 @@ def asking(*quotas, objects=()) -> Asker:
 
 def used_and_reserved(ask: Asker, name: str = "acme") -> tuple[int, int]:
     use = Queries(ask.gate.ledger).quota(name)
-    assert use is not None
     (row,) = use.rows
     return row.used // 10**9, row.reserved // 10**9
 

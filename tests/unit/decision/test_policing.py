@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.core import model
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
@@ -105,7 +104,6 @@ class TestFilter:
         assert growth.rises["requests.cpu"] == 10**9
         assert growth.requester == who
         assert growth.wall_s == growth.now_s + 1_000.0
-        assert growth.observed is not None
         assert growth.observed.labels == "app=web"
 
     def test_its_refusal_comes_before_a_quotas(self) -> None:
@@ -184,7 +182,6 @@ class TestOnlyGrowth:
         ask(create(workload("new", 3)))
         growth = one.growth
         assert (growth.operation, growth.before, growth.to) == ("create", 0, 3)
-        assert growth.observed is not None
         assert growth.observed.labels == "app=new"
 
     def test_of_an_object_that_a_pending_create_makes_that_is_shown(self) -> None:
@@ -193,7 +190,6 @@ class TestOnlyGrowth:
         ask(create(workload("new", 1)))
         ask(scale("new", 2))
         assert (one.growth.before, one.growth.to) == (0, 2)
-        assert one.growth.observed is not None
         assert one.growth.observed.labels == "app=new"
 
 
@@ -383,75 +379,6 @@ class TestReserve:
         for count in range(3, 8):
             ask.gate.ledger.pending.settle(ask(scale("web", count)).id, Event.REFUSED, 1.0)
         assert ask.gate.policies._reserved == {}
-
-
-class Notes(GrowthPolicy):
-    """Notes each step in the scratch space, and what it found there."""
-
-    def __init__(self, name: str = "a") -> None:
-        self._name = name
-        self.found: list[tuple[str, dict[str, Any]]] = []
-
-    def _note(self, step: str, growth: Growth) -> None:
-        self.found.append((f"{self._name} {step}", dict(growth.cycle)))
-        growth.cycle[f"{self._name} {step}"] = growth.to
-
-    def filter(self, growth: Growth) -> None:
-        self._note("filter", growth)
-
-    def limit(self, growth: Growth) -> None:
-        self._note("limit", growth)
-
-    def permit(self, growth: Growth) -> NotYet | None:
-        self._note("permit", growth)
-        return NotYet("no", 1.0) if growth.to == 5 else None
-
-    def turned_away(self, growth: Growth) -> None:
-        self._note("turned_away", growth)
-
-    def reserve(self, growth: Growth) -> None:
-        self._note("reserve", growth)
-
-    def unreserve(self, growth: Growth) -> None:
-        self.found.append(("unreserve", dict(growth.cycle)))
-        with pytest.raises(TypeError):
-            growth.cycle["more"] = 1
-
-
-class TestCycleState:
-    """A scratch space that lives from filter to reserve of one decision (docs/internals/plugins.md)."""
-
-    def test_it_is_empty_at_the_beginning_goes_through_all_steps_and_is_over_after_the_grant(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        granted = ask(scale("web", 4))
-        steps = ["a filter", "a limit", "a permit", "a reserve"]
-        assert one.found == [(step, dict.fromkeys(steps[:number], 4)) for number, step in enumerate(steps)]
-        ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
-        assert one.found[-1] == ("unreserve", {})
-
-    def test_each_decision_has_its_own(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        for charge in (False, True):
-            ask(scale("web", 3), charge=charge)
-        assert [found for step, found in one.found if step == "a filter"] == [{}, {}]
-
-    def test_policies_see_what_the_others_have_noted(self) -> None:
-        first, second = Notes("a"), Notes("b")
-        asker(first, second)(scale("web", 3))
-        assert dict(second.found)["b filter"] == {"a filter": 3}
-        assert dict(first.found)["a reserve"].keys() == {
-            f"{name} {step}" for step in ("filter", "limit", "permit") for name in "ab"
-        }
-
-    def test_who_was_turned_away_finds_it_too(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        held = ask(scale("web", 5))
-        assert isinstance(held.todo, model.Held)
-        ask.gate.policies.decided(held, held.todo.growth)
-        assert one.found[-1] == ("a turned_away", dict.fromkeys(["a filter", "a limit", "a permit"], 5))
 
 
 def test_where_no_policy_wants_to_know_of_grants_none_are_kept() -> None:

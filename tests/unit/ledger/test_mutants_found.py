@@ -24,7 +24,6 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")
 GOLD, SLOW = (f"{name}.storageclass.storage.k8s.io/requests.storage" for name in ("gold", "slow"))
 GIB = 2**30 * 10**9
-CLAIM_SPEC = {"resources": {"requests": {"storage": "1Gi"}}}
 
 
 def used(asker: Asker) -> dict[str, int]:

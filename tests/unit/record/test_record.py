@@ -22,6 +22,7 @@ from extauthz.tell.record.files import Files
 from extauthz.tell.record.lines import Ask, Gap, Gone, Load
 from extauthz.tell.record.reading import Begun, Record, RecordError
 from extauthz.testing import create, owned_by, quota, scale, workload
+from extauthz.tools.replay.run import Replay
 from tests.support.recording import BEGINS_S, Recorded
 
 FIVE = quota("acme", {"pods": "5"})
@@ -279,11 +280,13 @@ def test_a_full_queue_drops_counts_and_leaves_a_gap(gate: Recorded, tmp_path: Pa
     monkeypatch.undo()
     gate.later(10)
     gate.tell_all()
+    gate.ask(scale("web", 3))
     gate.close()
     (gap,) = of_kind(tmp_path, "gap")
     assert (gap["lost"], gap["from"], gap["to"]) == (2, BEGINS_S, BEGINS_S + 10)
     found = [event for event in Record(tmp_path).events() if isinstance(event, Gap)]
-    assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S + 10, BEGINS_S + 10)]
+    assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S, BEGINS_S + 10)]
+    assert Replay(Record(tmp_path), None).run().gap_s == 10
 
 
 def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: Path):

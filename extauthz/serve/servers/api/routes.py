@@ -17,7 +17,7 @@ import yaml
 from aiohttp import web
 
 from extauthz.core.errors import BodyError
-from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
+from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import TOO_COMPLEX, Work
 from extauthz.serve.servers import listener
@@ -188,10 +188,9 @@ async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
 
 async def _decision(asked: Asked) -> Json:
     body = await _body(asked)
-    reading = await asked.take(lambda: questions.write(body, asked.answers.customs))
-    if not isinstance(reading, NotAWrite) and reading.ref is not None:
-        await asked.must_see(Scope.NAMESPACE, reading.ref.namespace)
-    return await asked.veiled(await asked.take(lambda: asked.answers.decision(reading)))
+    write = await asked.take(lambda: questions.write(body, asked.answers.customs))
+    await asked.must_see(Scope.NAMESPACE, write.ref.namespace)
+    return await asked.veiled(await asked.take(lambda: asked.answers.decision(write)))
 
 
 async def _pending(asked: Asked) -> Json:
