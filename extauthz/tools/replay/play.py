@@ -469,7 +469,7 @@ class Play:
             if not self._waiting_on[row]:
                 del self._waiting_on[row]
         self._add(one, waiting)
-        self.found.denied(one.ref, waiting, self.now_s)
+        self.found.denied(waiting, self.now_s)
 
     def _add(self, one: Workload, waiting: Waiting) -> None:
         now_s = self._clock.counted_s
