@@ -40,8 +40,10 @@ from extauthz.tell.record.lines import (
 )
 from extauthz.tell.record.recorder import Recorder
 
-from .decision import Size, batch, in_us, loaded
+from .decision import FULL, QUICK, Size, batch, in_us, loaded
 from .figures import Figure, Goal, figure
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 COST = 1.05
 REPLAY_S = 60.0
