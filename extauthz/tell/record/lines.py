@@ -169,6 +169,7 @@ def ref_of(text: str) -> WorkloadRef:
     return WorkloadRef(group, plural, namespace, name)
 
 
+@lru_cache(1 << 17)
 def text_of(ref: WorkloadRef) -> str:
     """What ``ref_of`` reads."""
     return f"{ref.group_resource}/{ref.namespace}/{ref.name}"

@@ -18,8 +18,9 @@ from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.lines import Ask, Gap, Gone, Labelled, Load, Quota, ref_of
 from extauthz.tell.record.reading import Begun, Record, RecordError
-from extauthz.tools.replay.measures import Clock, Course, Found, Row, Want, rounded_up
+from extauthz.tools.replay.measures import Clock, Course, Found, Row, rounded_up
 from extauthz.tools.replay.play import Play
+from extauthz.tools.replay.wanted import Waiting
 
 _ENDLESS: Final = 10**40
 """More than anybody asks for, nano-units."""
@@ -95,7 +96,7 @@ class Result:
         return self.under.missed / 60.0
 
     @property
-    def most_missed(self) -> list[Want]:
+    def most_missed(self) -> list[Waiting]:
         """Refused wants, most missed first."""
         return [want for _, _, want in sorted(self.under.wants, reverse=True)]
 

@@ -219,7 +219,7 @@ def test_a_quota_in_mode_clamp_grants_what_fits_and_the_rest_stays_wanted(tmp_pa
     gate.close()
     found = replayed(tmp_path, limit(5, mode="Clamp"))
     (want,) = (want for _, _, want in found.under.wants)
-    assert (want.had, want.to, found.denied_minutes) == (2, 6, pytest.approx((60 * 2 + 60 * 1) / 60))
+    assert (want.first, want.ask.to, found.denied_minutes) == (2, 6, pytest.approx((60 * 2 + 60 * 1) / 60))
     assert replayed(tmp_path, limit(5)).denied_minutes == pytest.approx(120 * 4 / 60)
 
 
