@@ -16,6 +16,7 @@ from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files import content
+from extauthz.inputs.files.content import FileProblem
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
 from extauthz.serve.servers.api import questions
@@ -49,7 +50,9 @@ def asked(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Files:
 
     def state() -> Snapshot:
         contents = [one for path in arguments.state for one in content.read(path)]
-        return state_file.parse(contents, where, more).state
+        found = state_file.parse(contents, where, more)
+        _warn(found.warnings)
+        return found.state
 
     return of_state(arguments, state, now_s)
 
@@ -59,12 +62,15 @@ def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s
     made = Gate(policy(effective(arguments)))
     made.epoch_s = now_s
     quotas = quota_file.load(arguments.quotas)
-    for warning in quotas.warnings:
-        sys.stderr.write(f"extauthz: warning: {warning}\n")
+    _warn(quotas.warnings)
     made.load_quotas(quotas.tree, 0.0)
     made.ledger.usage.on_unreadable = unreadable
     made.load_state(state(), 0.0)
     return Files(made)
+
+
+def _warn(problems: Sequence[FileProblem]) -> None:
+    sys.stderr.writelines(f"extauthz: warning: {one}\n" for one in problems)
 
 
 def unreadable(ref: WorkloadRef, error: Exception) -> None:
