@@ -10,9 +10,11 @@ from dataclasses import replace
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 
-from .decision import COST_GROWTH, Size, batch, batch_us, in_us, loaded
+from .decision import COST_GROWTH, FULL, QUICK, Size, batch, batch_us, in_us, loaded
 from .figures import Figure, turns
 from .population import Population
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 COST = 1.5
 

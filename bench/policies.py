@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 from extauthz.core.model import Growth
 from extauthz.core.policies import Enlisted, GrowthPolicy, Limit, NotYet, Policies
 from extauthz.inputs.policies.plugins import Patience
 
-from .decision import Size, batch, batch_us, in_us, loaded
+from .decision import FULL, QUICK, Size, batch, batch_us, in_us, loaded
 from .figures import Figure, turns
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 COST = 1.5
 
@@ -25,8 +28,8 @@ class Calm(GrowthPolicy):
         return NotYet("full", 1.0) if growth.rises.get("requests.cpu", 0) > 10**15 else None
 
 
-def measure(size: Size) -> Figure:
-    """One figure. Both gates know the same cluster, and each pair of batches is of the same moment."""
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """Both gates know the same cluster, and each pair of batches is of the same moment."""
     population, pick = size.small, random.Random("policies")
     plain, asking = loaded(population), loaded(population)
     asking.enlist(Policies([Enlisted("calm", Calm())], ask=Patience(10.0, time.monotonic).ask))
@@ -35,4 +38,5 @@ def measure(size: Size) -> Figure:
         requests = batch("KPA PATCH", population, size.decisions, pick)
         for gate in order:
             spent[id(gate)].append(batch_us(gate, requests))
-    return in_us("decision with a plug-in, over one without", spent[id(asking)], spent[id(plain)], COST)
+    say(f"policies: {size.rounds * 2} rounds")
+    return [in_us("decision with a plug-in, over one without", spent[id(asking)], spent[id(plain)], COST)]

@@ -14,7 +14,7 @@ from bench.filling import Size, namespace_of
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import Plane
 
-from .crowd import started
+from .crowd import crowded, started
 from .tail import RATE, growing
 from .ways import behind_envoy
 
@@ -24,8 +24,13 @@ ALL = Goal(1.0, at_least=True)
 LEDGER_FULL = 'extauthz_decisions_total{reason="ledger-full",verdict="unavailable"}'
 
 
-def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
+def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     """The row: how many of the growths the ledger had room for."""
+    with crowded(size, say) as plane:
+        return _paced(plane, size, programs, say)
+
+
+def _paced(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting a gate behind Envoy: {RATE} growths a second of {size.quotas} quotas, for {size.seconds:g} s")
     with ExitStack() as stack:
         gate = stack.enter_context(started(plane, "pace"))

@@ -19,11 +19,13 @@ from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane
 
-from .crowd import started
+from .crowd import FULL, QUICK, crowded, ready, started
 from .timed import serve
 from .ways import behind_envoy
 
 Tree = Any
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 RATE, CLIENTS = 200, 50
 ENOUGH = 0.9
@@ -37,8 +39,13 @@ NEAR = Goal(10.0)
 CONFLICTS = 'extauthz_ledger_writes_total{result="conflict"}'
 
 
-def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
-    """The rows: p99 and p99.9, against the median."""
+def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
+    """The rows of a crowd: p99 and p99.9 of decisions, and how soon a gate is ready there."""
+    with crowded(size, say) as plane:
+        return [*_slowest(plane, size, programs, say), *ready(plane, size, say)]
+
+
+def _slowest(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting a gate behind Envoy: {RATE} writes a second of {CLIENTS} clients, for {size.seconds:g} s")
     file = plane.folder / "took.txt"
     with ExitStack() as stack:

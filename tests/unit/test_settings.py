@@ -10,6 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.core.decision.policy import Policy
+from extauthz.core.model import Unknown
 from extauthz.inputs.kube import session
 from extauthz.serve.service import certificates
 from extauthz.serve.service.loading import SERVICE_LINK, load, shown
@@ -302,9 +303,8 @@ def test_an_admitted_object_is_stored_or_not_before_its_own_shorter_window():
 def test_what_passes_unknown_is_named_and_all_else_is_refused() -> None:
     given = load({"allow_unknown": ["stale, unsynced", "unclean-start"]}, {}, None)
     assert given.allow_unknown == ("stale", "unsynced", "unclean-start")
-    decided_by = policy(given)
-    allowed = {name for name, field in UNKNOWNS.items() if field and getattr(decided_by, field) == "allow"}
-    assert allowed == {"stale", "unsynced"}
+    assert policy(given).allows == {Unknown.STALE, Unknown.UNSYNCED}
+    assert {*UNKNOWNS.values()} == {*Unknown, None}
     assert (given.on("unclean-start"), given.on("unreadable")) == ("allow", "deny")
     with pytest.raises(SettingsError, match="--allow-unknown: 'unsinced' is none of unreadable, unknown-workload"):
         load({"allow_unknown": "unsinced"}, {}, None)

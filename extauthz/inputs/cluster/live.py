@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
@@ -178,20 +178,6 @@ PASSING = frozenset({0, 408, 429, 503, 504})
 AnyFeed: TypeAlias = Feed[Any]
 
 
-class Watch(NamedTuple):
-    """How one resource is followed, for metrics and reports."""
-
-    resource: str
-    """``deployments.apps``."""
-    synced: bool
-    age_s: float
-    """Time since the server last sent something, bookmarks included; or since the start."""
-    relists: int
-    failures: int
-    error: str
-    """The last error; empty once the server sends something again."""
-
-
 def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, AnyFeed]:
     """A feed for each resource of ``PHASES``."""
     context = Context(gate)
@@ -271,7 +257,6 @@ class LiveCluster:
         self._invalid = invalid
         self._templates = templates or {}
         self._clock = clock
-        self._started_s = clock()
         self._prices = PodPrices(gate, self._repriced)
         self.feeds: dict[Kind, AnyFeed] = feeds(gate, invalid, self._prices)
         """By (group, resource), so that a consistent read goes the way of the watches."""
@@ -405,11 +390,9 @@ class LiveCluster:
         feed = self.feeds[resource.group, resource.plural]
         feed.changed(READ, feed.convert(tree))
 
-    def watches(self) -> Iterator[Watch]:
-        now_s = self._clock()
-        for resource, reflector in self._reflectors.items():
-            if not reflector.absent:
-                yield watch(resource, reflector, now_s, self._started_s)
+    def watches(self) -> list[Reflector[Any]]:
+        """Those of what the server has."""
+        return [reflector for reflector in self._reflectors.values() if not reflector.absent]
 
     # Custom resources.
 
@@ -473,18 +456,6 @@ class LiveCluster:
         feed = self.feeds.get((ref.group, ref.resource))
         if isinstance(feed, ScaledObjects):
             feed.repriced(ref)
-
-
-def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s: float) -> Watch:
-    """The state of a reflector that began at ``started_s``."""
-    return Watch(
-        resource.group_resource,
-        reflector.synced,
-        now_s - max(reflector.last_heard_s, started_s),
-        reflector.relists,
-        reflector.failures,
-        reflector.last_error,
-    )
 
 
 # Reads one workload from the API server: to settle a pending write, or to answer a check about a workload not seen

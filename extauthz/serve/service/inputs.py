@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import NeedsFetch
-from extauthz.inputs.cluster.live import Watch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
@@ -96,7 +96,7 @@ class Input:
         """Why growth cannot rely on it; ``None``: it can."""
         return None
 
-    def watches(self) -> Iterable[Watch]:
+    def watches(self) -> Iterable[Reflector[Any]]:
         """The watches that it uses, as far as an operator must look at them."""
         return ()
 

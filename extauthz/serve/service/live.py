@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import WorkloadRef
@@ -14,9 +14,10 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
-from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
+from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
+from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.inputs.kube.session import own_namespace
 from extauthz.inputs.kube.webhooks import Webhooks
@@ -35,7 +36,7 @@ from extauthz.tell.observe.observers import Serving
 from extauthz.tell.observe.status import StatusWriter
 from extauthz.tell.observe.strays import Strays
 
-_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
+_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES, WORKSPACE_QUOTAS})
 
 
 class Watchdog:
@@ -46,29 +47,30 @@ class Watchdog:
         self._stale_after_s = stale_after_s
         self._told: dict[str, str] = {}
 
-    def look(self, watches: Iterable[Watch]) -> None:
+    def look(self, watches: Iterable[Reflector[Any]]) -> None:
         """Log what has gone wrong since the last look."""
         for one in watches:
-            if one.error and self._told.get(one.resource) != one.error:
-                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
-            self._told[one.resource] = one.error
+            name, error = one.resource.group_resource, one.last_error
+            if error and self._told.get(name) != error:
+                self._log.event("warning", "watch-failed", resource=name, error=error)
+            self._told[name] = error
 
-    def stale(self, watches: Iterable[Watch]) -> Stale | None:
+    def stale(self, watches: Iterable[Reflector[Any]]) -> Stale | None:
         """The watch that was silent for too long: of those that say what is covered, or else of all, the longest."""
         # What was never listed is unknown, and refused as that.
         silent = [one for one in watches if one.synced and one.age_s > self._stale_after_s]
         if not silent:
             return None
         oldest = max(silent, key=lambda one: (one.resource in _SAY_WHAT_IS_COVERED, one.age_s))
-        why = f" ({oldest.error})" if oldest.error else ""
-        said = f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        why = f" ({oldest.last_error})" if oldest.last_error else ""
+        said = f"nothing was heard of {oldest.resource.group_resource} for {oldest.age_s:.0f} s{why}"
         return Stale(said, oldest.resource in _SAY_WHAT_IS_COVERED)
 
 
-def waiting(watches: Iterable[Watch]) -> list[str]:
+def waiting(watches: Iterable[Reflector[Any]]) -> list[str]:
     """What has not been listed yet, and why."""
     return [
-        f"{one.resource} has not been listed yet{f': {one.error}' if one.error else ''}"
+        f"{one.resource.group_resource} has not been listed yet{f': {one.last_error}' if one.last_error else ''}"
         for one in watches
         if not one.synced
     ]
@@ -100,7 +102,6 @@ class LiveQuotaInput(WatchingInput, GatheredQuotaInput):
 
     def __init__(self, connection: Connection, into: Into, watchdog: Watchdog, writer: MakesWriter | None) -> None:
         super().__init__(into)
-        self._started_s = into.clock()
         self._watchdog = watchdog
         self._standings: Sequence[Standing] = ()
         self._quotas = LiveQuotas(connection, self._accept, into.clock, into.gate.ledger.coverage.placing)
@@ -118,9 +119,8 @@ class LiveQuotaInput(WatchingInput, GatheredQuotaInput):
         """How far what is in force has come."""
         return self._quotas
 
-    def watches(self) -> Iterator[Watch]:
-        reflector = self._quotas.reflector
-        yield watch(reflector.resource, reflector, self._into.clock(), self._started_s)
+    def watches(self) -> list[Reflector[Any]]:
+        return [self._quotas.reflector]
 
     def _accept(self, quotas: Quotas) -> None:
         self._standings = quotas.standings
@@ -184,7 +184,7 @@ class LiveStateInput(WatchingInput, StateInput):
         """List all that counts once more, beside the watches."""
         await self._cluster.list_anew()
 
-    def watches(self) -> Iterator[Watch]:
+    def watches(self) -> list[Reflector[Any]]:
         return self._cluster.watches()
 
     def _unreadable(self, resource: Resource, name: str, why: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from extauthz.core import quantities
+from extauthz.core.model import Unknown
 from extauthz.inputs.policies.plugins import AUDIT
 
 KUBERNETES: Literal["kubernetes"] = "kubernetes"
@@ -120,17 +121,17 @@ def _policies(given: object) -> tuple[str, ...]:
     return found
 
 
-UNKNOWNS: Final = {
-    "unreadable": "on_unreadable",
-    "unknown-workload": "on_unknown_workload",
-    "unknown-footprint": "on_unknown_footprint",
-    "unspecified": "on_unspecified",
-    "unknown-policy": "on_unknown_policy",
-    "unsynced": "on_unsynced",
-    "stale": "on_stale",
-    "unclean-start": "",
+UNKNOWNS: Final[Mapping[str, Unknown | None]] = {
+    "unreadable": Unknown.UNREADABLE,
+    "unknown-workload": Unknown.WORKLOAD,
+    "unknown-footprint": Unknown.FOOTPRINT,
+    "unspecified": Unknown.UNSPECIFIED,
+    "unknown-policy": Unknown.POLICY,
+    "unsynced": Unknown.UNSYNCED,
+    "stale": Unknown.STALE,
+    "unclean-start": None,
 }
-"""What may be unknown, and the field of the core's policy for it; empty: the service asks itself."""
+"""What may be unknown, as the core calls it; ``None``: the service asks itself."""
 
 
 def _unknowns(given: object) -> tuple[str, ...]:

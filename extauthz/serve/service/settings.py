@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from extauthz.core.decision.policy import GateMode, Objects, Policy
 from extauthz.core.model import OnUnknown
@@ -302,9 +302,9 @@ def policy(settings: Settings) -> Policy:
     """The part of the settings that the core decides by."""
     numbers, has_default = settings.numbers, settings.window_s == _POLICY.window_s
     by_default: Objects = "webhook" if settings.webhook is not None else "refuse"
-    allowed: dict[str, Any] = {field: settings.on(name) for name, field in UNKNOWNS.items() if field}
+    allowed = (UNKNOWNS[name] for name in settings.allow_unknown)
     return Policy(
-        **allowed,
+        allows=frozenset(one for one in allowed if one is not None),
         mode=settings.mode,
         objects=settings.objects or by_default,
         charge_surge=settings.charge_surge,

@@ -68,11 +68,15 @@ class Recorder:
         self._notes: deque[Note] = deque()
         self._lost = 0
         self._lost_since_s: float | None = None
-        self.dropped = 0
-        """Notes that are lost, since the start."""
+        self._dropped = 0
         self._began = False
         self.is_incomplete = True
         """All workloads have to be told anew (``begin``, ``seen``, ``complete``)."""
+
+    @property
+    def dropped(self) -> int:
+        """Notes and lines that are lost, since the start."""
+        return self._dropped + self._scribe.failed
 
     # A Witness.
 
@@ -132,7 +136,7 @@ class Recorder:
 
     def _note(self, method: Callable[..., None], *given: object) -> None:
         if len(self._notes) >= MOST:
-            self.dropped += 1
+            self._dropped += 1
             self._lost += 1
             if self._lost_since_s is None:
                 self._lost_since_s = self._clock()
@@ -151,9 +155,6 @@ class Recorder:
         while self.take(AT_ONCE):
             pass
         self._scribe.flush()
-        if self._scribe.failed:
-            self.dropped += self._scribe.failed
-            self._scribe.failed = 0
 
     def finish(self) -> None:
         """Write what has come, and that nothing comes any more."""

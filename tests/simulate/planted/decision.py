@@ -8,7 +8,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission, counts
 from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Question, Verdict, Write
-from extauthz.core.policies import UNRESERVE, Fate, Policies
+from extauthz.core.policies import AFTER, Fate, Policies
 from extauthz.serve.service.deciding import Clamping, Deciding
 from tests.simulate.planted.planting import COUNTS, bug, changes, replaced
 
@@ -169,8 +169,8 @@ def told_of_the_end_twice(ended, self, pending_id, fate):
     growth = self._reserved.get(pending_id)
     ended(self, pending_id, fate)
     if growth is not None:
-        for one in self.at(UNRESERVE):
-            self._tell(one, UNRESERVE, growth)
+        for one in self.at(AFTER):
+            self._tell(one, AFTER, growth, fate)
 
 
 @bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS}, first=95)
@@ -196,7 +196,7 @@ def usage_read_twice():
         with replaced(Accounts, weigh=fits):
             return self.tell(self._gate.decide(reading, first.id, now_s), asked)
 
-    def fits(self, step):
-        return weigh(self, step)._replace(shortages=())
+    def fits(self, *steps):
+        return weigh(self, *steps)._replace(shortages=())
 
     return replaced(Deciding, __call__=call)

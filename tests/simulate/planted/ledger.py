@@ -146,9 +146,9 @@ def found_claims_are_free():
 
 @bug("never over", faults="cut,late,unheard", words=("deploy",))
 @changes(Accounts, "weigh")
-def grows_back(original, self, step):
+def grows_back(original, self, *steps):
     """While a quota is over its limit, a workload grows back within what an old grant allows (rule 10)."""
-    return original(self, step._replace(observed_only=step.before, this_write_only=step.after))
+    return original(self, *(one._replace(observed_only=one.before, this_write_only=one.after) for one in steps))
 
 
 @bug("what is named fits", faults="guarantees")

@@ -10,7 +10,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Request, Verdict, WorkloadRef
+from extauthz.core.model import Request, Unknown, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, review, scale, workload
@@ -195,7 +195,7 @@ def test_growth_within_a_grant_meets_the_doubts_of_growth():
 
 
 def test_a_workload_of_unknown_cost_grows_above_what_is_observed():
-    ask = asker(workload("web", 1), policy=Policy(on_unknown_footprint="allow"))
+    ask = asker(workload("web", 1), policy=Policy(allows={Unknown.FOOTPRINT}))
     ref, observed = observe(workload("odd", 1))
     observed.template = None
     ask.gate.observe(ref, observed)

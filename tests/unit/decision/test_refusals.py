@@ -20,6 +20,7 @@ from extauthz.core.model import (
     Refusal,
     Request,
     Requester,
+    Unknown,
     Verdict,
     WorkloadRef,
 )
@@ -139,7 +140,7 @@ def test_what_does_not_grow_or_is_not_covered_passes(illegible: WorkspaceQuota, 
 
 
 def test_growth_may_pass_where_that_is_the_policy_and_is_weighed_by_what_can_be_read():
-    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, on_stale="allow"))
+    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, allows={Unknown.STALE}))
     allowed, denied = asking(scale("web", 9)), asking(scale("web", 10))
     assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "illegible-quota")
     assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota")
