@@ -254,7 +254,7 @@ class App:
             queries.quota_count,
             queries.workload_count,
             queries.pending_count,
-            [(one.resource, one.age_s) for each in inputs or () for one in each.watches()],
+            [(one.resource.group_resource, one.age_s) for each in inputs or () for one in each.watches()],
         )
 
     def _levels(self) -> Levels:
@@ -285,10 +285,11 @@ class App:
 
 def _of_inputs(inputs: Inputs) -> dict[str, Level]:
     watches = [one for each in inputs for one in each.watches()]
+    status, telling = inputs.quotas.status, inputs.state.telling
     return {
-        "extauthz_watch_age_seconds": each({one.resource: one.age_s for one in watches}),
-        "extauthz_watch_relists_total": each({one.resource: one.relists for one in watches}),
-        "extauthz_quotas_failing": each(inputs.quotas.failing()),
-        "extauthz_status_writes_total": each(inputs.quotas.status_writes()),
-        "extauthz_event_writes_total": each(inputs.state.event_writes()),
+        "extauthz_watch_age_seconds": each({one.resource.group_resource: one.age_s for one in watches}),
+        "extauthz_watch_relists_total": each({one.resource.group_resource: one.relists for one in watches}),
+        "extauthz_quotas_failing": each(status.failing() if status is not None else {}),
+        "extauthz_status_writes_total": each(status.results if status is not None else {}),
+        "extauthz_event_writes_total": each(telling.events.results if telling is not None else {}),
     }

@@ -293,7 +293,8 @@ class Assembly:
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
         """The most replicas that an autoscaler of a workload may ask for; ``None``: none is known."""
-        return self.inputs.state.may_ask_for(ref) if self.inputs is not None else None
+        telling = self.inputs.state.telling if self.inputs is not None else None
+        return telling.ceilings.most(ref) if telling is not None else None
 
     def missing(self) -> list[str]:
         return [why for one in self.inputs or () for why in one.missing()]

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import NeedsFetch, WorkloadRef
-from extauthz.inputs.cluster.live import Watch
+from extauthz.core.model import NeedsFetch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
-from extauthz.tell.observe.autoscalers import NeverFit
+from extauthz.tell.observe.ceilings import Ceilings
 from extauthz.tell.observe.episodes import Episodes
+from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.status import StatusWritten
+from extauthz.tell.observe.status import StatusWriter
+from extauthz.tell.observe.strays import Strays
 
 Value = TypeVar("Value")
 
@@ -94,7 +96,7 @@ class Input:
         """Why growth cannot rely on it; ``None``: it can."""
         return None
 
-    def watches(self) -> Iterable[Watch]:
+    def watches(self) -> Iterable[Reflector[Any]]:
         """The watches that it uses, as far as an operator must look at them."""
         return ()
 
@@ -102,13 +104,8 @@ class Input:
 class QuotaInput(Input):
     """Where quotas come from."""
 
-    def status_writes(self) -> Mapping[str, int]:
-        """Statuses written, by result."""
-        return {}
-
-    def failing(self) -> Mapping[str, int]:
-        """How many quotas have a condition that is False, by its type."""
-        return {}
+    status: StatusWriter | None = None
+    """Writes to each quota how it stands; ``None``: nobody does."""
 
 
 class GatheredQuotaInput(QuotaInput):
@@ -141,29 +138,24 @@ class GatheredQuotaInput(QuotaInput):
         self.known.set()
 
 
+class Telling(NamedTuple):
+    """What tells owners in the cluster."""
+
+    events: KubeEvents
+    ceilings: Ceilings
+    strays: Strays
+
+
 class StateInput(Input):
     """Where the state comes from. It also ends pending writes."""
 
     reads: ConsistentReads | None = None
     """Reads one workload anew; ``None``: there is no way."""
-    status_written: StatusWritten | None = None
-    """Told of each status of a quota that is written."""
+    telling: Telling | None = None
 
     def is_believed(self) -> bool:
         """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
         return False
-
-    def event_writes(self) -> Mapping[str, int]:
-        """Events written about decisions, by result."""
-        return {}
-
-    def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
-        return None
-
-    def never_fit(self) -> NeverFit | None:
-        """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
-        return {}
 
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""

@@ -35,8 +35,8 @@ from extauthz.serve.service.inputs import (
     Taken,
 )
 from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, MakesWriter, Watchdog
-from extauthz.serve.service.setting_types import SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.setting_types import KUBERNETES, SettingsError
+from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.tell.observe.observers import Serving
@@ -141,6 +141,7 @@ def inputs(
     """
     watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
     state = _state(settings, into, connection, watchdog)
+    telling = state.telling
 
     def writer(connection: Connection, standings: Callable[[], Iterable[Standing]]) -> StatusWriter:
         return StatusWriter(
@@ -148,9 +149,9 @@ def inputs(
             into.gate,
             standings,
             tell=into.log.event,
-            wrote=state.status_written,
+            wrote=telling.events.status_written if telling is not None else None,
             serving=serving,
-            never_fit=state.never_fit,
+            never_fit=telling.ceilings.by_quota if telling is not None else dict,
         )
 
     quotas = _quotas(settings, into, connection, watchdog, writer)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
+from extauthz.core.quota.amounts import spelled
+from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, parse, salvage, written
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.lines import Ask, Gap, Gone, Labelled, Load, Quota, ref_of
 from extauthz.tell.record.reading import Begun, Record, RecordError
@@ -350,7 +351,7 @@ def suggested(result: Result, percent: float) -> str:
     for node in result.tree.nodes:
         quota = node.quota
         hard = {key: _suggested(result, (quota.name, key), limit, percent) for key, limit in quota.hard.items()}
-        patch = json.dumps({"spec": {"hard": amounts(hard)}}, separators=(",", ":"))
+        patch = json.dumps({"spec": {"hard": spelled(hard)}}, separators=(",", ":"))
         lines.append(f"kubectl patch workspacequotas.{GROUP} {quota.name} --type merge -p '{patch}'\n")
     return "".join(lines)
 
