@@ -28,7 +28,6 @@ from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.inputs import Into
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
-from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.testing import Asker, quota, scale, workload
@@ -63,10 +62,9 @@ class World:
         connection = cast("Connection", None)
         state = LiveStateInput(
             connection,
-            Into(gate, around.log, around.metrics, lambda: 0.0, Episodes()),
+            Into(gate, around.log, around.metrics, lambda: 0.0),
             watchdog,
             templates={},
-            tells_owners=False,
         )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))

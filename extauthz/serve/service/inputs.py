@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import NeedsFetch, WorkloadRef
+from extauthz.core.model import NeedsFetch
 from extauthz.inputs.cluster.live import Watch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
-from extauthz.tell.observe.autoscalers import NeverFit
-from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
-from extauthz.tell.observe.status import StatusWritten
 
 Value = TypeVar("Value")
 
@@ -37,8 +34,6 @@ class Into(NamedTuple):
     log: Log
     metrics: Metrics
     clock: Clock
-    episodes: Episodes
-    """Workloads that may not grow."""
 
 
 class Stale(NamedTuple):
@@ -102,14 +97,6 @@ class Input:
 class QuotaInput(Input):
     """Where quotas come from."""
 
-    def status_writes(self) -> Mapping[str, int]:
-        """Statuses written, by result."""
-        return {}
-
-    def failing(self) -> Mapping[str, int]:
-        """How many quotas have a condition that is False, by its type."""
-        return {}
-
 
 class GatheredQuotaInput(QuotaInput):
     """Quotas each of which has another author, so that a bad one affects no other."""
@@ -125,7 +112,7 @@ class GatheredQuotaInput(QuotaInput):
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def _accept(self, quotas: Quotas) -> None:
-        gate, log, metrics, clock, _ = self._into
+        gate, log, metrics, clock = self._into
         if gate.written is not quotas.tree or not self.known.is_set():
             gate.load_quotas(quotas.tree, clock())
             metrics.reload(self.name, "ok", time.time())
@@ -146,24 +133,10 @@ class StateInput(Input):
 
     reads: ConsistentReads | None = None
     """Reads one workload anew; ``None``: there is no way."""
-    status_written: StatusWritten | None = None
-    """Told of each status of a quota that is written."""
 
     def is_believed(self) -> bool:
         """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
         return False
-
-    def event_writes(self) -> Mapping[str, int]:
-        """Events written about decisions, by result."""
-        return {}
-
-    def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        """The most replicas that an autoscaler of it may ask for; ``None``: none is known."""
-        return None
-
-    def never_fit(self) -> NeverFit | None:
-        """Autoscalers that may ask for more than can ever fit, by quota; ``None``: they are not known yet."""
-        return {}
 
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.custom import Where
-from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
 from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
@@ -27,13 +24,8 @@ from extauthz.serve.service.certificates import CONFIGURATION
 from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale, StateInput
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
-from extauthz.tell.observe.autoscalers import Autoscalers, NeverFit
-from extauthz.tell.observe.ceilings import Ceilings
-from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.observers import Serving
-from extauthz.tell.observe.status import StatusWriter
-from extauthz.tell.observe.strays import Strays
 
 _SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
 
@@ -74,38 +66,24 @@ def waiting(watches: Iterable[Watch]) -> list[str]:
     ]
 
 
-MakesWriter: TypeAlias = Callable[[Connection, Callable[[], Iterable[Standing]]], StatusWriter]
-"""Makes what writes to each quota how it stands, from a connection and what the source last saw."""
-
-
 class LiveQuotaInput(GatheredQuotaInput):
     """WorkspaceQuotas of a cluster."""
 
-    def __init__(self, connection: Connection, into: Into, watchdog: Watchdog, writer: MakesWriter | None) -> None:
+    def __init__(self, connection: Connection, into: Into, watchdog: Watchdog) -> None:
         super().__init__(into)
         self._started_s = into.clock()
         self._watchdog = watchdog
-        self._standings: Sequence[Standing] = ()
+        self.standings: Sequence[Standing] = ()
+        """The quotas' objects as they were last seen."""
         self._quotas = LiveQuotas(connection, self._accept, into.clock, into.gate.ledger.coverage.placing)
-        self._status = writer(connection, lambda: self._standings) if writer is not None else None
 
     async def follow(self) -> None:
-        """Follow for ever, and write back to each quota how it stands."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._quotas.run())
-            if self._status is not None:
-                group.create_task(self._status.run())
+        await self._quotas.run()
 
     @property
     def progress(self) -> Progress:
         """How far what is in force has come."""
         return self._quotas
-
-    def status_writes(self) -> Mapping[str, int]:
-        return self._status.results if self._status is not None else {}
-
-    def failing(self) -> Mapping[str, int]:
-        return self._status.failing() if self._status is not None else {}
 
     def watches(self) -> Iterator[Watch]:
         reflector = self._quotas.reflector
@@ -119,16 +97,8 @@ class LiveQuotaInput(GatheredQuotaInput):
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
 
     def _accept(self, quotas: Quotas) -> None:
-        self._standings = quotas.standings
+        self.standings = quotas.standings
         super()._accept(quotas)
-
-
-class _Telling(NamedTuple):
-    """What tells owners in the cluster."""
-
-    events: KubeEvents
-    ceilings: Ceilings
-    strays: Strays
 
 
 class LiveStateInput(StateInput):
@@ -144,9 +114,8 @@ class LiveStateInput(StateInput):
         watchdog: Watchdog,
         *,
         templates: Mapping[str, Where],
-        tells_owners: bool,
     ) -> None:
-        gate, log, self._metrics, clock, episodes = into
+        gate, log, self._metrics, clock = into
         self._gate, self._log = gate, log
         self._watchdog = watchdog
         self._cluster = LiveCluster(
@@ -156,15 +125,6 @@ class LiveStateInput(StateInput):
         reader = Reader(connection, gate, self._cluster)
         self.reads = ConsistentReads(reader.bring, gate.ledger.pending, self._tell_read, clock, reader.catch_up)
         self._reads_refused: dict[str, str] = {}
-        self._telling: _Telling | None = None
-        if tells_owners:
-            instance = socket.gethostname()  # a pod's name, unless it is told otherwise
-            kinds = self._cluster.resources
-            events = KubeEvents(connection, Queries(gate.ledger), kinds, episodes, instance=instance, tell=log.event)
-            seen = Autoscalers(connection, clock)
-            ceilings = Ceilings(seen, gate, clock=clock, tell=log.event, found=events.never_fits)
-            self._telling = _Telling(events, ceilings, Strays(gate, events.uncovered))
-            self.status_written = events.status_written
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""
@@ -177,17 +137,11 @@ class LiveStateInput(StateInput):
                 "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
             )
             group.create_task(self.reads.run())
-            for each in self._telling or ():
-                group.create_task(each.run())
 
-    def event_writes(self) -> Mapping[str, int]:
-        return self._telling.events.results if self._telling is not None else {}
-
-    def may_ask_for(self, ref: WorkloadRef) -> int | None:
-        return self._telling.ceilings.most(ref) if self._telling is not None else None
-
-    def never_fit(self) -> NeverFit | None:
-        return self._telling.ceilings.by_quota() if self._telling is not None else {}
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Resource]:
+        """Those that a workload may be of, by group and plural."""
+        return self._cluster.resources
 
     @property
     def progress(self) -> Progress:
