@@ -17,7 +17,6 @@ from . import (
     events,
     full_house,
     guarantees,
-    latency,
     neighbours,
     policies,
     record,
@@ -54,7 +53,6 @@ NOTES = (
     "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
-    "Latency: one request at a time, an open TLS connection, the same stand-in API server behind three Envoys.",
     "Live cluster: a real API server; ready from the start of the process; the list is paged, by the same client, and "
     "nothing is kept of it; memory beyond that of a gate on an empty cluster; API calls as the server counts them.",
     "Shared ledger: two gates that write the same WorkspaceLedger in a real API server, 32 growing checks under way at "
@@ -66,9 +64,7 @@ NOTES = (
     "everything pass, and with ours, in turn on one API server. The figure is what a write takes more than without. "
     "Both webhooks are asked by the same configuration, over a Service. Judged is the goal that was set beforehand: so "
     "many clients, each of which sends the next write once the last is answered. On few processors that measures their "
-    "queue, and so what else the machine does. Rows named extra are not judged: they were added later, and show "
-    f"{webhook.RATE:g} writes a second of all clients together, and throughput. For context, not as a ratio: "
-    f"{webhook.KYVERNO}.",
+    "queue, and so what else the machine does.",
 )
 
 
@@ -86,26 +82,29 @@ def main() -> int:
     return int(not arguments.quick and any(figure.missed for figure in figures))
 
 
+PARTS = (
+    decision,  # first: memory is measured on a heap that nothing used before
+    turns,
+    full_house,
+    events,
+    guarantees,
+    policies,
+    record,
+    commands,
+    check,
+    bystanders,
+    cluster,
+    sharing,
+    neighbours,
+    webhook,
+)
+"""Each has ``measure``, and how much of it: ``FULL`` and ``QUICK``."""
+
+
 def measure(*, quick: bool) -> list[Figure]:
-    """All figures, part by part. The decision comes first: memory is measured on a heap that nothing used before."""
+    """All figures, part by part."""
     say = partial(_say, time.monotonic())
-    return [
-        *decision.measure(decision.QUICK if quick else decision.FULL, say),
-        *turns.measure(decision.QUICK.rounds if quick else decision.FULL.rounds, say),
-        *full_house.measure(full_house.QUICK if quick else full_house.FULL, say),
-        *events.measure(events.QUICK if quick else events.FULL, say),
-        *guarantees.measure(decision.QUICK if quick else decision.FULL, say),
-        policies.measure(decision.QUICK if quick else decision.FULL),
-        *record.measure(decision.QUICK if quick else decision.FULL, say),
-        *commands.measure(commands.QUICK if quick else commands.FULL, say),
-        *check.measure(check.QUICK if quick else check.FULL, say),
-        *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),
-        *latency.measure(latency.QUICK if quick else latency.FULL, say),
-        *cluster.measure(cluster.QUICK if quick else cluster.FULL, say),
-        *sharing.measure(sharing.QUICK if quick else sharing.FULL, say),
-        *neighbours.measure(sharing.QUICK if quick else sharing.FULL, say),
-        *webhook.measure(webhook.QUICK if quick else webhook.FULL, say),
-    ]
+    return [row for part in PARTS for row in part.measure(part.QUICK if quick else part.FULL, say)]
 
 
 def _say(start: float, what: str) -> None:

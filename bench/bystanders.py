@@ -18,6 +18,7 @@ from . import inputs
 from .attackers import ATTACKERS, TIMEOUT_S, WAYS, Attackers
 from .check import METHOD, checks, growing
 from .figures import Figure, Goal, percentile
+from .machine import family, memory_bytes
 from .population import Population
 
 SHARE = 0.99
@@ -117,11 +118,5 @@ def _figures(gate: Gate, honest: _Honest, way: str, size: Size, say: Callable[[s
 
 
 def _peak_bytes(pid: int) -> int:
-    """The largest resident set so far of a process and its children together (proc(5), status)."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(_high_water_bytes(one) for one in (pid, *map(int, children)))
-
-
-def _high_water_bytes(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    """Of a process and its children together."""
+    return memory_bytes(family(pid), "VmHWM")

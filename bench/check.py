@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
 import grpc
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
@@ -19,8 +17,9 @@ from extauthz.demo.gate import Gate
 from extauthz.serve.servers import ext_authz
 
 from . import inputs, noop
-from .figures import Figure, Goal, median_ratio
+from .figures import Figure, Goal, figure
 from .h2load import Connection, Run
+from .machine import processor_s
 from .population import Population
 from .requests import SENDERS
 
@@ -115,16 +114,10 @@ class Server:
         return run
 
     def measure(self, seconds: float) -> None:
-        before = _processor_s(self.pid)
+        before = processor_s([self.pid])
         run = self.warm_up(seconds)
         self.rates.append(run.calls / run.seconds)
-        self.costs.append(run.calls / (_processor_s(self.pid) - before))
-
-
-def _processor_s(pid: int) -> float:
-    """User and system time so far (proc(5), stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        self.costs.append(run.calls / (processor_s([self.pid]) - before))
 
 
 def _throughput(size: Size, servers: list[Server], say: Callable[[str], None]) -> list[Figure]:
@@ -137,17 +130,15 @@ def _throughput(size: Size, servers: list[Server], say: Callable[[str], None]) -
         ratios = f"{gate.rates[-1] / floor.rates[-1]:.2f}, by processor time {gate.costs[-1] / floor.costs[-1]:.2f}"
         say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
     goal = Goal(THROUGHPUT, at_least=True)
+    rows = (("a no-op grpc.aio handler", floor, goal), ("one on our own server", ours, None))
     return [
-        _figure("a no-op grpc.aio handler: throughput", gate.rates, floor.rates, goal),
-        _figure("a no-op grpc.aio handler: checks a second of processor time", gate.costs, floor.costs, goal),
-        _figure("one on our own server: throughput", gate.rates, ours.rates),
-        _figure("one on our own server: checks a second of processor time", gate.costs, ours.costs),
+        figure(f"check over gRPC against {name}: {what}", one, other, goal, unit="/s")
+        for name, beside, goal in rows
+        for what, one, other in (
+            ("throughput", gate.rates, beside.rates),
+            ("checks a second of processor time", gate.costs, beside.costs),
+        )
     ]
-
-
-def _figure(name: str, gate: list[float], floor: list[float], goal: Goal | None = None) -> Figure:
-    measured, beside = f"{median(gate):,.0f}/s", f"{median(floor):,.0f}/s"
-    return Figure(f"check over gRPC against {name}", measured, beside, median_ratio(gate, floor), goal)
 
 
 def _allowed(port: int, messages: list[bytes]) -> None:

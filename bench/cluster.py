@@ -11,51 +11,27 @@ import argparse
 import asyncio
 import json
 import time
-import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 from extauthz.demo.gate import Gate
-from extauthz.inputs.kube.connection import Connection, connect
-from extauthz.inputs.kube.resource import Resource
+from extauthz.demo.processes import page
+from extauthz.inputs.kube.connection import connect
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, running_plane
 from tests.waiting import eventually
 
-from .figures import Figure, median_ratio
+from .figures import Figure, figure
+from .filling import DEPLOYMENTS, Size, define, fill, items
+from .machine import counted, memory_bytes
 
-Tree = Any
-
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-PODS = Resource("", "v1", "pods", "Pod")
-QUOTAS = Resource("extauthz.dev", "v1alpha1", "workspacequotas", "WorkspaceQuota", namespaced=False)
-CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
-PAGE = 500
-AT_ONCE = 32
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is measured."""
-
-    deployments: int
-    namespaces: int
-    quotas: int
-    starts: int
-    idle_s: float
-    pods: int = 0
-    """Of each Deployment, by a ReplicaSet. Nobody makes them here."""
-
-
-FULL = Size(deployments=20_000, namespaces=500, quotas=50, starts=3, idle_s=60.0)
-QUICK = Size(deployments=100, namespaces=5, quotas=2, starts=1, idle_s=2.0)
+FULL = Size(deployments=20_000, namespaces=500, quotas=50, starts=3, seconds=60.0)
+QUICK = Size(deployments=100, namespaces=5, quotas=2, starts=1, seconds=2.0)
 
 
 @dataclass
@@ -84,12 +60,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         found = _found(plane, size, say)
     count, each = f"live cluster, {size.deployments:,} Deployments", 1 / size.deployments
     return [
-        Figure(
-            f"{count}: ready, against a plain list",
-            f"{median(found.ready_s):.1f} s",
-            f"{median(found.list_s):.1f} s",
-            median_ratio(found.ready_s, found.list_s),
-        ),
+        figure(f"{count}: ready, against a plain list", found.ready_s, found.list_s, unit=" s", digits=1),
         Figure(
             f"{count}: memory of one, against its JSON",
             f"{found.resident_bytes * each:,.0f} B",
@@ -106,15 +77,14 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
 
 
 def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
-    plane.kubectl("apply", "--server-side", f"--filename={CRD}")
-    eventually(lambda: plane.api.serves("WorkspaceQuota"))
+    define(plane)
     with _gate(plane) as gate:
-        empty_bytes = _resident_bytes(gate)
+        empty_bytes = memory_bytes([gate.pid], "VmRSS")
     say(f"creating {size.deployments:,} Deployments in {size.namespaces} namespaces")
-    asyncio.run(_fill(plane, size))
+    asyncio.run(fill(plane, size))
     found = _Found()
     say("looking at the API server by itself")
-    found.calls_without = _calls_a_minute(plane, size.idle_s)
+    found.calls_without = _calls_a_minute(plane, size.seconds)
     for number in range(size.starts):
         found.json_bytes, list_s = asyncio.run(_list(plane))
         found.list_s.append(list_s)
@@ -124,11 +94,11 @@ def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
             times = f"ready after {found.ready_s[-1]:.1f} s, a plain list {list_s:.1f} s"
             say(f"start {number + 1} of {size.starts}: {times}")
             if number == size.starts - 1:
-                found.whole_bytes = _resident_bytes(gate)
+                found.whole_bytes = memory_bytes([gate.pid], "VmRSS")
                 found.resident_bytes = found.whole_bytes - empty_bytes
                 _await_idle(gate)
                 say("looking at the API server under an idle gate")
-                found.calls = _calls_a_minute(plane, size.idle_s)
+                found.calls = _calls_a_minute(plane, size.seconds)
     return found
 
 
@@ -139,104 +109,12 @@ def _gate(plane: Plane) -> Iterator[Gate]:
         yield gate
 
 
-def _resident_bytes(gate: Gate) -> int:
-    status = Path(f"/proc/{gate.pid}/status").read_text()
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-
-
-async def _fill(plane: Plane, size: Size) -> None:
-    async with connect(plane.kubeconfig) as connection:
-
-        async def create(resource: Resource, namespace: str | None, tree: Tree) -> None:
-            await connection.call("POST", resource.collection(namespace), body=tree, timeout_s=60)
-
-        await each(create(NAMESPACES, None, namespace(n, size)) for n in range(size.namespaces))
-        await each(create(QUOTAS, None, quota(n)) for n in range(size.quotas))
-        await each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", deployment(n)) for n in range(size.deployments))
-        if size.pods:
-            await each(_pods(connection, n, size) for n in range(size.deployments))
-
-
-async def _pods(connection: Connection, number: int, size: Size) -> None:
-    """Those of one Deployment, as its controllers would make them."""
-    namespace, made = f"team-{number % size.namespaces}", deployment(number)
-    name, template = made["metadata"]["name"], made["spec"]["template"]
-    owner = await connection.call("GET", DEPLOYMENTS.object(namespace, name))
-    labels = template["metadata"]["labels"]
-    metadata = {"name": f"{name}-1", "labels": labels, "ownerReferences": [_owned("Deployment", owner)]}
-    spec = {"replicas": size.pods, "selector": made["spec"]["selector"], "template": template}
-    body = {"metadata": metadata, "spec": spec}
-    owner = await connection.call("POST", REPLICA_SETS.collection(namespace), body=body, timeout_s=60)
-    for each_of in range(size.pods):
-        metadata = {"name": f"{name}-1-{each_of}", "labels": labels, "ownerReferences": [_owned("ReplicaSet", owner)]}
-        body = {"metadata": metadata, "spec": template["spec"]}
-        await connection.call("POST", PODS.collection(namespace), body=body, timeout_s=60)
-
-
-def _owned(kind: str, owner: Tree) -> Tree:
-    metadata = owner["metadata"]
-    return {"apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
-
-
-async def each(calls: Iterable[Awaitable[None]]) -> None:
-    todo = iter(calls)
-
-    async def worker() -> None:
-        for call in todo:
-            await call
-
-    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
-
-
-def namespace(number: int, size: Size) -> Tree:
-    return {"metadata": {"name": f"team-{number}", "labels": {"workspace": f"workspace-{number % size.quotas}"}}}
-
-
-def quota(number: int) -> Tree:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": f"workspace-{number}"},
-        "spec": {
-            "namespaceSelector": {"matchLabels": {"workspace": f"workspace-{number}"}},
-            "hard": {"requests.cpu": "10k", "requests.memory": "100Ti", "pods": "1M"},
-        },
-    }
-
-
-def deployment(number: int) -> Tree:
-    labels = {"app": f"checkout-api-{number:06}"}
-    requests = {"cpu": f"{100 + number % 50}m", "memory": "256Mi"}
-    container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": requests}}
-    return {
-        "metadata": {"name": labels["app"], "labels": labels},
-        "spec": {
-            "replicas": 1 + number % 8,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
 async def _list(plane: Plane) -> tuple[int, float]:
     """Bytes of the Deployments' JSON, and the seconds that listing took: page by page, and nothing made of it."""
     async with connect(plane.kubeconfig) as connection:
         start = time.monotonic()
         sizes = [len(json.dumps(item)) async for item in items(connection, DEPLOYMENTS)]
         return sum(sizes), time.monotonic() - start
-
-
-async def items(connection: Connection, resource: Resource) -> AsyncIterator[Tree]:
-    token = ""
-    while True:
-        query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]
-        page: list[Tree] = []
-        metadata = await connection.items(resource.collection(None), page.append, query=query)
-        for item in page:
-            yield item
-        token = metadata.get("continue", "")
-        if not token:
-            return
 
 
 def _await_idle(gate: Gate) -> None:
@@ -255,9 +133,7 @@ def _calls_a_minute(plane: Plane, seconds: float) -> float:
 
 
 def _requests(plane: Plane) -> float:
-    with urllib.request.urlopen(f"{plane.url}/metrics", context=plane.tls, timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_request_total{"))
+    return counted(page(f"{plane.url}/metrics", within_s=30, context=plane.tls), "apiserver_request_total{")
 
 
 def main() -> None:
@@ -265,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     for name, default in (("deployments", 5_000), ("namespaces", 120), ("quotas", 40), ("pods", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    size = Size(**vars(parser.parse_args()), starts=2, idle_s=5.0)
+    size = Size(**vars(parser.parse_args()), starts=2, seconds=5.0)
     with running_plane() as plane:
         found = _found(plane, size, print)
     print(f"ready after {median(found.ready_s):.1f} s, a plain list {median(found.list_s):.1f} s")

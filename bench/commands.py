@@ -8,9 +8,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 
-from .figures import Figure, Goal, median_ratio
+from .figures import Figure, Goal, figure
 
 FULL, QUICK = 15, 2
 """Rounds."""
@@ -56,27 +55,21 @@ def measure(rounds: int, say: Callable[[str], None]) -> list[Figure]:
         floors: list[float] = []
         spent: dict[str, list[float]] = {one: [] for one in commands}
         for number in range(rounds):
-            floors.append(_processor_s(["-c", "pass"]))
+            floors.append(_processor_ms(["-c", "pass"]))
             for one, (words, _) in commands.items():
-                spent[one].append(_processor_s(["-m", "extauthz.cli", *words]))
+                spent[one].append(_processor_ms(["-m", "extauthz.cli", *words]))
             say(f"commands: round {number + 1} of {rounds}")
     return [
-        Figure(
-            f"{one} over `python -c pass`",
-            f"{median(spent[one]) * 1e3:.0f} ms",
-            f"{median(floors) * 1e3:.0f} ms",
-            median_ratio(spent[one], floors),
-            goal,
-        )
+        figure(f"{one} over `python -c pass`", spent[one], floors, goal, unit=" ms")
         for one, (_, goal) in commands.items()
     ]
 
 
-def _processor_s(arguments: Sequence[str]) -> float:
+def _processor_ms(arguments: Sequence[str]) -> float:
     """Of one process, from its start to its end."""
     child = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise RuntimeError(f"{arguments} ended with {child.returncode}")
-    return used.ru_utime + used.ru_stime
+    return (used.ru_utime + used.ru_stime) * 1e3

@@ -9,17 +9,17 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import read
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.serve.servers.api.answers import Answers
 
-from .figures import Figure, Goal, median_ratio
+from .figures import Figure, Goal, figure, turns
+from .machine import memory_bytes
 from .population import WORKLOADS_PER_TEMPLATE, Population
 from .requests import SENDERS
 
@@ -66,33 +66,34 @@ def _loaded(population: Population) -> tuple[Gate, float]:
     gate = Gate()
     gate.load_quotas(population.quotas(), 0.0)
     gc.collect()
-    before = _resident_bytes()
+    before = memory_bytes([os.getpid()], "VmRSS")
     gate.load_state(population.state, 0.0)
     gc.collect()
-    return gate, (_resident_bytes() - before) / population.workload_count
+    return gate, (memory_bytes([os.getpid()], "VmRSS") - before) / population.workload_count
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+def loaded(population: Population, tree: QuotaTree | None = None) -> Gate:
+    """A gate that knows all of it, under its own quotas or others."""
+    gate = Gate()
+    gate.load_quotas(tree if tree is not None else population.quotas(), 0.0)
+    gate.load_state(population.state, 0.0)
+    return gate
 
 
 def _cost(kind: str, size: Size, small: Gate, large: Gate, say: Callable[[str], None]) -> Figure:
     pick = random.Random(kind)
     costs: dict[Population, list[float]] = {size.small: [], size.large: []}
-    gates = [(size.small, small), (size.large, large)]
-    for number in range(size.rounds):
-        for population, gate in gates if number % 2 else reversed(gates):
+    for number, order in enumerate(turns([(size.large, large), (size.small, small)], size.rounds), start=1):
+        for population, gate in order:
             costs[population].append(batch_us(gate, batch(kind, population, size.decisions, pick)))
-        say(f"decision, {kind}: round {number + 1} of {size.rounds}")
-    ratio = median_ratio(costs[size.large], costs[size.small])
-    return Figure(
-        f"decision, {kind}: {size.large.quota_count:,} quotas and {size.large.workload_count:,} workloads "
-        f"over {size.small.quota_count:,} and {size.small.workload_count:,}",
-        f"{median(costs[size.large]):.1f} µs",
-        f"{median(costs[size.small]):.1f} µs",
-        ratio,
-        Goal(COST_GROWTH),
-    )
+        say(f"decision, {kind}: round {number} of {size.rounds}")
+    many = f"{size.large.quota_count:,} quotas and {size.large.workload_count:,} workloads"
+    name = f"decision, {kind}: {many} over {size.small.quota_count:,} and {size.small.workload_count:,}"
+    return in_us(name, costs[size.large], costs[size.small], COST_GROWTH)
+
+
+def in_us(name: str, measured: Sequence[float], floors: Sequence[float], goal: float) -> Figure:
+    return figure(name, measured, floors, Goal(goal), unit=" µs", digits=1)
 
 
 def batch(kind: str, population: Population, count: int, pick: random.Random) -> list[Request]:
@@ -130,9 +131,8 @@ def _headroom(size: Size, gate: Gate) -> Figure:
         asked.append((time.process_time() - start) / len(refs) * 1e6)
         assert all(one["replicas"] is not None and one["certain"] for one in found)
         decided.append(batch_us(gate, [SENDERS["KPA PATCH"](population, i, 9) for i in chosen]))
-    ratio = median_ratio(asked, decided)
     name = f"headroom of a workload, over a decision: {population.workload_count:,} workloads"
-    return Figure(name, f"{median(asked):.1f} µs", f"{median(decided):.1f} µs", ratio, Goal(HEADROOM_COST))
+    return in_us(name, asked, decided, HEADROOM_COST)
 
 
 def _top(size: Size, small: Gate, large: Gate) -> Figure:
@@ -151,9 +151,8 @@ def _top(size: Size, small: Gate, large: Gate) -> Figure:
             start = time.process_time()
             items = answers.quotas(after=after, limit=9)["items"]
             spent.append((time.process_time() - start) / max(1, len(items)) * 1e6)
-    ratio = median_ratio(costs[1], costs[0])
     name = f"top, a quota printed: {size.large.quota_count:,} quotas over {size.small.quota_count:,}"
-    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(TOP_GROWTH))
+    return in_us(name, costs[1], costs[0], TOP_GROWTH)
 
 
 async def _top_of_a_quota(size: Size, small: Gate, large: Gate) -> Figure:
@@ -170,9 +169,8 @@ async def _top_of_a_quota(size: Size, small: Gate, large: Gate) -> Figure:
                 page = await answers.workloads(pick.choice(population.workspaces), "requests.cpu")
                 printed += len(page["items"])
             spent.append((time.process_time() - start) / printed * 1e6)
-    ratio = median_ratio(costs[1], costs[0])
     name = f"top QUOTA, a workload printed: {size.large.workload_count:,} workloads over {size.small.workload_count:,}"
-    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(TOP_GROWTH))
+    return in_us(name, costs[1], costs[0], TOP_GROWTH)
 
 
 def gate_asked(reading: Reading) -> Decision:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+_Name = TypeVar("_Name")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def median_ratio(measured: Sequence[float], floors: Sequence[float]) -> float:
-    """The median of pairwise ratios: noise that hits both of a pair falls out."""
-    return median(one / floor for one, floor in zip(measured, floors, strict=True))
+def figure(
+    name: str,
+    measured: Sequence[float],
+    floors: Sequence[float],
+    goal: Goal | None = None,
+    *,
+    unit: str = "",
+    digits: int = 0,
+) -> Figure:
+    """A row: medians of both, and the median ratio of the pairs of each round, with the range of these. What both of a
+    pair suffer falls out, and the range says how far to trust the median."""
+    shown = (f"{median(values):,.{digits}f}{unit}" for values in (measured, floors))
+    ratios = [one / floor for one, floor in zip(measured, floors, strict=True)]
+    return Figure(name, *shown, median(ratios), goal, (min(ratios), max(ratios)))
+
+
+def turns(names: Sequence[_Name], rounds: int) -> Iterator[Sequence[_Name]]:
+    """The order of each round: every second one backwards, so that nobody always comes first."""
+    for number in range(rounds):
+        yield names if number % 2 == 0 else names[::-1]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.core.quota import spec
 from tests.support import numbered
+from tests.support.objects import namespace, quota
 
 from .population import Population, uid
 
@@ -30,7 +30,8 @@ def write(population: Population, directory: Path, mode: str = "Enforce") -> Fil
     """Write both files: the state as ``kubectl get ns,deploy,rs -A -o json`` prints it, a ReplicaSet a Deployment."""
     quotas, state = directory / "quotas.json", directory / "state.json"
     quotas.write_text(_list([_quota(i, mode) for i in range(population.quota_count)]))
-    state.write_text(_list([*_namespaces(population), *objects(population)]))
+    spaces = [namespace(name, **labels) for name, labels in population.namespaces.items()]
+    state.write_text(_list([*spaces, *objects(population)]))
     return Files(quotas, state)
 
 
@@ -38,23 +39,11 @@ def _list(items: list[Tree]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
+HARD = {"requests.cpu": "1M", "requests.memory": "1Pi", "limits.memory": "1Pi", "pods": "1M"}
+
+
 def _quota(i: int, mode: str) -> Tree:
-    namespace_selector = {"matchLabels": {"workspace": f"workspace-{i:06}"}}
-    return {
-        "apiVersion": spec.API_VERSION,
-        "kind": spec.KIND,
-        "metadata": {"name": f"quota-{i:06}"},
-        "spec": {
-            "mode": mode,
-            "namespaceSelector": namespace_selector,
-            "hard": {"requests.cpu": "1M", "requests.memory": "1Pi", "limits.memory": "1Pi", "pods": "1M"},
-        },
-    }
-
-
-def _namespaces(population: Population) -> Iterator[Tree]:
-    for name, labels in population.namespaces.items():
-        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    return quota(f"quota-{i:06}", HARD, {"workspace": f"workspace-{i:06}"}, mode=mode)
 
 
 def objects(population: Population) -> Iterator[Tree]:

@@ -13,7 +13,9 @@ from tests.controlplane.plane import running_plane
 
 from . import sharing
 from .figures import Figure, Goal, percentile
-from .sharing import Client, Size
+from .sharing import FULL, QUICK, Client, Size
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 FLOOD = "flood"
 QUIET = Goal(2.0)

@@ -13,12 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.counts import Reader
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.quantities import NANO
 from extauthz.serve.service.collector import spare_the_collector
 from extauthz.serve.service.deciding import Deciding
 from extauthz.serve.service.recording import Recording, recorder
@@ -27,14 +27,27 @@ from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
 from extauthz.tell.observe.observers import Observers
 from extauthz.tell.record.files import Files
+from extauthz.tell.record.lines import (
+    SCHEMA,
+    Ask,
+    Labelled,
+    Line,
+    Load,
+    Quota,
+    Start,
+    costs_text,
+    encode_lines,
+)
 from extauthz.tell.record.recorder import Recorder
 
-from .decision import Size, batch
-from .figures import Figure, Goal, median_ratio
+from .decision import FULL, QUICK, Size, batch, in_us, loaded
+from .figures import Figure, Goal, figure
 
-COST = Goal(1.05)
+__all__ = ["FULL", "QUICK", "measure"]
+
+COST = 1.05
 REPLAY_S = 60.0
-REPLAY_BYTES = 500e6
+REPLAY_MB = 500.0
 
 
 def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
@@ -57,9 +70,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     """Processor time of decisions, told to log and metrics as ``serve`` does, with all that recording costs: the
     thread's work, packing and writing among it."""
     population, pick = size.small, random.Random("record")
-    gate = Gate()
-    gate.load_quotas(population.quotas(), 0.0)
-    gate.load_state(population.state, 0.0)
+    gate = loaded(population)
     files = Files(folder, "bench", 1 << 40, 1e9, time.time)
     notes = recorder(gate, files, "bench", time.time)
     await Recording(gate, notes).begin()
@@ -80,13 +91,7 @@ async def _cost(size: Size, folder: Path) -> Figure:
     log.close()
     files.close()
     recorded, unrecorded = costs[id(noting)], costs[id(plain)]
-    return Figure(
-        "decision that is recorded (--record), over one that is not",
-        f"{median(recorded):.1f} µs",
-        f"{median(unrecorded):.1f} µs",
-        median_ratio(recorded, unrecorded),
-        COST,
-    )
+    return in_us("decision that is recorded (--record), over one that is not", recorded, unrecorded, COST)
 
 
 async def _batch_us(gate: Gate, deciding: Deciding, requests: Sequence[Request], notes: Recorder | None) -> float:
@@ -125,47 +130,33 @@ def write_month(folder: Path, workloads: int, asks: int) -> None:
     Workloads are in 400 quotas of which a few are full now and then.
     """
     pick, begins_s = random.Random("month"), 1_800_000_000.0
-    quotas = min(400, workloads // 10)
-    pod = '"pod":{"requests.cpu":"500m","requests.memory":"1Gi","pods":"1"}'
-    counts = [2] * workloads
-    step_s = 30 * 86400 / asks
+    quotas, counts = min(400, workloads // 10), [2] * workloads
+    pod = costs_text({"requests.cpu": NANO // 2, "requests.memory": NANO << 30, "pods": NANO})
+    hard = {"requests.cpu": str(2 * workloads // quotas), "pods": "1k"}
+    selects = [{"namespaceSelector": {"matchLabels": {"q": str(q)}}, "hard": hard} for q in range(quotas)]
+    names = [f"deployments.apps/ns-{i % quotas}/web-{i:05}" for i in range(workloads)]
 
-    def load(at_s: float, i: int) -> str:
-        name = f"deployments.apps/ns-{i % quotas:03}/web-{i:05}"
-        return (
-            f'{{"k":"load","t":{at_s:.3f},"workload":"{name}","replicas":{counts[i]},{pod},"version":"{int(at_s)}"}}\n'
-        )
+    def load(at_s: float, i: int) -> Load:
+        return Load(at_s, workload=names[i], replicas=counts[i], pod=pod, version=str(int(at_s)))
 
-    def state(at_s: float) -> list[str]:
-        state = [
-            f'{{"k":"quota","t":{at_s:.3f},"quota":"q-{q:03}","spec":{{"namespaceSelector":{{"matchLabels":'
-            f'{{"q":"{q:03}"}}}},"hard":{{"requests.cpu":"{2 * workloads // quotas}","pods":"1k"}}}}}}\n'
-            for q in range(quotas)
-        ]
-        state += [f'{{"k":"ns","t":{at_s:.3f},"ns":"ns-{q:03}","labels":{{"q":"{q:03}"}}}}\n' for q in range(quotas)]
-        state += [load(at_s, i) for i in range(workloads)]
-        return [
-            f'{{"k":"start","t":{at_s:.3f},"schema":1,"gate":"g","version":"0","run":"1","settings":{{}},'
-            f'"state":{len(state)}}}\n',
-            *state,
-        ]
+    def state(at_s: float) -> list[Line]:
+        there: list[Line] = [Quota(at_s, name=f"q-{q}", spec=spec) for q, spec in enumerate(selects)]
+        there += [Labelled(at_s, name=f"ns-{q}", labels={"q": str(q)}) for q in range(quotas)]
+        there += [load(at_s, i) for i in range(workloads)]
+        return [Start(at_s, schema=SCHEMA, gate="g", run="1", settings={}, state=len(there)), *there]
 
     at_s, lines, made = begins_s, state(begins_s), 0
     for number in range(asks):
-        at_s = begins_s + number * step_s
+        at_s = begins_s + number * 30 * 86400 / asks
         i = pick.randrange(workloads)
         to = pick.randrange(1, 6) if pick.random() < 0.2 else counts[i]
         fits = "fits" if to > counts[i] else "no-growth"
-        name = f"deployments.apps/ns-{i % quotas:03}/web-{i:05}"
-        lines.append(
-            f'{{"k":"ask","t":{at_s:.3f},"id":"{number:016x}","workload":"{name}",'
-            f'"operation":"patch","from":{counts[i]},"to":{to},"verdict":"allow","reason":"{fits}"}}\n'
-        )
+        lines.append(Ask(at_s, f"{number:016x}", names[i], "allow", fits, "patch", counts[i], to))
         if to != counts[i]:
             counts[i] = to
             lines.append(load(at_s, i))
         if number % 200_000 == 199_999 or number == asks - 1:
-            members = ("".join(lines[begin : begin + 1_000]).encode() for begin in range(0, len(lines), 1_000))
+            members = (encode_lines(lines[begin : begin + 1_000]) for begin in range(0, len(lines), 1_000))
             (folder / f"g.{made:03}.jsonl.gz").write_bytes(b"".join(gzip.compress(one, 1) for one in members))
             made, lines = made + 1, state(at_s)
 
@@ -179,12 +170,6 @@ def _replay(folder: Path, workloads: int, asks: int) -> list[Figure]:
     peak = after.ru_maxrss * 1024
     name = f"replay of {asks:,} asks of {workloads:,} workloads"
     return [
-        Figure(f"{name}: processor time", f"{spent_s:.1f} s", f"{REPLAY_S:.0f} s", spent_s / REPLAY_S, Goal(1.0)),
-        Figure(
-            f"{name}: peak memory",
-            f"{peak / 1e6:.0f} MB",
-            f"{REPLAY_BYTES / 1e6:.0f} MB",
-            peak / REPLAY_BYTES,
-            Goal(1.0),
-        ),
+        figure(f"{name}: processor time", [spent_s], [REPLAY_S], Goal(1.0), unit=" s", digits=1),
+        figure(f"{name}: peak memory", [peak / 1e6], [REPLAY_MB], Goal(1.0), unit=" MB"),
     ]

@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
@@ -26,14 +25,14 @@ from extauthz.serve.servers import access_log, ext_authz
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane
-from tests.support import numbered
-from tests.waiting import eventually
+from tests.support import numbered, objects
 
 from . import inputs, one_by_one
-from .figures import Figure, Goal, median_ratio
+from .figures import Figure, Goal, figure
+from .filling import define
+from .machine import counted
 
 Tree = Any
-DEPLOY = Path(__file__).parents[1] / "deploy"
 NAMESPACE = "team"
 GATES = 2
 """Of each kind; all write the same object."""
@@ -94,34 +93,11 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
 
 def fill(plane: Plane, size: Size, namespace: str = NAMESPACE) -> None:
     """A tenant: a namespace, its quota, and Deployments of one replica."""
-    for name in ("crd.yaml", "ledger-crd.yaml"):
-        plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / name}")
-    eventually(lambda: plane.api.serves("WorkspaceQuota"))
-    eventually(lambda: plane.api.serves("WorkspaceLedger.extauthz.dev/v1alpha1"))
-    labels = {"workspace": namespace}
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
-    spec = {"namespaceSelector": {"matchLabels": labels}, "hard": {"pods": "1G"}}
-    metadata = {"name": namespace}
-    plane.api.create(
-        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": metadata, "spec": spec}
-    )
+    define(plane)
+    plane.api.create(objects.namespace(namespace, workspace=namespace))
+    plane.api.create(objects.quota(namespace, {"pods": "1G"}))
     for number in range(size.workloads):
-        plane.api.create(_deployment(number, namespace))
-
-
-def _deployment(number: int, namespace: str) -> Tree:
-    name = f"web-{number}"
-    pod = {"containers": [{"name": "main", "image": "registry.test/app:1"}]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
-        },
-    }
+        plane.api.create(objects.scalable(f"web-{number}", namespace))
 
 
 SERVE = [sys.executable, "-m", "tests.support.numbered", "serve"]
@@ -267,8 +243,7 @@ async def _round(way: Sequence[Client], growth: Iterator[bytes], seconds: float,
 
 def _metric(gate: Gate, what: str) -> float:
     """Conflicts are writes too, and so are those that only take out what has ended."""
-    lines = gate.page("/metrics").splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"extauthz_ledger_{what}_total"))
+    return counted(gate.page("/metrics"), f"extauthz_ledger_{what}_total")
 
 
 async def _latencies(shared: Client, alone: Client, growth: Iterator[bytes], count: int) -> tuple[float, float]:
@@ -300,26 +275,15 @@ async def _quiet(gate: Gate) -> None:
 
 
 def _calls(gate: Gate) -> float:
-    lines = gate.page("/metrics").splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("extauthz_api_calls_total"))
+    return counted(gate.page("/metrics"), "extauthz_api_calls_total")
 
 
 def _rows(found: Sequence[_Found], latency: tuple[float, float], calls: float, checks: int) -> list[Figure]:
     shared, single = found
+    name = "shared ledger: growing decisions"
     return [
-        Figure(
-            "shared ledger: growing decisions a ledger write, against one by one",
-            f"{median(shared.a_write):.1f}",
-            f"{median(single.a_write):.2f}",
-            median_ratio(shared.a_write, single.a_write),
-            A_WRITE,
-        ),
-        Figure(
-            "shared ledger: growing decisions a second, against one by one",
-            f"{median(shared.a_second):.0f}/s",
-            f"{median(single.a_second):.0f}/s",
-            median_ratio(shared.a_second, single.a_second),
-        ),
+        figure(f"{name} a ledger write, against one by one", shared.a_write, single.a_write, A_WRITE, digits=2),
+        figure(f"{name} a second, against one by one", shared.a_second, single.a_second, unit="/s"),
         Figure(
             f"shared ledger adds {(latency[0] - latency[1]) * 1e3:+.1f} ms to a growing check",
             f"{latency[0] * 1e3:.2f} ms",

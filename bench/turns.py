@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import Event
@@ -14,7 +13,11 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import gate as made
 from extauthz.testing import quota, workload
 
-from .figures import Figure, Goal, median_ratio
+from .decision import FULL, QUICK, Size, in_us
+from .figures import Figure
+from .figures import turns as in_turn
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 COST = 1.5
 TEAMS = 2 * MAX_IN_TREE // MAX_IN_CHILD
@@ -25,7 +28,7 @@ NEED = 4
 """GPUs that each of them waits for."""
 
 
-def measure(rounds: int, say: Callable[[str], None]) -> list[Figure]:
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     """A grant that leaves enough for the first, and a refusal."""
     plain, turning = (_house(turns=turns) for turns in (False, True))
     assert turning.ledger.turns.number(turning.ledger.coverage.tree.nodes[0]) == MAX_IN_TREE
@@ -34,13 +37,12 @@ def measure(rounds: int, say: Callable[[str], None]) -> list[Figure]:
         costs: list[list[float]] = [[], []]
         for one in (plain, turning):
             _leave(one, free, turns=one is turning)
-        for number in range(rounds):
-            for at in (0, 1) if number % 2 else (1, 0):
+        for order in in_turn((1, 0), size.rounds):
+            for at in order:
                 costs[at].append(_batch_us((plain, turning)[at], Verdict.ALLOW if free else Verdict.DENY))
-        say(f"turns, {name}: {rounds} rounds")
-        shown = (f"{median(one):.1f} µs" for one in (costs[1], costs[0]))
+        say(f"turns, {name}: {size.rounds} rounds")
         what = f"decision, {name} with {MAX_IN_TREE} in line, over one without turns"
-        figures.append(Figure(what, *shown, median_ratio(costs[1], costs[0]), Goal(COST)))
+        figures.append(in_us(what, costs[1], costs[0], COST))
     return figures
 
 

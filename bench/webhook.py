@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -30,24 +29,21 @@ from extauthz.tools.render.webhook import NAME, WebhookOptions, configuration
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError, go_binary
 from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.support.objects import namespace, quota, scalable
 from tests.waiting import eventually
 
 from .figures import Figure, Goal, percentile
+from .filling import DEPLOYMENTS, create, define, each
+from .machine import counted
 
 Tree = Any
 
 SOURCE = Path(__file__).parent / "admission"
-CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 CONFIGURATION = "ValidatingWebhookConfiguration.admissionregistration.k8s.io/v1"
-NONE, EMPTY, PYTHON, OURS = "no webhook", "one that allows everything", "the same in Python", "ours"
+NONE, EMPTY, OURS = "no webhook", "one that allows everything", "ours"
 GOAL = Goal(1.3)
-KYVERNO = "Kyverno publishes 57 ms on average and 182 ms at p99, at 50 clients, on machines of its own"
-RATE = 100.0
-"""Of the extra rows. Writes a second of all clients together: a fraction of what an API server takes on two
-processors."""
 SERVICE, NAMESPACE = "webhook", "gates"
-AT_ONCE = 32
 OPERATOR, CONTROLLER = "system:serviceaccount:ray:operator", "system:serviceaccount:kube-system:replicaset-controller"
 """Who makes Pods that are gated, and who makes Pods that pass."""
 PODS = "/api/v1/namespaces/load/pods"
@@ -75,15 +71,12 @@ class Work:
     """What is written."""
 
     clients: int
-    rate: float = 0.0
-    """Writes a second of all clients together; 0: as fast as they are answered."""
     maker: str = ""
     """Who makes Pods; empty: counts of Deployments are raised."""
 
     def __str__(self) -> str:
-        pace = f"{self.rate:g} writes a second" if self.rate else "without a pause"
         what = f"Pods by {self.maker.rpartition(':')[2]}, " if self.maker else ""
-        return f"{what}{_noun(self.clients)}, {pace}"
+        return f"{what}{_noun(self.clients)}"
 
 
 Took = Mapping[str, list[list[float]]]
@@ -91,12 +84,7 @@ Took = Mapping[str, list[list[float]]]
 
 
 def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
-    """The rows; none where a part is missing.
-
-    A goal is set for clients that each send the next write once the last is answered. On a machine that is full with
-    that, a write takes as long as its queue is. So there are extra rows, without a goal: the same clients at a steady
-    pace, and how many writes a second there were.
-    """
+    """The rows; none where a part is missing."""
     if missing := parts.missing(NEEDED):
         say(f"NOT MEASURED, the webhook: {missing[0]}")
         return []
@@ -109,17 +97,10 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
             return []
         say("starting a real API server, the gate, and a webhook that allows everything")
         load = stack.enter_context(_ready(programs, max(size.clients)))
-        asked, extra = [], []
+        rows = []
         for clients in size.clients:
-            at_once = load.rounds(Work(clients), size, say)
-            asked += _added(f"webhook, {_noun(clients)}", at_once, GOAL)
-            extra += [_throughput(clients, at_once), _in_python(_noun(clients), at_once)]
-        for clients in size.clients:
-            paced = load.rounds(Work(clients, RATE), size, say)
-            extra += _added(f"webhook (extra), {_noun(clients)} at {RATE:g} writes a second", paced, None)
-        asked += _of_pods(load, size, say)
-    say(KYVERNO)
-    return [*asked, *extra]
+            rows += _added(f"webhook, {_noun(clients)}", load.rounds(Work(clients), size, say))
+        return [*rows, *_of_pods(load, size, say)]
 
 
 def _of_pods(load: Load, size: Size, say: Callable[[str], None]) -> list[Figure]:
@@ -127,12 +108,11 @@ def _of_pods(load: Load, size: Size, say: Callable[[str], None]) -> list[Figure]
     found = []
     for clients in size.pods_clients:
         gated = load.rounds(Work(clients, maker=OPERATOR), size, say)
-        found += _added(f"webhook, Pods gated at creation, {_noun(clients)}", gated, GOAL)
-        found.append(_in_python(f"Pods gated at creation, {_noun(clients)}", gated))
+        found += _added(f"webhook, Pods gated at creation, {_noun(clients)}", gated)
     before = load.asked() - load.probes
     passed = load.rounds(Work(1, maker=CONTROLLER), size, say)
     calls = load.asked() - load.probes - before
-    made = sum(len(each) for way in (EMPTY, PYTHON, OURS) for each in passed[way])
+    made = sum(len(each) for way in (EMPTY, OURS) for each in passed[way])
     base, ours = (1000 * median(map(median, passed[way])) for way in (NONE, OURS))
     name = "webhook, Pods that matchConditions let pass"
     found.append(Figure(f"{name}: calls", f"{calls:.0f} of {made:,} Pods", "0", calls / max(made, 1), Goal(0.0)))
@@ -140,33 +120,19 @@ def _of_pods(load: Load, size: Size, say: Callable[[str], None]) -> list[Figure]
     return found
 
 
-def _added(who: str, took: Took, goal: Goal | None) -> list[Figure]:
-    return [_figure(f"{who}: {what}", of, took, goal) for what, of in (("median", median), ("p99", _p99))]
+def _added(who: str, took: Took) -> list[Figure]:
+    return [_figure(f"{who}: {what}", of, took) for what, of in (("median", median), ("p99", _p99))]
 
 
-def _figure(name: str, of: Callable[[list[float]], float], took: Took, goal: Goal | None) -> Figure:
+def _figure(name: str, of: Callable[[list[float]], float], took: Took) -> Figure:
     base, empty, ours = (1000 * median(map(of, took[way])) for way in (NONE, EMPTY, OURS))
     return Figure(
         f"{name} of what it adds to a growth write",
         f"{ours - base:.1f} ms on {base:.1f} ms",
         f"{empty - base:.1f} ms",
         (ours - base) / max(empty - base, LEAST_MS),
-        goal,
+        GOAL,
     )
-
-
-def _throughput(clients: int, took: Took) -> Figure:
-    ours, empty = (clients / mean(one for each in took[way] for one in each) for way in (OURS, EMPTY))
-    name = f"webhook (extra), {_noun(clients)}: growth writes a second"
-    return Figure(name, f"{ours:,.0f}", f"{empty:,.0f}", ours / max(empty, 1.0))
-
-
-def _in_python(who: str, took: Took) -> Figure:
-    """What no webhook with this server can go below."""
-    base, empty, python = (1000 * median(map(median, took[way])) for way in (NONE, EMPTY, PYTHON))
-    name = f"webhook (extra), {who}: median of what one in Python that allows everything adds"
-    ratio = (python - base) / max(empty - base, LEAST_MS)
-    return Figure(name, f"{python - base:.1f} ms", f"{empty - base:.1f} ms", ratio)
 
 
 def _noun(clients: int) -> str:
@@ -200,7 +166,7 @@ class Load:
         """All rounds of it."""
         took: dict[str, list[list[float]]] = defaultdict(list)
         for number in range(size.rounds):
-            for way in (NONE, EMPTY, PYTHON, OURS):
+            for way in (NONE, EMPTY, OURS):
                 with self._in_force(way):
                     written, failed = self._written(work, size.seconds)
                 took[way].append(written)
@@ -215,8 +181,7 @@ class Load:
     def _written(self, work: Work, seconds: float) -> tuple[list[float], int]:
         """The seconds of each write but the first of each client, which makes a connection; and how many failed."""
         flags = [f"-server={self._plane.url}", f"-folder={self._plane.folder}", f"-clients={work.clients}"]
-        flags += [f"-first={self._count}", f"-seconds={seconds + work.clients / RATE}", f"-rate={work.rate}"]
-        flags += [f"-pods-by={work.maker}"]
+        flags += [f"-first={self._count}", f"-seconds={seconds}", f"-pods-by={work.maker}"]
         done = subprocess.run([str(self._program), *flags], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -248,23 +213,20 @@ class Load:
 
     def asked(self) -> float:
         """How many calls of webhooks the API server has counted."""
-        page = self._plane.api.call("GET", "/metrics")
         name = "apiserver_admission_webhook_admission_duration_seconds_count{"
-        return sum(
-            float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(name) and NAME in line
-        )
+        lines = [line for line in self._plane.api.call("GET", "/metrics").splitlines() if NAME in line]
+        return counted("\n".join(lines), name)
 
 
 @contextmanager
 def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
     with ExitStack() as stack:
         plane = stack.enter_context(running_plane())
-        plane.kubectl("apply", "--server-side", f"--filename={CRD}")
-        eventually(lambda: plane.api.serves("WorkspaceQuota"))
+        define(plane)
         for name in ("load", NAMESPACE):
-            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            plane.api.create(namespace(name))
         plane.api.create(service())
-        plane.api.create(_quota())
+        plane.api.create(quota("all", {"requests.cpu": "10G", "pods": "1G"}, {}))
         asyncio.run(_fill(plane, most))
         ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
@@ -272,8 +234,7 @@ def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
         flags += [f"--webhook-cert={pair[0]}", "--allow-unknown=unclean-start"]
         stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
         empty = _serving(stack, [str(programs["allow"]), *pair])
-        python = _serving(stack, [sys.executable, str(SOURCE / "allow.py"), *pair])
-        yield Load(plane, programs["load"], {EMPTY: empty, PYTHON: python, OURS: port}, ca)
+        yield Load(plane, programs["load"], {EMPTY: empty, OURS: port}, ca)
 
 
 def _serving(stack: ExitStack, command: list[str]) -> int:
@@ -301,35 +262,10 @@ def service() -> Tree:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE}, "spec": spec}
 
 
-def _quota() -> Tree:
-    return {
-        "apiVersion": "extauthz.dev/v1alpha1",
-        "kind": "WorkspaceQuota",
-        "metadata": {"name": "all"},
-        "spec": {"namespaceSelector": {}, "hard": {"requests.cpu": "10G", "pods": "1G"}},
-    }
-
-
 async def _fill(plane: Plane, number: int) -> None:
     async with connect(plane.kubeconfig) as connection:
-        todo = iter(range(number))
-
-        async def worker() -> None:
-            for one in todo:
-                path = "/apis/apps/v1/namespaces/load/deployments"
-                await connection.call("POST", path, body=_deployment(f"web-{one}"), timeout_s=60)
-
-        await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+        await each(create(connection, DEPLOYMENTS, _deployment(f"web-{one}")) for one in range(number))
 
 
 def _deployment(name: str) -> Tree:
-    labels = {"app": name}
-    container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": {"cpu": "1m"}}}
-    return {
-        "metadata": {"name": name, "namespace": "load", "labels": labels},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
+    return scalable(name, "load", 0, {"cpu": "1m"})

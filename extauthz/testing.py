@@ -181,18 +181,12 @@ class Asker:
 
 def shown(asked: Gate, request: Request) -> Reading:
     """What a gate reads of a request: a count at Envoy; else what an API server that stores what the gate has observed
-    shows to its webhook."""
-    found = read(request)
-    entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
-    return reading(request, entry.observed if entry is not None else None)
-
-
-def reading(request: Request, observed: Observed | None) -> Reading:
-    """``observed`` is what the request finds. As an API server does it, the webhook is shown whole objects."""
+    shows to its webhook, which is whole objects."""
     found = read(request)
     if not isinstance(found, NotACount):
         return found
-    old = document(found.ref, observed) if observed is not None else None
+    entry = asked.ledger.get(found.ref)
+    old = document(found.ref, entry.observed) if entry is not None and entry.observed is not None else None
     body, content_type = json.loads(request.body), request.headers.get("content-type", "")
     if request.method == "PATCH" and old is None and content_type != PATCH_TYPES["apply"]:
         return Unreadable("not-found", "an API server patches no object that is not there", found.ref)
@@ -201,8 +195,8 @@ def reading(request: Request, observed: Observed | None) -> Reading:
         old = None
     named = {"name": found.ref.name} if found.ref.name else {}
     new = new | {"metadata": {"namespace": found.ref.namespace} | named | new.get("metadata", {})}
-    asked = intake.read(json.dumps(review(found.ref, new, old, request.target)).encode())
-    return asked.question.reading if isinstance(asked, intake.Review) else asked
+    told = intake.read(json.dumps(review(found.ref, new, old, request.target)).encode())
+    return told.question.reading if isinstance(told, intake.Review) else told
 
 
 def review(ref: WorkloadRef, new: Tree, old: Tree, target: str) -> dict[str, Any]:

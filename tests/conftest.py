@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 
 from tests import again, closing
-from tests.cluster import marker as cluster
-from tests.compose import marker as containers
+from tests.cluster.marker import CLUSTER
+from tests.compose.marker import CONTAINERS, IMAGE
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
 from tests.observability.promtool import PROMTOOL
@@ -19,13 +19,8 @@ from tests.page.chromium import CHROMIUM
 
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
-    config.pluginmanager.register(marker)
-    config.pluginmanager.register(containers)
-    config.pluginmanager.register(cluster)
-    config.pluginmanager.register(PROMTOOL)
-    config.pluginmanager.register(CHROMIUM)
-    config.pluginmanager.register(closing)
-    config.pluginmanager.register(again)
+    for plugin in (marker, CONTAINERS, IMAGE, CLUSTER, PROMTOOL, CHROMIUM, closing, again):
+        config.pluginmanager.register(plugin)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.

@@ -9,20 +9,16 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
-from tests.controlplane.marker import asked_for, skip
+from tests.controlplane.marker import Needs
 from tests.controlplane.netns import CannotInstallError, environment, install
 from tests.controlplane.parts import hidden
 
 
-class Tool:
-    """One program. Its name is also that of the marker, of the target, and what ``EXTAUTHZ_REQUIRE`` calls it.
-
-    It is a plugin of pytest.
-    """
+class Tool(Needs):
+    """One program. Its name is also that of the marker, of the target, and what ``EXTAUTHZ_REQUIRE`` calls it."""
 
     def __init__(self, program: str, package: str) -> None:
+        super().__init__(program, lambda: self.missing)
         self.program = program
         self._package = package
 
@@ -46,12 +42,3 @@ class Tool:
             return 1
         print(f"{self.program}: here", flush=True)
         return 0
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Before any fixture is set up."""
-        if item.get_closest_marker(self.program) is None or not self.missing:
-            return
-        if self.program in asked_for(item.config):
-            pytest.fail(self.missing, pytrace=False)
-        skip(item, self.missing)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import report
+from bench import machine, report
 from bench.__main__ import OUT
-from bench.figures import Figure
 from bench.webhook import NEEDED
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError
 
-from . import authorizers, building, crowd, growth, machine, pace, tail
-
-Say = Callable[[str], None]
-Measure = Callable[[Path, Say, bool], list[Figure]]
+from . import authorizers, building, growth, pace, tail
 
 NOTES = {
     "authorizers": (
@@ -61,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures, notes = [], []
     for name in asked.only or PARTS:
         with machine.Others() as others:
-            figures += PARTS[name](programs, say, asked.quick)
+            part = PARTS[name]
+            figures += part.measure(part.QUICK if asked.quick else part.FULL, programs, say)
         notes += [NOTES[name], f"While {name} was measured {others}."]
         say(notes[-1])
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -71,27 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not asked.quick and any(figure.missed for figure in figures))
 
 
-def _authorizers(programs: Path, say: Say, quick: bool) -> list[Figure]:
-    return authorizers.measure(authorizers.QUICK if quick else authorizers.FULL, programs, say)
-
-
-def _growth(programs: Path, say: Say, quick: bool) -> list[Figure]:
-    return growth.measure(growth.QUICK if quick else growth.FULL, programs, say)
-
-
-def _crowd(programs: Path, say: Say, quick: bool) -> list[Figure]:
-    size = crowd.QUICK if quick else crowd.FULL
-    with crowd.crowded(size, say) as plane:
-        return [*tail.measure(plane, size, programs, say), *crowd.ready(plane, size, say)]
-
-
-def _pace(programs: Path, say: Say, quick: bool) -> list[Figure]:
-    size = pace.QUICK if quick else pace.FULL
-    with crowd.crowded(size, say) as plane:
-        return pace.measure(plane, size, programs, say)
-
-
-PARTS: dict[str, Measure] = {"authorizers": _authorizers, "growth": _growth, "crowd": _crowd, "pace": _pace}
+PARTS = {"authorizers": authorizers, "growth": growth, "crowd": tail, "pace": pace}
+"""Each has ``measure``, and how much of it: ``FULL`` and ``QUICK``."""
 
 
 def _say(start: float, what: str) -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import inputs, noop
+from bench import inputs, machine, noop
 from bench.check import FIRST_COUNT, GRANTS
-from bench.figures import Figure, Goal, percentile
+from bench.figures import Figure, Goal, figure, percentile, turns
 from bench.population import Population
 from bench.requests import SENDERS
 from extauthz.core.model import Request
@@ -29,8 +29,7 @@ from extauthz.tools.render.options import Endpoint, SidecarOptions
 from tests.support.certs import Authority
 from tests.support.stack import TOKEN
 
-from . import machine, opa_envoy, policy
-from .rounds import figure, turns
+from . import opa_envoy, policy
 
 Tree = Any
 

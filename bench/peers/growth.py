@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -18,10 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.figures import Figure, Goal
+from bench.figures import Figure, Goal, figure, turns
+from bench.machine import counted
+from extauthz.demo.processes import page
 from tests.controlplane.plane import Plane
 
-from .rounds import figure, turns
 from .ways import ENVOY, NONE, RESOURCE_QUOTA, WAYS, WEBHOOK, Way, running
 
 Tree = Any
@@ -149,7 +149,5 @@ def _run(programs: Path, way: Way, pods: int, clients: int, seconds: float) -> T
 
 def _writes(plane: Plane) -> float:
     """Of keys, as etcd counts them: those of the API server's own leases too."""
-    with urllib.request.urlopen(f"{plane.etcd_url}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    names = ("etcd_mvcc_put_total ", "etcd_mvcc_delete_total ")
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(names))
+    metrics = page(f"{plane.etcd_url}/metrics", within_s=30)
+    return counted(metrics, "etcd_mvcc_put_total ", "etcd_mvcc_delete_total ")

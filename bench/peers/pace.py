@@ -10,21 +10,27 @@ from pathlib import Path
 
 from bench.check import GRANTS
 from bench.figures import Figure, Goal
+from bench.filling import Size, namespace_of
 from tests.controlplane.access import service_account
 from tests.controlplane.plane import Plane
 
-from .crowd import Size, namespace_of, started
+from .crowd import crowded, started
 from .tail import RATE, growing
 from .ways import behind_envoy
 
-FULL = Size(workloads=2_000, namespaces=2, quotas=2, starts=0, seconds=60.0)
-QUICK = Size(workloads=100, namespaces=2, quotas=2, starts=0, seconds=3.0)
+FULL = Size(deployments=2_000, namespaces=2, quotas=2, starts=0, seconds=60.0, pods=1)
+QUICK = Size(deployments=100, namespaces=2, quotas=2, starts=0, seconds=3.0, pods=1)
 ALL = Goal(1.0, at_least=True)
 LEDGER_FULL = 'extauthz_decisions_total{reason="ledger-full",verdict="unavailable"}'
 
 
-def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
+def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     """The row: how many of the growths the ledger had room for."""
+    with crowded(size, say) as plane:
+        return _paced(plane, size, programs, say)
+
+
+def _paced(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting a gate behind Envoy: {RATE} growths a second of {size.quotas} quotas, for {size.seconds:g} s")
     with ExitStack() as stack:
         gate = stack.enter_context(started(plane, "pace"))

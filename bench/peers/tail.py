@@ -11,19 +11,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.cluster import QUOTAS
 from bench.figures import Figure, Goal, percentile
+from bench.filling import PODS, QUOTAS, Size, name_of, namespace_of
 from extauthz.inputs.kube.connection import ApiError, Connection, connect
 from extauthz.inputs.kube.resource import Resource
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane
 
-from .crowd import PODS, Size, name_of, namespace_of, started
+from .crowd import FULL, QUICK, crowded, ready, started
 from .timed import serve
 from .ways import behind_envoy
 
 Tree = Any
+
+__all__ = ["FULL", "QUICK", "measure"]
 
 RATE, CLIENTS = 200, 50
 ENOUGH = 0.9
@@ -37,8 +39,13 @@ NEAR = Goal(10.0)
 CONFLICTS = 'extauthz_ledger_writes_total{result="conflict"}'
 
 
-def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
-    """The rows: p99 and p99.9, against the median."""
+def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
+    """The rows of a crowd: p99 and p99.9 of decisions, and how soon a gate is ready there."""
+    with crowded(size, say) as plane:
+        return [*_slowest(plane, size, programs, say), *ready(plane, size, say)]
+
+
+def _slowest(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]) -> list[Figure]:
     say(f"starting a gate behind Envoy: {RATE} writes a second of {CLIENTS} clients, for {size.seconds:g} s")
     file = plane.folder / "took.txt"
     with ExitStack() as stack:
@@ -94,7 +101,7 @@ def _workloads(size: Size) -> list[Tree]:
     """Where their scales are. No pods are made."""
     return [
         {"scale": path_of("Deployment", namespace_of(number, size), name_of(number), "scale")}
-        for number in range(size.workloads)
+        for number in range(size.deployments)
     ]
 
 
@@ -125,7 +132,7 @@ class _Disturb:
 
         async def one() -> None:
             number = next(numbers)
-            name = f"{PODS.collection(namespace_of(number, self._size))}/{name_of(number % self._size.workloads)}-0"
+            name = f"{PODS.collection(namespace_of(number, self._size))}/{name_of(number % self._size.deployments)}-1-0"
             await self._patch(name, {"metadata": {"annotations": {"seen": str(number)}}}, "pods changed")
 
         await _every(CHURN_S, one)

@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import machine
 from bench.check import GRANTS
+from bench.filling import define
 from bench.webhook import NAMESPACE as GATES
 from bench.webhook import SERVICE, certificates, service
 from extauthz.demo.envoy import Envoy
@@ -23,9 +25,8 @@ from extauthz.tools.render.webhook import WebhookOptions, configuration
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
+from tests.support.objects import namespace, pod_of, quota, scalable
 from tests.waiting import eventually
-
-from . import machine
 
 Tree = Any
 
@@ -33,7 +34,6 @@ NONE, RESOURCE_QUOTA = "no quota", "a ResourceQuota"
 ENVOY, WEBHOOK = "the gate behind Envoy", "the gate as a webhook"
 WAYS = (NONE, RESOURCE_QUOTA, ENVOY, WEBHOOK)
 TEAM = "team"
-DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @dataclass
@@ -79,44 +79,16 @@ def running(name: str, workload_count: int) -> Iterator[Way]:
 
 def fill(plane: Plane, count: int) -> list[Tree]:
     """Deployments with their ReplicaSets; how to grow each of them."""
-    labels = {"workspace": TEAM}
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}})
+    plane.api.create(namespace(TEAM, workspace=TEAM))
+    requests = {"cpu": "10m", "memory": "16Mi"}
     found = []
     for number in range(count):
         name = f"web-{number}"
-        deployment = plane.api.create(_scalable("Deployment", name, {}))
-        owned = {"ownerReferences": [_owner(deployment)]}
-        revision = plane.api.create(_scalable("ReplicaSet", f"{name}-1", owned))
-        pod = {"metadata": {"generateName": f"{name}-1-", "labels": {"app": name}}, "spec": _pod()}
-        pod["metadata"]["ownerReferences"] = [_owner(revision)]
-        found.append(
-            {"scale": path_of("Deployment", TEAM, name, "scale"), "pods": path_of("Pod", TEAM), "pod": json.dumps(pod)}
-        )
+        deployment = plane.api.create(scalable(name, TEAM, 1, requests))
+        revision = plane.api.create(scalable(f"{name}-1", TEAM, 1, requests, kind="ReplicaSet", owner=deployment))
+        pod = json.dumps(pod_of(revision))
+        found.append({"scale": path_of("Deployment", TEAM, name, "scale"), "pods": path_of("Pod", TEAM), "pod": pod})
     return found
-
-
-def _scalable(kind: str, name: str, metadata: Tree) -> Tree:
-    labels = {"app": name.removesuffix("-1")} if kind == "ReplicaSet" else {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": TEAM} | metadata,
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod()},
-        },
-    }
-
-
-def _pod() -> Tree:
-    resources = {"requests": {"cpu": "10m", "memory": "16Mi"}}
-    return {"containers": [{"name": "main", "image": "registry.test/app:1", "resources": resources}]}
-
-
-def _owner(tree: Tree) -> Tree:
-    known = {name: tree["metadata"][name] for name in ("name", "uid")}
-    return {"apiVersion": "apps/v1", "kind": tree["kind"], "controller": True, **known}
 
 
 HARD = {"pods": "1M", "requests.cpu": "1M", "requests.memory": "1Pi"}
@@ -134,14 +106,9 @@ def _set_resource_quota(plane: Plane) -> Callable[[], float]:
 
 def _gate(name: str, plane: Plane, stack: ExitStack) -> Gate:
     """The quota and what decides by it; as a webhook, it is asked."""
-    for file in ("crd.yaml", "ledger-crd.yaml"):
-        plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / file}")
-    eventually(lambda: plane.api.serves("WorkspaceQuota"))
-    eventually(lambda: plane.api.serves("WorkspaceLedger.extauthz.dev/v1alpha1"))
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": TEAM}}, "hard": HARD}
-    tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": TEAM}, "spec": spec}
-    plane.api.create(tree)
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATES}})
+    define(plane)
+    plane.api.create(quota(TEAM, HARD))
+    plane.api.create(namespace(GATES))
     kubeconfig = plane.folder / "gate.kubeconfig"  # a token, as in a pod: it is known again, a certificate is verified
     token = service_account(plane, GATES, "gate", "cluster-admin")
     write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})

@@ -1,8 +1,7 @@
 """A policy for extauthz: a workload grows by so many replicas in a while, and no more.
 
-It uses all of the steps that may be of use: ``filter`` notes what the others need, ``limit`` says how far a workload
-may grow at once, ``rank`` who comes first in a line, ``permit`` when it is worth to ask again, ``reserve`` and
-``after`` keep the books. A grant that came to nothing is given back.
+``limit`` says how far a workload may grow at once, ``rank`` who comes first in a line, ``permit`` when it is worth to
+ask again, ``reserve`` and ``after`` keep the books. A grant that came to nothing is given back.
 
     EXTAUTHZ_POLICIES=growth-budget GROWTH_BUDGET=10 GROWTH_BUDGET_S=60 extauthz serve …
 """
@@ -13,9 +12,6 @@ import os
 from collections.abc import Mapping
 
 from extauthz.inputs.policies import Fate, Growth, GrowthPolicy, Limit, NotYet
-
-GRANTS = "growth-budget/grants"
-"""Ours in ``growth.cycle``, which all policies share: grants of late of the workload."""
 
 CAME_TO_NOTHING = frozenset({Fate.REFUSED, Fate.NOT_SENT, Fate.WITHDRAWN})
 
@@ -32,10 +28,6 @@ class GrowthBudget(GrowthPolicy):
         self._grants: dict[object, dict[str, tuple[float, int]]] = {}
         """Workload to its grants of late: decision to when it was, and by how many replicas."""
 
-    def filter(self, growth: Growth) -> None:
-        """Says nothing, and notes for the steps after it what each would have to look up."""
-        growth.cycle[GRANTS] = self._of_late(growth)
-
     def limit(self, growth: Growth) -> Limit | None:
         """How far it may grow. Where nothing is left, ``permit`` says when something will be."""
         left = self._replicas - self._spent(growth)
@@ -51,14 +43,14 @@ class GrowthBudget(GrowthPolicy):
         """Not before the oldest grant is old enough."""
         if growth.to <= growth.before or self._spent(growth) < self._replicas:
             return None
-        oldest_s = min(at_s for at_s, _ in self._noted(growth).values())
+        oldest_s = min(at_s for at_s, _ in self._of_late(growth).values())
         wait_s = oldest_s + self._seconds - growth.now_s
         return NotYet(f"it grew by {self._spent(growth)} replicas within {self._seconds:g} s", wait_s)
 
     def reserve(self, growth: Growth) -> None:
         """It was granted. Told twice, it counts once."""
         if growth.to > growth.before:
-            self._noted(growth)[growth.id] = (growth.now_s, growth.to - growth.before)
+            self._of_late(growth)[growth.id] = (growth.now_s, growth.to - growth.before)
 
     def after(self, growth: Growth, fate: Fate) -> None:
         """What came to nothing is given back."""
@@ -66,12 +58,7 @@ class GrowthBudget(GrowthPolicy):
             self._of_late(growth).pop(growth.id, None)
 
     def _spent(self, growth: Growth) -> int:
-        return sum(replicas for _, replicas in self._noted(growth).values())
-
-    def _noted(self, growth: Growth) -> dict[str, tuple[float, int]]:
-        """What ``filter`` has noted. A policy that was too slow is not asked for a while, and has noted nothing."""
-        found: dict[str, tuple[float, int]] | None = growth.cycle.get(GRANTS)
-        return self._of_late(growth) if found is None else found
+        return sum(replicas for _, replicas in self._of_late(growth).values())
 
     def _of_late(self, growth: Growth) -> dict[str, tuple[float, int]]:
         """The grants that count. What is older is forgotten, with workloads that have none left."""

@@ -22,8 +22,8 @@ from extauthz.serve.servers.api import questions
 from extauthz.serve.servers.api.answers import Answers
 from extauthz.serve.service import pod_groups
 from extauthz.serve.service.ids import new_id
-from extauthz.serve.service.setting_types import SettingsError
-from extauthz.serve.service.settings import KUBERNETES, policy
+from extauthz.serve.service.setting_types import KUBERNETES, SettingsError
+from extauthz.serve.service.settings import policy
 
 SAVED: Final = {
     "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",

@@ -61,8 +61,6 @@ def _line(decision: Json) -> str:
 
 
 class Left(NamedTuple):
-    """An object that is not weighed."""
-
     file: str
     notWeighed: str  # noqa: N815 (a field of the JSON)
     why: str

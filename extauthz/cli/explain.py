@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from datetime import UTC, datetime
 
 from extauthz.cli import (
     asking,
@@ -22,6 +21,7 @@ from extauthz.cli.explain_finding import HPA, KPA, KSVC, SCALED_OBJECT, NothingS
 from extauthz.cli.explain_quota import Asked
 from extauthz.cli.flags.asking import check_credentials
 from extauthz.core.quantities import QuantityError
+from extauthz.core.texts import stamp
 from extauthz.explain.objects import ExplainError, Objects, newest
 from extauthz.inputs.files import content
 from extauthz.inputs.files.content import FilesError
@@ -76,12 +76,14 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
     if not arguments.state:
         if arguments.quotas is not None:
             raise SettingsError("--quotas needs --state; with a cluster ask a gate that runs: --server URL")
-        kind, name = arguments.what
-        from extauthz.cli import explain_cluster  # it needs the Kubernetes client
-
         if arguments.now is not None:
             raise SettingsError("--now is for --state; a cluster is explained as it is now")
-        return explain_cluster.objects(arguments.kubeconfig, arguments.namespace, kind, name), time.time()
+        import asyncio
+
+        from extauthz.cli import explain_cluster  # it needs the Kubernetes client
+
+        reading = explain_cluster.read(arguments.kubeconfig, arguments.namespace, *arguments.what)
+        return asyncio.run(reading), time.time()
     if arguments.kubeconfig is not None:
         raise SettingsError("--state and --kubeconfig are two places; leave one of them out")
     contents = [one for path in arguments.state for one in content.read(path)]
@@ -92,6 +94,6 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
     if arguments.now is not None:
         return objects, arguments.now
     now = newest(objects.all())
-    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    at = stamp(now, "seconds")
     sys.stderr.write(f"extauthz: as of {at}, the newest time in the objects (--now TIME for another)\n")
     return objects, now

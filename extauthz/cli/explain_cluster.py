@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ def kubeconfig(given: Path | None) -> Path | None:
     return usual if usual.is_file() else None
 
 
-def objects(given: Path | None, namespace: str, kind: str, name: str) -> Objects:
+async def read(given: Path | None, namespace: str, kind: str, name: str) -> Objects:
     """All that an explanation needs.
 
     Raises:
@@ -57,20 +56,10 @@ def objects(given: Path | None, namespace: str, kind: str, name: str) -> Objects
         ExplainError: there is no such HPA.
     """
     try:
-        return asyncio.run(read(given, namespace, kind, name))
+        async with connect(kubeconfig(given)) as connection:
+            return await Reading(connection, namespace).objects(kind, name)
     except (NoClusterError, ApiError, Unreachable) as error:
         raise Problem(503, str(error)) from error
-
-
-async def read(given: Path | None, namespace: str, kind: str, name: str) -> Objects:
-    """All that an explanation needs.
-
-    Raises:
-        NoClusterError, ApiError, Unreachable: the cluster cannot be read.
-        ExplainError: there is no such HPA.
-    """
-    async with connect(kubeconfig(given)) as connection:
-        return await Reading(connection, namespace).objects(kind, name)
 
 
 class Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -12,14 +12,17 @@ from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
 from extauthz.core.decision.cluster_state import Snapshot
+from extauthz.core.decision.gate import CLAMPED
+from extauthz.core.decision.sentences import ordinal
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.explain import by_quota, target
+from extauthz.explain import remedies, target
+from extauthz.explain.answer import Change, replicas
 from extauthz.explain.objects import ExplainError, Objects, namespace_of
 from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
+from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.rights import Problem
-from extauthz.serve.servers.api.shown import named
 from extauthz.serve.service import pod_groups
 from extauthz.serve.service.setting_types import SettingsError
 
@@ -90,7 +93,7 @@ def said(asked: Asked, autoscaler: Tree, wanted: int, most: int | None) -> Json 
     workload = WorkloadRef(group, plural, namespace_of(autoscaler), name)
     with _known():
         source = _source(asked)
-        decision = source.decision(named(workload) | {"replicas": wanted})
+        decision = source.decision(shown.named(workload) | {"replicas": wanted})
         found = {"asked": wanted, "decision": decision, "headroom": source.headroom(workload), "mayAskFor": most}
         return found | {"line": _line(source, decision, workload)}
 
@@ -102,14 +105,15 @@ def _source(asked: Asked) -> asking.Source:
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
-    """Where it stands in line."""
-
-    def waiting(quota: str) -> list[Json]:
+    """Where a workload stands in line, as the ``turn`` of a decision has it; ``None``: in none that may be seen."""
+    if (turn := decision.get("turn")) is not None:
+        return dict(turn)
+    for root in dict.fromkeys(row["path"][0] for row in decision["shortages"] if row["path"]):
         with suppress(Problem):  # it may not be seen, or is gone by now
-            return list(source.line(quota)["items"])
-        return []
-
-    return by_quota.line(decision, named(ref), waiting)
+            for one in source.line(root)["items"]:
+                if shown.named(ref).items() <= one.items():
+                    return {"quota": root, "place": one["place"], "againSeconds": one["asksEverySeconds"]}
+    return None
 
 
 def _state(asked: Asked) -> Snapshot:
@@ -121,3 +125,63 @@ def _state(asked: Asked) -> Snapshot:
     except ObjectError as error:
         raise SettingsError(f"--state: {error}") from None
     return builder.state()
+
+
+# What is told of it. ``quota``: a decision and a headroom as the HTTP API shows them (docs/explain.md).
+
+
+def is_denied(quota: Json | None) -> bool:
+    """Whether the gate was asked, and does not allow all of it."""
+    return quota is not None and (quota["decision"]["verdict"] != "allow" or quota["decision"].get("reason") == CLAMPED)
+
+
+def sentence(quota: Json | None, *, wants_more: bool, was_refused: bool = False) -> str:
+    """A sentence of its own, where more is wanted, or where not all fits that it may ask for.
+
+    Args:
+        was_refused: the controller says that its last write was refused.
+    """
+    if quota is None:
+        return ""
+    most, asks = quota["headroom"]["replicas"], quota["mayAskFor"]
+    is_short = None not in (most, asks) and most < asks
+    share = f"{most} of the {asks} replicas that it may ask for would fit." if is_short else ""
+    if not wants_more:
+        return share and f" {share}"
+    if not is_denied(quota):
+        return f" The quota {'would allow it now' if was_refused else 'allows it'}.{share and ' '}{share}"
+    line = quota["line"]
+    if quota["decision"].get("reason") == CLAMPED and quota["decision"]["fits"] is not None:
+        return f" The quota grants {quota['decision']['fits']} of the {quota['asked']} (mode Clamp)."
+    if quota["decision"].get("turn") is not None:
+        return f" The quota does not allow it yet: {_in_line(line)}."
+    why = "." if most is None else f": {share or f'{replicas(most)} at most.'}"
+    return f" The quota does not allow it{why}" + (f" It stands {_in_line(line)}." if line is not None else "")
+
+
+def changes(quota: Json | None, would: Sequence[Change], *, wants_more: bool) -> list[Change]:
+    """What would do for one more replica. Where the quota refuses that, its room comes first: alone if the autoscaler
+    asks for it already; else it is needed besides any of the others."""
+    if quota is None:
+        return list(would)
+    if not is_denied(quota):
+        return [one for one in would if one.kind != "quota"]
+    room = remedies.of_quota(quota["decision"]["sentence"], quota["asked"])
+    if wants_more:
+        return room
+    return [*room, *(one for one in would if one.kind != "quota")] if would else []
+
+
+def _in_line(line: Json) -> str:
+    """A place in line. Whose quota may not be seen has no name, and the place there no number."""
+    where = "others come first"
+    if line["place"] is not None:
+        where = f"{ordinal(line['place'])} in line for workspace quota {line['quota']}"
+    return f"{where}; asks again in {line['againSeconds']} s"
+
+
+def heading(kinds: Sequence[str]) -> str:
+    """What stands above the changes, by their kinds."""
+    if kinds[:1] != ["quota"]:
+        return "for one more replica, any of these:"
+    return "for what it asks for:" if len(kinds) == 1 else "for one more replica, the first of these and any other:"

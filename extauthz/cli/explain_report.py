@@ -9,7 +9,7 @@ from extauthz.cli import explain_quota, report
 from extauthz.cli.explain_quota import Asked
 from extauthz.cli.report import wrapped
 from extauthz.core.model import Tree
-from extauthz.explain import by_quota, refused, target
+from extauthz.explain import refused, target
 from extauthz.explain.answer import Answer, Change, Step, replicas
 from extauthz.explain.objects import namespace_of
 from extauthz.explain.when import When
@@ -38,9 +38,9 @@ def found(
     """
     quota = explain_quota.said(asked, tree, max(answer.desired, answer.current + 1), most)
     wants_more, was_refused = answer.desired > answer.current, answer.outcome == refused.OUTCOME
-    sentence += by_quota.sentence(quota, wants_more=wants_more, was_refused=was_refused)
-    held = answer.outcome in holds or (wants_more and by_quota.is_denied(quota))
-    one_more = [one._asdict() for one in by_quota.changes(quota, would, wants_more=wants_more)]
+    sentence += explain_quota.sentence(quota, wants_more=wants_more, was_refused=was_refused)
+    held = answer.outcome in holds or (wants_more and explain_quota.is_denied(quota))
+    one_more = [one._asdict() for one in explain_quota.changes(quota, would, wants_more=wants_more)]
     beside = {"when": when._asdict(), "oneMore": one_more, "quota": quota}
     return _shown(names, tree, answer, sentence, held=held) | beside
 
@@ -72,7 +72,6 @@ def _shown(names: Json, tree: Tree, answer: Answer, sentence: str, *, held: bool
 
 
 def status(tree: Tree, names: Sequence[str] = ("currentReplicas", "desiredReplicas")) -> Json:
-    """What an autoscaler's status says of its counts."""
     return {name: (tree.get("status") or {}).get(name) for name in names}
 
 
@@ -97,7 +96,7 @@ def as_text(found: Json) -> str:
     for number, step in enumerate(found["steps"], 1):
         lines += _indented(f"{number}. {step['confidence']}: {step['text']}")
     if found["oneMore"]:
-        lines += ["", by_quota.heading([one["kind"] for one in found["oneMore"]])]
+        lines += ["", explain_quota.heading([one["kind"] for one in found["oneMore"]])]
         for one in found["oneMore"]:
             lines += _indented(f"- {one['text']}")
     if found["quota"] is not None:

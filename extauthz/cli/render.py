@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any as Tree
+from typing import TypeVar
 
 from extauthz.cli import exits
 from extauthz.cli.flags import sidecar
@@ -22,6 +23,8 @@ from extauthz.tools.render.certificates import TlsOptions
 from extauthz.tools.render.manifests import FORMATS, Part
 from extauthz.tools.render.options import CLIENTS, GATE_CA, SERVICE_PORT, Endpoint, GateTls, MeshOptions, SidecarOptions
 from extauthz.tools.render.webhook import WebhookOptions
+
+Options = TypeVar("Options", SidecarOptions, TlsOptions, WebhookOptions)
 
 HEADER = "# Made by `{}`; change its options rather than this file.\n"
 
@@ -58,10 +61,19 @@ def sidecar_options(arguments: argparse.Namespace, defaults: SidecarOptions) -> 
     Raises:
         ValueError: flags that do not go together.
     """
-    said = {name: value for name, value in vars(arguments).items() if value is not None}
-    chosen = {field.name: said[field.name] for field in fields(SidecarOptions) if field.name in said}
-    _only_one_kind([chosen.get("gate", defaults.gate), *chosen.get("failover_gates", ())])
-    return replace(defaults, **chosen, gate_tls=_gate_tls(said, defaults.gate_tls))
+    chosen = _over(defaults, arguments, gate_tls=_gate_tls(arguments, defaults.gate_tls))
+    _only_one_kind([chosen.gate, *chosen.failover_gates])
+    return chosen
+
+
+def _over(defaults: Options, arguments: argparse.Namespace, **more: object) -> Options:
+    """What was asked for, over the defaults: flags have the names of fields, but for ``more``."""
+    chosen: dict[str, Tree] = dict(more)
+    for field in fields(defaults):
+        said = getattr(arguments, field.name, None)
+        if said is not None:
+            chosen.setdefault(field.name, tuple(said) if isinstance(said, list) else said)
+    return replace(defaults, **chosen)
 
 
 def _only_one_kind(gates: Sequence[Endpoint]) -> None:
@@ -74,9 +86,10 @@ def _only_one_kind(gates: Sequence[Endpoint]) -> None:
         )
 
 
-def _gate_tls(said: Mapping[str, str], default: GateTls | None) -> GateTls | None:
+def _gate_tls(arguments: argparse.Namespace, default: GateTls | None) -> GateTls | None:
     """Half of it is refused: else Envoy would speak plain text to a gate that expects TLS."""
-    wanted = {field.name: said[f"gate_{field.name}"] for field in fields(GateTls) if f"gate_{field.name}" in said}
+    said = {field.name: getattr(arguments, f"gate_{field.name}") for field in fields(GateTls)}
+    wanted = {name: one for name, one in said.items() if one is not None}
     if ("cert_file" in wanted) != ("key_file" in wanted):
         raise ValueError("--gate-cert and --gate-key go together")
     if default is not None:
@@ -115,26 +128,14 @@ def _mesh_options(arguments: argparse.Namespace) -> MeshOptions:
     sidecar = sidecar_options(arguments, defaults)
     if arguments.gate_plain and sidecar.gate_tls is not None:
         raise ValueError("--gate-plain and --gate-ca exclude each other")
-    return MeshOptions(
-        client=client._replace(namespace=arguments.namespace or client.namespace),
-        service_ip=arguments.service_ip,
-        sidecar=sidecar,
-    )
-
-
-def _tls_options(arguments: argparse.Namespace) -> TlsOptions:
-    """What was asked for, over the defaults."""
-    return replace(
-        TLS_DEFAULTS,
-        client_namespace=arguments.namespace or certificates.NAMESPACES[arguments.autoscaler],
-        names=tuple(arguments.names or TLS_DEFAULTS.names),
-        service=arguments.form == "deployment",
-        gate_namespace=arguments.gate_namespace or TLS_DEFAULTS.gate_namespace,
-    )
+    own = client._replace(namespace=arguments.namespace or client.namespace)
+    return MeshOptions(client=own, service_ip=arguments.service_ip, sidecar=sidecar)
 
 
 def _tls(arguments: argparse.Namespace) -> str:
-    return FORMATS[arguments.output](certificates.ISSUERS[arguments.issuer](_tls_options(arguments)))
+    place = arguments.namespace or certificates.NAMESPACES[arguments.autoscaler]
+    options = _over(TLS_DEFAULTS, arguments, client_namespace=place, service=arguments.form == "deployment")
+    return FORMATS[arguments.output](certificates.ISSUERS[arguments.issuer](options))
 
 
 def _webhook(arguments: argparse.Namespace) -> str:
@@ -146,21 +147,7 @@ def _webhook(arguments: argparse.Namespace) -> str:
             "namespaces that are asked about, so ask only where quotas are"
         )
     name, namespace, port = arguments.service or (of.service, of.namespace, of.port)
-    options = WebhookOptions(
-        ca=_ca(arguments.ca),
-        service=name,
-        namespace=namespace,
-        port=port,
-        url=arguments.url or "",
-        except_namespaces=tuple(arguments.except_namespace),
-        namespace_selector=arguments.namespace_selector,
-        object_selector=arguments.object_selector,
-        conditions=tuple(arguments.match_condition),
-        workload_labels=arguments.workload_labels,
-        custom=tuple(arguments.custom),
-        pods=arguments.pods,
-        clamp=arguments.clamp,
-    )
+    options = _over(of, arguments, ca=_ca(arguments.ca), service=name, namespace=namespace, port=port)
     return FORMATS[arguments.output](webhook.parts(options))
 
 

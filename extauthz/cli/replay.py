@@ -18,13 +18,12 @@ from extauthz.core.texts import stamp
 from extauthz.inputs.files.content import FilesError
 from extauthz.inputs.sources import file
 from extauthz.serve.service.collector import SELDOM
-from extauthz.tell.record.lines import text_of
 from extauthz.tell.record.reading import Record, RecordError
 from extauthz.tools.replay import page
-from extauthz.tools.replay.measures import Want
 from extauthz.tools.replay.peaks import checked
 from extauthz.tools.replay.play import NeverOverError
 from extauthz.tools.replay.run import Replay, Result, patched, suggested
+from extauthz.tools.replay.wanted import Waiting
 
 MAX_PATCHES = 16 << 20
 """Bytes of patches: some 100,000 quotas."""
@@ -151,10 +150,10 @@ def _wants(result: Result, most: int) -> list[tuple[str, ...]]:
     """Those that missed most."""
     return [
         (
-            text_of(want.ref),
-            want.asker or "-",
-            str(want.had),
-            str(want.to),
+            want.ask.workload,
+            want.ask.asker or "-",
+            str(want.first),
+            str(want.ask.to or 0),
             stamp(want.since_s, "seconds"),
             _lasting(want.seconds),
             _minutes(want.missed / 60.0),
@@ -210,13 +209,13 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _as_want(want: Want) -> dict[str, Any]:
+def _as_want(want: Waiting) -> dict[str, Any]:
     return {
-        "workload": text_of(want.ref),
-        "asker": want.asker or None,
+        "workload": want.ask.workload,
+        "asker": want.ask.asker or None,
         "by": [{"quota": quota, "resource": key} for quota, key in want.rows],
-        "had": want.had,
-        "to": want.to,
+        "had": want.first,
+        "to": want.ask.to or 0,
         "since": stamp(want.since_s, "milliseconds"),
         "seconds": round(want.seconds, 3),
         "denied_minutes": round(want.missed / 60.0, 3),

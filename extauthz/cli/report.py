@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from extauthz.serve.servers.api.shown import AMOUNTS, Json
@@ -96,6 +96,3 @@ def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def amounts(kept: bool) -> Sequence[str]:
     """The amounts of a shortage that a table shows: what guarantees keep, only where some is ``kept``."""
     return [name for name in AMOUNTS if kept or name != "kept"]
-
-
-OUTPUTS: Mapping[str, Callable[[Json], str]] = {"table": as_table, "json": as_json}

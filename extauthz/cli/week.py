@@ -22,6 +22,9 @@ from extauthz.tell.record.reading import Record
 Line = Mapping[str, Any]
 
 _REFUSED: Final = (Verdict.DENY, Verdict.UNAVAILABLE)
+WEEK: Final = timedelta(days=7)
+"""Up to the newest line."""
+
 _NO_QUOTA: Final = "-"
 """Of what was refused for want of knowledge, and by no quota."""
 
@@ -50,9 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         found = _found(arguments)
     except (OSError, ValueError) as error:
         return exits.fail(exits.DATA, error)
-    since = max(map(_at, found)) - timedelta(days=arguments.days)
+    since = max(map(_at, found)) - WEEK
     within = [line for line in found if _at(line) > since]
-    rows = summed(within, arguments.quota)
+    rows = summed(within)
     print_as = _as_json if arguments.output == "json" else _as_table
     sys.stdout.write(print_as(within, rows))
     return 0
@@ -72,7 +75,7 @@ def _found(arguments: argparse.Namespace) -> list[Line]:
         why = "no decision is in it; the record of a later time may have some"
     else:
         found = [line for source in _sources(arguments.logs) for line in _decisions(source)]
-        why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
+        why = "no line of a decision is in it; it must be the gate's log in JSON, at level info"
     if not found:
         raise ValueError(why)
     return found
@@ -122,7 +125,7 @@ def _at(line: Line) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def summed(lines: Iterable[Line], quota: str | None = None) -> list[Row]:
+def summed(lines: Iterable[Line]) -> list[Row]:
     """A row for each quota and workload: what was refused most comes first."""
     rows: dict[tuple[str, str], Row] = {}
     for line in lines:
@@ -130,8 +133,7 @@ def summed(lines: Iterable[Line], quota: str | None = None) -> list[Row]:
         if verdict not in _REFUSED and would not in _REFUSED:
             continue
         for name in _quotas(line):
-            if quota is None or quota == name.rpartition("/")[2]:
-                _count(rows.setdefault((name, line["workload"]), Row(name, line["workload"], "")), line)
+            _count(rows.setdefault((name, line["workload"]), Row(name, line["workload"], "")), line)
     return sorted(rows.values(), key=lambda row: (-row.would - row.refused, row.quota, row.workload))
 
 

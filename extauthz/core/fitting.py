@@ -1,7 +1,7 @@
 """How many replicas a workload may have: the highest count that ``decide`` would grant.
 
 One answer for ``check``, the API, the page and the numbers of an episode. Quotas tell the highest count that they have
-room for (``queries``); turns, policies and a platform's own service may allow less.
+room for (``queries``); turns and policies may allow less.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ or "no limit"; no number stands for either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 Tree: TypeAlias = Any
 """A decoded body: dict, list, str, int, float, bool or None, as JSON has them."""
@@ -342,13 +341,6 @@ class Unspecified(NamedTuple):
     """The quota only audits: it refuses nothing."""
 
 
-CycleState: TypeAlias = MutableMapping[str, Any]
-"""What policies note for later steps, and for each other, while one write is decided."""
-
-OVER: Final = cast("CycleState", MappingProxyType({}))
-"""That of a write that is decided. It holds nothing, and takes nothing."""
-
-
 class Growth(NamedTuple):
     """A write that would grow a workload."""
 
@@ -375,8 +367,6 @@ class Growth(NamedTuple):
     """Seconds since 1970."""
     kept: Mapping[str, str] | None = None
     """What policies keep of its pod template (``GrowthPolicy.keep``), by their names; ``None``: it is not known."""
-    cycle: CycleState = OVER
-    """Empty at ``filter``, and over after ``reserve``."""
 
 
 class PolicyAnswer(NamedTuple):

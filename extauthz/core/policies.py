@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from extauthz.core.model import OVER, Decision, Growth, Tree, Verdict
+from extauthz.core.model import Decision, Growth, Tree, Verdict
 
 FILTER: Final = "filter"
 LIMIT: Final = "limit"
 PERMIT: Final = "permit"
 RESERVE: Final = "reserve"
-UNRESERVE: Final = "unreserve"
 AFTER: Final = "after"
 TURNED_AWAY: Final = "turned_away"
 KEEP: Final = "keep"
 RANK: Final = "rank"
-_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY, KEEP, RANK)
+_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, AFTER, TURNED_AWAY, KEEP, RANK)
 
 MAX_RANK: Final = 1_000
 """Ranks are from minus this to this."""
@@ -78,8 +77,7 @@ class GrowthPolicy(Protocol):
     """One rule of a platform's own. Subclass it, and write the steps that it needs: the others say nothing.
 
     Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit``,
-    ``rank`` and ``permit`` change nothing but ``growth.cycle``, which lives until ``reserve``. ``reserve``,
-    ``unreserve`` and ``after`` must bear being told twice.
+    ``rank`` and ``permit`` change nothing. ``reserve`` and ``after`` must bear being told twice.
     """
 
     def filter(self, growth: Growth) -> Refused | None:
@@ -107,12 +105,8 @@ class GrowthPolicy(Protocol):
         """It was granted and may still land."""
         return
 
-    def unreserve(self, growth: Growth) -> None:
-        """A grant that was reserved has ended: it has landed, or can land no more."""
-        return
-
     def after(self, growth: Growth, fate: Fate) -> None:
-        """What became of it. Told after ``unreserve``."""
+        """A grant that was reserved has ended: what became of it."""
         return
 
     def keep(self, pod: Mapping[str, Tree]) -> str | None:
@@ -135,8 +129,8 @@ class Policies:
     """Those that a gate asks about all growth, by the steps that they have, in their order.
 
     Args:
-        failed: told of each call of ``keep``, ``rank``, ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that
-            failed: the policy's name, the step.
+        failed: told of each call of ``keep``, ``rank``, ``turned_away``, ``reserve`` or ``after`` that failed: the
+            policy's name, the step.
         ask: gets the answer of a policy at a step.
 
     Raises:
@@ -157,7 +151,7 @@ class Policies:
             raise TwoOrdersError(
                 f"{names}: each gives ranks, and a line has one order; keep one of them, or name the others with =Audit"
             )
-        self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
+        self._listens = any(self._of[step] for step in (RESERVE, AFTER))
         self._failed = failed
         self.ask: Final = ask
         self._reserved: dict[str, Growth] = {}
@@ -216,17 +210,15 @@ class Policies:
         """Tell of a grant."""
         if not self._listens:
             return
-        self._reserved[growth.id] = growth._replace(cycle=OVER)
+        self._reserved[growth.id] = growth
         for one in self._of[RESERVE]:
             self._tell(one, RESERVE, growth)
 
     def ended(self, pending_id: str, fate: Fate) -> None:
-        """Tell of the end of a grant, in reverse order. Nothing is told twice, nor of what was not granted here."""
+        """Tell of the end of a grant. Nothing is told twice, nor of what was not granted here."""
         growth = self._reserved.pop(pending_id, None)
         if growth is None:
             return
-        for one in reversed(self._of[UNRESERVE]):
-            self._tell(one, UNRESERVE, growth)
         for one in self._of[AFTER]:
             self._tell(one, AFTER, growth, fate)
 

@@ -123,7 +123,6 @@ def number(ratio: float) -> str:
 
 
 def percent(part: float) -> str:
-    """A tolerance in percent."""
     return f"{part * 100:.6g} %"
 
 

@@ -83,7 +83,6 @@ def hpa_name(tree: Tree) -> str:
 
 
 def decide(scene: Scene) -> Answer:
-    """KEDA's next decision."""
     if scene.note("paused-replicas") is not None or scene.says("paused"):
         return _paused(scene)
     found = _unless_refused(scene, _decided(scene))
@@ -266,7 +265,6 @@ HOLDS: Final = frozenset({"paused", refused.OUTCOME, "cooldown", "not-ready"})
 
 
 def sentence(scene: Scene, found: Answer) -> str:
-    """What KEDA does, and why."""
     name = f"scaledobject/{scene.name}"
     if found.outcome == refused.OUTCOME:
         return f"{name} is refused: KEDA asks for {found.desired} in place of {found.current}; {found.note}."

@@ -136,8 +136,6 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one HPA."""
-
     least: int
     most: int
     up: Tree | None

@@ -46,7 +46,6 @@ class Objects:
                 self._by_name.setdefault((kind, namespace_of(tree), str(at(tree, "metadata", "name"))), []).append(tree)
 
     def all(self) -> Iterator[Tree]:
-        """Every tree."""
         return chain.from_iterable(self._by_kind.values())
 
     def of(self, kind: str, namespace: str | None = None) -> Sequence[Tree]:
@@ -95,7 +94,6 @@ def _kind(tree: Tree) -> str:
 
 
 def namespace_of(tree: Tree) -> str:
-    """The namespace of an object."""
     return str((tree.get("metadata") or {}).get("namespace", "default"))
 
 

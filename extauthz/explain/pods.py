@@ -30,8 +30,6 @@ class Sample(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Names of pods."""
-
     ready: frozenset[str]
     unready: frozenset[str]
     missing: frozenset[str]

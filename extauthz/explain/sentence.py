@@ -36,7 +36,6 @@ HOLDS: Final = frozenset(REASONS) - {"on-target"} | {"tolerance", "failed", refu
 
 
 def sentence(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
-    """What the HPA does, and why."""
     name = f"hpa/{scene.hpa['metadata']['name']}"
     if answer.outcome == refused.OUTCOME:
         asks = f"asks for {answer.desired}" if answer.desired > answer.current else "asked for more when it last looked"

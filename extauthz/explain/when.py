@@ -36,15 +36,12 @@ NEVER: Final[dict[str, str]] = {
 
 
 class When(NamedTuple):
-    """When it acts."""
-
     seconds: int | None
     """From now, at the latest; ``None``: not while all stays as it is."""
     text: str
 
 
 def of_hpa(scene: Scene, answer: Answer) -> When:
-    """Of what the HPA controller does next."""
     rule = limits.rules(scene.hpa, scene.flags)
     sync_s = round(rule.sync_s)
     look = f"it looks every {sync_s} s"
@@ -81,7 +78,6 @@ def _after_period(scene: Scene, answer: Answer, rule: limits.Rules, sync_s: int)
 
 
 def of_keda(scene: keda.Scene, answer: Answer) -> When:
-    """Of what KEDA itself does next."""
     interval = at(scene.tree, "spec", "pollingInterval")
     poll_s = POLLING_S if interval is None else int(interval)
     look = f"KEDA looks every {poll_s} s"
@@ -120,7 +116,6 @@ NEVER_OF_KNATIVE: Final[dict[str, str]] = {
 
 
 def of_knative(scene: knative.Scene, answer: KnativeAnswer) -> When:
-    """Of what Knative's autoscaler does next."""
     rules, outcome = scene.rules, answer.outcome
     if outcome == "refused":
         left = max(round(RETRY_S - (scene.now - scene.refused[-1].at)), TICK_S)

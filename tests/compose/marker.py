@@ -1,30 +1,12 @@
 """The markers ``containers`` and ``image``: a test of docker-compose.yml, or of the gate's image alone, is skipped
-loudly where images or an engine are missing.
-
-With the marker's name in ``EXTAUTHZ_REQUIRE`` it fails instead.
-"""
+loudly where images or an engine are missing."""
 
 from __future__ import annotations
 
 import functools
 
-import pytest
-
 from tests.compose import engine, prepare, standins
-from tests.controlplane.marker import asked_for, skip
-
-MARKS = ("containers", "image")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any fixture is set up."""
-    for mark in MARKS:
-        if item.get_closest_marker(mark) is None or not (reason := missing(mark)):
-            continue
-        if mark in asked_for(item.config):
-            pytest.fail(reason, pytrace=False)
-        skip(item, reason)
+from tests.controlplane.marker import Needs
 
 
 @functools.cache
@@ -37,3 +19,6 @@ def missing(mark: str) -> str:
     wanted = [*standins.bases("gate"), "extauthz"] if alone else [*standins.wanted(), *prepare.OWN]
     absent = [image for image in wanted if not engine.has(engine.official(image))]
     return f"images are not here ({', '.join(absent)}): {cure}" if absent else ""
+
+
+CONTAINERS, IMAGE = (Needs(mark, functools.partial(missing, mark)) for mark in ("containers", "image"))

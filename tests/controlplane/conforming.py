@@ -17,7 +17,7 @@ from extauthz.core.decision.gate import Gate as Deciding
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.admission import NAME
 from extauthz.core.intake.counts import read
-from extauthz.core.model import Decision, Observed, Request, WorkloadRef
+from extauthz.core.model import Decision, Observed, Request, Unknown, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
@@ -140,7 +140,7 @@ def outcome(reply: Reply) -> Outcome:
 
 def full_gate(objects: Mapping[str, Tree], hard: Mapping[str, int]) -> Deciding:
     """A gate that knows these objects, under one quota of everything."""
-    deciding = Deciding(Policy(on_unknown_footprint="allow"))
+    deciding = Deciding(Policy(allows={Unknown.FOOTPRINT}))
     quota = WorkspaceQuota("all", namespace_selector=LabelSelector(), hard=dict(hard), mode=Mode.ENFORCE)
     deciding.load_quotas(QuotaTree.build([quota]), 0.0)
     namespaces: dict[str, Mapping[str, str]] = {tree["metadata"]["namespace"]: {} for tree in objects.values()}

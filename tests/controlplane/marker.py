@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -72,6 +73,27 @@ def skip(item: pytest.Item, *reasons: str) -> NoReturn:
     """Skip it, and say so once more at the end."""
     item.user_properties += [(NOT_TESTED, reason) for reason in reasons]
     pytest.skip("; ".join(reasons))
+
+
+class Needs:
+    """A marker of something else: a test that has it is skipped loudly where that is missing, and fails where the
+    marker stands in ``EXTAUTHZ_REQUIRE``. It is a plugin of pytest.
+
+    Args:
+        missing: what is not here, with the cure; empty if all is.
+    """
+
+    def __init__(self, mark: str, missing: Callable[[], str]) -> None:
+        self._mark, self._missing = mark, missing
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Before any fixture is set up."""
+        if item.get_closest_marker(self._mark) is None or not (reason := self._missing()):
+            return
+        if self._mark in asked_for(item.config):
+            pytest.fail(reason, pytrace=False)
+        skip(item, reason)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from tests.controlplane.hpacases import NAMESPACE, Case
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.metricsdesk import MetricsDesk, bare_envoy
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.e2e.clamping import Watched
 from tests.waiting import eventually
 
 Tree = Any
@@ -51,23 +51,6 @@ FEW = 2
 """May always be wrong: of 40 HPAs some 20 answers are likely."""
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
-
-
-class Watched(threading.Thread):
-    """All versions of all HPAs, from now on."""
-
-    def __init__(self, plane: Plane) -> None:
-        super().__init__(daemon=True)
-        self.versions: dict[str, list[Tree]] = {}
-        self._api = plane.api
-        self._path = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
-        self._version = plane.api.call("GET", self._path)["metadata"]["resourceVersion"]
-        self.start()
-
-    def run(self) -> None:
-        with suppress(Exception):  # the server ends with the test
-            for event in self._api.watch(self._path, self._version, 1800):
-                self.versions.setdefault(event["object"]["metadata"]["name"], []).append(event["object"])
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +90,7 @@ def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: Metri
     cases = [hpacases.case(SEED, number, time.time()) for number in range(HPAS)]
     with ThreadPoolExecutor(8) as workers:
         list(workers.map(lambda one: create(plane, desk, one), cases))
-        watched = Watched(plane)
+        watched = Watched(plane, "HorizontalPodAutoscaler", NAMESPACE)
         first = dict(workers.map(lambda one: fresh(plane, one), cases))
     eventually(lambda: all(decided(watched, one.name) for one in cases), lambda: undecided(watched, cases))
     tally = Counter[str]()
@@ -204,7 +187,7 @@ def later(
     busy = set(desk.waiting)
     with ThreadPoolExecutor(8) as workers:
         objects = dict(workers.map(lambda one: (one.name, snapshot(plane, one)), cases))
-    before = {one.name: len(watched.versions[one.name]) for one in cases}
+    before = {one.name: len(versions(watched, one.name)) for one in cases}
     if turn != STATUS:
         for one in cases:
             hpacases.measure(one, chance, time.time())
@@ -217,7 +200,7 @@ def later(
         if one.asks & busy:
             tally["skipped: was being decided"] += 1
             continue
-        new = watched.versions[one.name][before[one.name] :]
+        new = versions(watched, one.name)[before[one.name] :]
         answer = answers[one.name]
         if answer is None:
             tally["skipped: neither status nor metrics"] += 1
@@ -230,9 +213,13 @@ def snapshot(plane: Plane, one: Case) -> list[Tree]:
     return [plane.api.get("HorizontalPodAutoscaler", one.name, NAMESPACE), *own_objects(plane, one)]
 
 
+def versions(watched: Watched, name: str) -> list[Tree]:
+    return [one for one in watched.until(time.time()) if one["metadata"]["name"] == name]
+
+
 def decided(watched: Watched, name: str) -> list[Tree]:
     """Its versions that the controller has written."""
-    return [one for one in watched.versions.get(name, []) if one.get("status", {}).get("conditions")]
+    return [one for one in versions(watched, name) if one.get("status", {}).get("conditions")]
 
 
 def undecided(watched: Watched, cases: list[Case]) -> list[str]:

@@ -293,7 +293,6 @@ def late(tally: Counter[str], running: Running, watched: dict[str, Watched], loo
             tally["skipped: asked for before it was at zero"] += 1
             continue
         then = known(running, watched, one.name, one.ready, end)
-        assert then is not None
         wrong += counted(tally, one, replace(answer, scale=0), then.replicas, IN_TIME)
     return wrong
 
@@ -318,6 +317,5 @@ def read_alike(running: Running, watched: dict[str, Watched], names: list[str]) 
         tree = found.one("PodAutoscaler", PLACE, name)
         own = scene.of(found, tree, time.time())
         other = known(running, watched, name, own.ready, time.time())
-        assert other is not None
         assert (own.rules, own.replicas, own.ready_known) == (other.rules, other.replicas, True), name
         assert {one.replicas for one in own.refused} == {one.replicas for one in other.refused}

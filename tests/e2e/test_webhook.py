@@ -290,6 +290,20 @@ def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:
     return spec
 
 
+def test_who_is_not_bound_passes_is_charged_and_binds_others(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    acme.runs(1)
+    only = {"include": {"serviceAccounts": ["kube-system/horizontal-pod-autoscaler"]}}
+    acme.api.patch("WorkspaceQuota", acme.name, None, {"spec": {"requesters": only}})
+    hpa = ("--as=system:serviceaccount:kube-system:horizontal-pod-autoscaler", "--as-group=system:masters")
+    eventually(lambda: "scaled" in scale(acme, "web", 6))  # the administrator is not bound
+    assert DENIED in scale(acme, "web", 7, *hpa)
+    decisions = [one for one in world.gate.events("decision") if one.get("workload", "").endswith(f"{acme.name}/web")]
+    assert ("allow", "not-bound") in {(one["verdict"], one["reason"]) for one in decisions}
+    assert "scaled" in scale(acme, "web", 3, *hpa), "less always passes"
+    eventually(lambda: acme.used() == 3, acme.used)
+
+
 def condition_in_the_readme() -> str:
     shown = (Path(__file__).parents[2] / "README.md").read_text().partition("\n  AbleToScale")[2].partition("\n```")[0]
     return " ".join(f"AbleToScale{shown}".split())

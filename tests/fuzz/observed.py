@@ -28,6 +28,7 @@ from extauthz.serve.service.counting import SLICE
 from extauthz.serve.service.inputs import Into
 from extauthz.serve.service.live import LiveStateInput, Watchdog
 from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.episodes import Episodes
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
 from extauthz.testing import Asker, quota, scale, workload
@@ -62,9 +63,10 @@ class World:
         connection = cast("Connection", None)
         state = LiveStateInput(
             connection,
-            Into(gate, around.log, around.metrics, lambda: 0.0),
+            Into(gate, around.log, around.metrics, lambda: 0.0, Episodes()),
             watchdog,
             templates={},
+            tells_owners=False,
         )
         cluster = state._cluster
         kind = ScaledKind(CUSTOM, ("spec", "replicas"), ("status", "selector"), (("v1", ("spec", "replicas")),))

@@ -1,10 +1,9 @@
-"""What the server promises to gRPC's own client: every kind of call, the statuses, a stop, and TLS."""
+"""What the server promises to gRPC's own client: every kind of call, a stop, and TLS."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -12,11 +11,9 @@ import pytest
 from extauthz.serve.service.certificates import GRPC, Handshakes
 from tests.rpc.test_serving import (
     ECHO,
-    FAILS,
     HELD,
     LATER,
     LOG,
-    REFUSES,
     Service,
     U,
     channel,
@@ -52,27 +49,6 @@ async def test_calls_of_every_kind_are_answered(service: Service):
         await log.done_writing()
         assert await log == b"thanks"
         assert service.logged == [b"%d" % number for number in range(100)]
-
-
-@pytest.mark.parametrize(
-    ("method", "message", "more", "code"),
-    [
-        pytest.param("/a.Test/Nothing", b"x", {}, Status.UNIMPLEMENTED, id="no-such-method"),
-        pytest.param(REFUSES, b"x", {}, Status.NOT_FOUND, id="the-handler-says-so"),
-        pytest.param(FAILS, b"x", {}, Status.UNKNOWN, id="the-handler-fails"),
-        pytest.param(U, bytes((4 << 20) + 1), {}, Status.RESOURCE_EXHAUSTED, id="too-long"),
-        pytest.param(U, bytes(9_000), {"compression": grpc.Compression.Gzip}, Status.UNIMPLEMENTED, id="compressed"),
-        pytest.param(HELD, b"x", {"timeout": 0.1}, Status.DEADLINE_EXCEEDED, id="deadline"),
-    ],
-)
-async def test_what_cannot_be_answered_has_the_status_that_gRPC_says(
-    service: Service, caplog: pytest.LogCaptureFixture, method: str, message: bytes, more: Any, code: Any
-):
-    async with listening(service.methods()) as (_, address), channel(address) as one:
-        status, text = await refused(one.unary_unary(method)(message, **more))
-        assert (status, "ValueError" in text) == (code, False)
-        assert await one.unary_unary(U)(b"x") == b"x", "the connection goes on"
-    caplog.clear()  # of the handler that fails
 
 
 async def test_a_stop_loses_no_answer_and_ends_streams_that_have_no_end(service: Service):

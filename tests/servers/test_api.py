@@ -305,17 +305,6 @@ async def test_an_object_that_would_be_refused_at_any_size_is_no_headroom(api: A
     assert "must specify" in problem["detail"]
 
 
-async def test_a_decision_on_a_request_as_it_would_come_over_the_wire(api: Api):
-    asked = {
-        "method": "PATCH",
-        "path": "/apis/apps/v1/namespaces/team-a/deployments/web/scale",
-        "headers": {"Content-Type": "application/merge-patch+json"},
-        "body": '{"spec":{"replicas":99}}',
-    }
-    _, decided = await api.post("/api/v1/decisions", asked)
-    assert (decided["verdict"], decided["fits"]) == ("deny", 7)
-
-
 async def test_pending_writes_with_the_time_that_is_left(api: Api):
     _, page = await api.get("/api/v1/pendingwrites?quota=acme")
     (one,) = page["items"]
@@ -381,8 +370,6 @@ async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target:
             400,
             "replicas: must be a whole number from 0 to 2147483647",
         ),
-        ("decisions", '{"method":"PATCH"}', 400, "method, path, body and each of headers: must be texts"),
-        ("decisions", '{"method":"PATCH","path":"/","headers":[]}', 400, "headers: must be an object"),
         ("headroom", '{"workloads":3}', 400, "workloads: must be a list of at most 100 workloads"),
         ("headroom", json.dumps({"workloads": [{}] * (MOST_IN_BATCH + 1)}), 400, "at most 100"),
         ("headroom", '{"object":3}', 400, "object: must be an object"),
@@ -395,7 +382,7 @@ async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target:
         ),
         (
             "decisions",
-            r'{"method":"PUT","path":"/","body":"\ud800"}',
+            r'{"namespace":"a","name":"\ud800"}',
             400,
             "half a surrogate pair",
         ),

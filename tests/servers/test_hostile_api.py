@@ -47,8 +47,6 @@ SHAPES: dict[str, Callable[[int], Body]] = {
     "lists": lambda size: of_pod(containers=[{}], x=[[]] * size),
     "texts": lambda size: of_pod(containers=[{}], x="x" * size),
     "workloads": lambda size: {"workloads": [{"namespace": "team-a"}] * min(size, 100)},
-    "headers": lambda size: {"method": "PATCH", "path": "/", "headers": {f"h{n}": "x" for n in range(size)}},
-    "a path": lambda size: {"method": "PATCH", "path": "/apis" + "/%2525" * size, "headers": {}, "body": "{}"},
 }
 
 
@@ -78,8 +76,6 @@ def turns(answers: Answers, raw: bytes) -> list[Callable[[], object]]:
     """What is worked out for a question, turn by turn."""
     body = module._decoded(raw)
     found: list[Callable[[], object]] = [lambda: module._decoded(raw)]
-    if "method" in body:
-        return [*found, lambda: questions.write(body), lambda: answers.decision(questions.write(body))]
     if questions.batch(body) is not None:
         return [*found, lambda: questions.batch(body)]
     manifest = questions.manifest(body)

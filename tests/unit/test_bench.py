@@ -14,8 +14,8 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
 from bench import cluster, events, inputs, report, requests, sharing
 from bench.check import METHOD, message
-from bench.figures import Figure, Goal
-from bench.peers import building, pace, policy, rounds, tail
+from bench.figures import Figure, Goal, figure
+from bench.peers import building, pace, policy, tail
 from bench.peers.authorizers import started
 from bench.population import Population
 from tests.controlplane import parts
@@ -54,10 +54,6 @@ ROWS = (
     "bystanders beside 4 attackers with silent connections: checks lost",
     "bystanders beside 4 attackers with resets: p99",
     "bystanders beside 4 attackers with resets: checks lost",
-    "latency through Envoy, median: the filter adds",
-    "latency through Envoy, p99: the filter adds",
-    "latency through Envoy, median: ext_proc adds",
-    "latency through Envoy, p99: ext_proc adds",
     "live cluster, 100 Deployments: ready",
     "live cluster, 100 Deployments: memory",
     "live cluster, 100 Deployments: API calls",
@@ -123,13 +119,10 @@ PEERS = "peers"
 """In ``EXTAUTHZ_REQUIRE``: what is in Go is built, and the whole benchmark is tried."""
 
 
-def test_a_ratio_is_of_pairs_and_has_the_range_of_all_rounds():
-    found = rounds.ratio([9.0, 90.0, 2.0], [10.0, 100.0, 1.0])
-    assert (found.median, found.low, found.high) == (0.9, 0.9, 2.0)
-
-
-def test_a_row_tells_medians_and_judges_the_ratio_of_the_rounds():
-    row = rounds.figure("x", [1.0, 2.0, 30.0], [2.0, 4.0, 10.0], Goal(0.6), unit=" ms", digits=1)
+def test_a_row_tells_medians_and_judges_the_ratio_of_pairs_with_the_range_of_all_rounds():
+    found = figure("x", [9.0, 90.0, 2.0], [10.0, 100.0, 1.0])
+    assert (found.ratio, found.span) == (0.9, (0.9, 2.0))
+    row = figure("x", [1.0, 2.0, 30.0], [2.0, 4.0, 10.0], Goal(0.6), unit=" ms", digits=1)
     assert (row.measured, row.floor, row.ratio, row.span) == ("2.0 ms", "4.0 ms", 0.5, (0.5, 3.0))
     assert not row.missed
 

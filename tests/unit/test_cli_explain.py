@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.explain.by_quota import sentence as of_quota
+from extauthz.cli.explain_quota import sentence as of_quota
 from extauthz.explain.sentence import REASONS
 from extauthz.testing import workload
 from tests.unit.test_cli_check_files import PUBLIC

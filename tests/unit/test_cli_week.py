@@ -69,14 +69,12 @@ def test_it_says_whom_enforce_would_have_met_and_how_often(logged, capsys):
     ]
 
 
-def test_it_sums_the_last_days_up_to_the_newest_line_and_one_quota(logged, capsys):
+def test_it_sums_the_seven_days_up_to_the_newest_line(logged, capsys):
     logged.write(decided(5, "Audit"))
     logged.at_s += 8 * DAY_S
     file = logged.write(decided(6, "Audit"))
     (row,) = json.loads("\n".join(week(capsys, file, "-o", "json")[1]))
     assert (row["would"], row["wanted"], row["days"]) == (1, 6, ["2027-01-23"])
-    assert json.loads("\n".join(week(capsys, file, "--days=30", "-o", "json")[1]))[0]["would"] == 2
-    assert json.loads("\n".join(week(capsys, file, "--quota=other", "-o", "json")[1])) == []
 
 
 def test_other_lines_are_passed_over_and_so_is_what_a_collector_puts_before_them(logged, capsys, monkeypatch):
@@ -121,8 +119,6 @@ def test_it_stands_on_the_record_where_there_is_one(tmp_path, capsys):
         (["pyproject.toml"], 65, "no line of a decision is in it; it must be the gate's log in JSON"),
         (["--record", "nowhere"], 65, "there is no file of a record"),
         (["--record", "nowhere", "gate.log"], 64, "a record and logs tell the same; name one of them"),
-        (["--days=x"], 64, "'x' is no number of days; write for example 7"),
-        (["--days=0"], 64, "'0' is no number of days; write for example 7"),
     ],
 )
 def test_what_cannot_be_summed_is_told(words: list[str], code: int, why: str, capsys):

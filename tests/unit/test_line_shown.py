@@ -10,9 +10,9 @@ import pytest
 
 from extauthz.cli import asking_server, explain_quota, top
 from extauthz.cli.asking_files import Files
+from extauthz.cli.explain_quota import sentence as of_quota
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
-from extauthz.explain.by_quota import sentence as of_quota
 from extauthz.explain.objects import Objects
 from extauthz.serve.servers.api import rights, shown
 from extauthz.serve.servers.api.answers import Answers

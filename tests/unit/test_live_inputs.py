@@ -5,20 +5,27 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.quota.spec import WorkspaceQuota, parse, written
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.inputs.cluster.live import Watch
+from extauthz.inputs.cluster.live import NAMESPACES
+from extauthz.inputs.kube.resource import Resource
+from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS
 from extauthz.serve.service import sources
 from extauthz.serve.service.live import Watchdog, waiting
 from extauthz.tell.observe.log import Log
 
 
-def watch(resource: str, age_s: float = 1.0, error: str = "", *, synced: bool = True) -> Watch:
-    return Watch(resource, synced, age_s, relists=0, failures=0, error=error)
+def watch(plural: str, age_s: float = 1.0, error: str = "", *, synced: bool = True) -> Any:
+    """What is looked at of a reflector."""
+    known = {"namespaces": NAMESPACES, "workspacequotas": WORKSPACE_QUOTAS}
+    resource = known.get(plural) or Resource("", "v1", plural, "Any")
+    return SimpleNamespace(resource=resource, synced=synced, age_s=age_s, last_error=error)
 
 
 class Guarded:
@@ -50,7 +57,7 @@ class Guarded:
             id="what-says-who-is-covered-goes-first",
         ),
         pytest.param(
-            [watch("workspacequotas.extauthz.dev", 70.0)],
+            [watch("workspacequotas", 70.0)],
             ("nothing was heard of workspacequotas.extauthz.dev for 70 s", True),
             id="quotas",
         ),

@@ -108,14 +108,10 @@ def test_the_list_of_commands_and_the_version_load_none():
     assert loaded("--help") == loaded("--version") == set()
 
 
-def test_a_check_on_files_loads_neither_a_client_nor_pydantic(files: list[str]):
+def test_a_check_on_files_loads_no_client(files: list[str]):
     assert loaded("check", "deploy/web", "-n", "shop", "--replicas", "2", *files) == FILES
     assert loaded("check", "deploy/web", "-n", "shop", *files) == FILES
 
 
 def test_who_asks_a_server_loads_no_gate_and_no_client_of_kubernetes(server: str):
     assert loaded("top", "--server", server) == CLIENT
-
-
-def test_settings_are_checked_where_there_are_any(files: list[str]):
-    assert "pydantic" in loaded("check", "deploy/web", "-n", "shop", "--allow-unknown", "unsynced", *files)

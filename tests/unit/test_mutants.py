@@ -168,8 +168,6 @@ def module(tmp_path: Path) -> ModuleType:
     file = tmp_path / "shop.py"
     file.write_text(SOURCE)
     spec = importlib.util.spec_from_file_location("shop", file)
-    assert spec is not None
-    assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made

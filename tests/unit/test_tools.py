@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tools
+from tests.controlplane import marker
 from tests.tools import Tool
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_a_test_that_needs_it_is_skipped_loudly_without_it(item: pytest.Item) ->
 
 
 def test_where_it_is_required_the_test_fails(item: pytest.Item, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "asked_for", lambda _: {ABSENT.program})
+    monkeypatch.setattr(marker, "asked_for", lambda _: {ABSENT.program})
     with pytest.raises((pytest.fail.Exception, pytest.skip.Exception), match="run `make no-such-program`") as ended:
         ABSENT.pytest_runtest_setup(item)
     assert ended.type is pytest.fail.Exception

@@ -61,14 +61,9 @@ class Odd(GrowthPolicy):
         self.reserved[growth.id] = growth
         self._may_fail()
 
-    def unreserve(self, growth: Growth) -> None:
+    def after(self, growth: Growth, fate: Fate) -> None:
         if self.reserved.pop(growth.id, None) is None:
             self.wrong = f"it was told of the end of {growth.id}, and never of a grant"
-        self._may_fail()
-
-    def after(self, growth: Growth, fate: Fate) -> None:
-        if growth.id in self.reserved:
-            self.wrong = f"it was told what became of {growth.id} before its end"
         self._may_fail()
 
     def _may_fail(self) -> None:

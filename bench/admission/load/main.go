@@ -1,5 +1,4 @@
-// Load raises the replicas of many Deployments, one at each client, or makes Pods, at a steady pace or as fast as they
-// are answered.
+// Load raises the replicas of many Deployments, one at each client, or makes Pods, as fast as they are answered.
 package main
 
 import (
@@ -27,16 +26,10 @@ func main() {
 	clients := flag.Int("clients", 1, "how many at a time")
 	first := flag.Int("first", 0, "the count of the first write")
 	seconds := flag.Float64("seconds", 1, "for how long")
-	rate := flag.Float64("rate", 0, "writes a second of all clients together; 0: as fast as they are answered")
 	maker := flag.String("pods-by", "", "make Pods in this user's name, and raise nothing")
 	flag.Parse()
 	config := trust(*folder)
-	var every time.Duration
-	if *rate > 0 {
-		every = time.Duration(float64(*clients) / *rate * float64(time.Second))
-	}
-	start := time.Now()
-	end := start.Add(time.Duration(*seconds * float64(time.Second)))
+	end := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
 	took := make([][]float64, *clients)
 	var failed atomic.Int64
 	var all sync.WaitGroup
@@ -48,13 +41,7 @@ func main() {
 		all.Add(1)
 		go func(client *http.Client) {
 			defer all.Done()
-			next := start.Add(every * time.Duration(number) / time.Duration(*clients))
-			for count := *first; ; count++ {
-				time.Sleep(time.Until(next))
-				if !time.Now().Before(end) {
-					return
-				}
-				next = next.Add(every)
+			for count := *first; time.Now().Before(end); count++ {
 				request := raise(*server, number, count)
 				if *maker != "" {
 					request = pod(*server, number, count, *maker)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cachetools import LRUCache
 
 from extauthz.core.model import Tree, WorkloadRef
-from extauthz.inputs.policies import Growth, GrowthPolicy, NotYet, UnknownError
+from extauthz.inputs.policies import Fate, Growth, GrowthPolicy, NotYet, UnknownError
 
 from .marks import NodeMemory, Pool
 from .options import STALE_AFTER_S, PoolOptions, PressureOptions
@@ -161,7 +161,7 @@ class MemoryPressure(GrowthPolicy):
         self._going[growth.id] = what
         self._together[what] += 1
 
-    def unreserve(self, growth: Growth) -> None:
+    def after(self, growth: Growth, fate: Fate) -> None:
         """Nothing of it can land any more."""
         what = self._going.pop(growth.id, None)
         if what is not None:

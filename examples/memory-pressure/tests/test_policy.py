@@ -14,9 +14,9 @@ from extauthz import testing as builders
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Held, Refusal, Request, Verdict
+from extauthz.core.model import Decision, Held, Refusal, Request, Unknown, Verdict
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Policies
+from extauthz.core.policies import Enlisted, Fate, Policies
 from extauthz.inputs.cluster.object_readers import pod as read_pod
 from extauthz.testing import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
 
@@ -84,7 +84,9 @@ def test_growth_is_held_above_the_upper_mark_and_the_sentence_says_pool_use_and_
 
 def test_zero_and_less_and_what_costs_no_memory_pass() -> None:
     house = House(
-        placed("web", 2, "a"), workload("thin", 2, {"cpu": "1"}), settings=Policy(on_unspecified="allow", window_s=90)
+        placed("web", 2, "a"),
+        workload("thin", 2, {"cpu": "1"}),
+        settings=Policy(allows={Unknown.UNSPECIFIED}, window_s=90),
     )
     house.use(99)
     for target in (scale("web", 0), scale("web", 1), scale("web", 2), scale("thin", 9)):
@@ -219,7 +221,7 @@ def test_another_template_under_the_same_count_is_another_write() -> None:
 def test_what_costs_no_memory_takes_no_turn_and_who_is_told_twice_takes_one() -> None:
     thin = workload("thin", 2, {"cpu": "1"})
     objects = (placed("web", 2, "a"), placed("api", 2, "a"), thin)
-    house = House(*objects, settings=Policy(on_unspecified="allow", window_s=90), step=2)
+    house = House(*objects, settings=Policy(allows={Unknown.UNSPECIFIED}, window_s=90), step=2)
     house.use(93)
     for name in ("web", "api"):
         house(scale(name, 4))
@@ -231,7 +233,7 @@ def test_what_costs_no_memory_takes_no_turn_and_who_is_told_twice_takes_one() ->
     (growth,) = (one for one in house.gate.policies._reserved.values() if one.ref.name == "web")
     house.policy.reserve(growth)
     assert house.passes("api") == [True]
-    house.policy.unreserve(growth)
+    house.policy.after(growth, Fate.LANDED)
     assert not house.policy._together
 
 
@@ -273,7 +275,7 @@ class TestUnknown:
         assert house.passes("web", "job", "any") == [False, True, False]
 
     def test_a_setting_lets_it_pass(self) -> None:
-        assert House(settings=Policy(on_unknown_policy="allow", window_s=90)).passes("web") == [True]
+        assert House(settings=Policy(allows={Unknown.POLICY}, window_s=90)).passes("web") == [True]
 
     def test_before_the_first_look_nothing_is_known(self) -> None:
         house = House()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from growth_budget import GRANTS, GrowthBudget, from_environment
+from growth_budget import GrowthBudget, from_environment
 
 from extauthz.core.ledger.entry import Event
 from extauthz.core.model import Refusal, Verdict, WorkloadRef
@@ -62,17 +62,6 @@ def test_a_grant_that_is_told_twice_counts_once_and_may_be_given_back() -> None:
     budget.reserve(growth("c", 2, 5))
     budget.after(growth("c", 2, 5), Fate.LANDED)
     assert budget.permit(growth("d", 5, 6)) is not None
-
-
-def test_grants_are_looked_up_once_a_decision() -> None:
-    budget = GrowthBudget(3, 60.0)
-    asked = growth("a", 2, 4)._replace(cycle={})
-    budget.filter(asked)
-    assert asked.cycle == {GRANTS: {}}
-    budget.reserve(asked)
-    assert asked.cycle == {GRANTS: {"a": (0.0, 2)}}, "the next step finds what this one has done"
-    assert budget.permit(growth("b", 4, 6)) is None
-    assert budget.limit(growth("b", 4, 6)) == Limit(5, "1 more replicas within 60 s")
 
 
 def test_in_a_gate() -> None:

@@ -23,10 +23,6 @@ from extauthz.tools.render.webhook import Custom, WebhookOptions
 ISTIO_DEFAULTS = MeshOptions()
 
 _ip = types.reading(lambda text: str(ipaddress.ip_address(text)), "is no IP address")
-object_name = types.matching(
-    r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "is no name: lower-case letters, digits, dots and dashes"
-)
-"""A subdomain of RFC 1123."""
 days = types.whole(1, 825, "is no number of days from 1 to 825")
 
 
@@ -209,8 +205,8 @@ def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")
     add(
         "--except-namespace",
+        dest="except_namespaces",
         action="append",
-        default=[],
         metavar="NAME",
         help="Ask about nothing in it. May be repeated. kube-system and the gate's own are always left out.",
     )
@@ -218,7 +214,6 @@ def add_webhook(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--custom",
         type=custom,
         action="append",
-        default=[],
         metavar="PLURAL.GROUP",
         help="Ask about this custom resource and its scale too, such as rollouts.argoproj.io. May be repeated.",
     )
@@ -257,9 +252,9 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--match-condition",
+        dest="conditions",
         type=condition,
         action="append",
-        default=[],
         metavar="NAME=EXPRESSION",
         help="Ask only where this holds too, in CEL. May be repeated.",
     )
@@ -284,7 +279,6 @@ def object_selector(text: str) -> LabelSelector:
 
 
 def condition(text: str) -> webhook.Condition:
-    """A name and an expression."""
     name, equals, expression = text.partition("=")
     if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", name) or not equals or not expression.strip():
         raise argparse.ArgumentTypeError(

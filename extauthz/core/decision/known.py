@@ -481,10 +481,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
     if timed:
         why = f"cannot tell which amounts hold now: {state.clock_why}"
         yield _NotKnown(policy.on(Unknown.STALE, timed, who), "stale", why)
-    if growth.illegible:
-        concerned = [node for node in grown if node.illegible]
-        why = f"cannot read the limits of quota {', '.join(growth.illegible)}"
-        yield _NotKnown(policy.on(Unknown.STALE, concerned or grown, who), "illegible-quota", why)
+    if illegible := [node for node in grown if node.illegible]:
+        why = f"cannot read the limits of quota {', '.join(node.quota.name for node in illegible)}"
+        yield _NotKnown(policy.on(Unknown.STALE, illegible, who), "illegible-quota", why)
     if proposal.step.after.unknown:
         unseen = UNSEEN_CLASS in proposal.step.after.envelope.amounts
         why = f"does not know what one of its pods costs{': it has not seen their RuntimeClass' if unseen else ''}"
@@ -493,10 +492,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)
     if growth.unpriced:
-        concerned = [node for node in grown if node.quota.name in growth.unpriced]
-        names = ", ".join(growth.unpriced)
+        names = ", ".join(node.quota.name for node in growth.unpriced)
         why = f"does not know what quota {names} has in use: some workload has no known cost"
-        yield _NotKnown(policy.on(Unknown.FOOTPRINT, concerned, who), "unknown-usage", why)
+        yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unpriced, who), "unknown-usage", why)
 
 
 def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:

@@ -129,7 +129,6 @@ def growth(asked: Case, proposal: Proposal) -> Growth | None:
         question.now_s,
         question.now_s + asked.state.epoch_s,
         _kept(asked),
-        {},
     )
 
 

@@ -3,7 +3,7 @@ here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -17,16 +17,6 @@ GateMode: TypeAlias = Literal["enforce", "audit"]
 
 Objects: TypeAlias = Literal["webhook", "refuse", "observe"]
 
-_SETTINGS: Mapping[Unknown, str] = {
-    Unknown.STALE: "on_stale",
-    Unknown.UNSYNCED: "on_unsynced",
-    Unknown.UNREADABLE: "on_unreadable",
-    Unknown.WORKLOAD: "on_unknown_workload",
-    Unknown.FOOTPRINT: "on_unknown_footprint",
-    Unknown.UNSPECIFIED: "on_unspecified",
-    Unknown.POLICY: "on_unknown_policy",
-}
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -35,7 +25,8 @@ class Policy:
     Allowing an unreadable write lets any client around the quota by spelling it oddly; allowing an unknown workload or
     footprint lets growth pass uncounted until it is observed; allowing while unsynced or on hold lets growth pass that
     nobody weighs at all. Allowing while a source is stale still weighs growth on what was known last: it can go over by
-    what happened since.
+    what happened since. Allowed pods that do not say what they need of what a quota limits cost nothing of it, however
+    many. Where a policy may fail, whoever makes it fail is free of it; quotas hold.
     """
 
     mode: GateMode = "enforce"
@@ -44,15 +35,8 @@ class Policy:
     objects: Objects = "refuse"
     """Writes at Envoy that may change more than a replica count (design.md rule 15). ``webhook``: they pass, as a
     webhook of the same ledger decides them; ``observe``: they pass, and count once they are observed."""
-    on_unreadable: OnUnknown = "deny"
-    on_unknown_workload: OnUnknown = "deny"
-    on_unknown_footprint: OnUnknown = "deny"
-    on_unspecified: OnUnknown = "deny"
-    """Pods that do not say what they need of what a quota limits. Allowed, they cost nothing of it, however many."""
-    on_unknown_policy: OnUnknown = "deny"
-    """A policy that fails, is slow or is missing. Allowed, whoever makes it fail is free of it; quotas hold."""
-    on_unsynced: OnUnknown = "deny"
-    on_stale: OnUnknown = "deny"
+    allows: Set[Unknown] = frozenset()
+    """What passes although it is not known, unless a quota says otherwise."""
     charge_surge: bool = False
     """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
@@ -89,7 +73,7 @@ class Policy:
         ancestor that has one, else with the setting. A quota that only audits, or does not bind the requester, refuses
         nothing. Where all only audit, this is what they would do: the gate allows it.
         """
-        default: OnUnknown = getattr(self, _SETTINGS[unknown])
+        default: OnUnknown = "allow" if unknown in self.allows else "deny"
         concerned = tuple(nodes)
         audits = all(node.audits for node in concerned)
         said = {(n.on_unknown(unknown) or default) if audits or n.binds(requester) else "allow" for n in concerned}

@@ -547,36 +547,18 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._route = lru_cache(maxsize=_KEPT_ROUTES)(_route_to_keep)
-        self._patch = lru_cache(maxsize=_KEPT_PATCHES)(said)
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._said = lru_cache(maxsize=_KEPT_PATCHES)(said)
 
     def __call__(self, request: Request) -> Reading:
-        route = self._routed(request)
+        of = request.method, request.target
+        route = self._routes.get(of) or routed(*of)
+        if isinstance(route, Route) and of not in self._routes and len(request.target) <= MAX_KEPT:
+            if len(self._routes) >= _KEPT_ROUTES:
+                self._routes.clear()
+            self._routes[of] = route
         is_small = len(request.body) + len(request.headers.get("content-type", "")) <= MAX_KEPT
-        return _read(route, request, self._patch if is_small else said)
-
-    def _routed(self, request: Request) -> Route | NotAWrite | Unreadable:
-        if len(request.target) > MAX_KEPT:
-            return routed(request.method, request.target)
-        try:
-            return self._route(request.method, request.target)
-        except _OtherRoute as unkept:
-            return unkept.found
-
-
-class _OtherRoute(Exception):  # noqa: N818 (no error: ``lru_cache`` keeps what is returned, and not what is raised)
-    """Carries the reading of a request that is not a write."""
-
-    def __init__(self, found: NotAWrite | Unreadable) -> None:
-        super().__init__()
-        self.found = found
-
-
-def _route_to_keep(method: str, target: str) -> Route:
-    route = routed(method, target)
-    if isinstance(route, Route):
-        return route
-    raise _OtherRoute(route)
+        return _read(route, request, self._said if is_small else said)
 
 
 _ReadsBody: TypeAlias = Callable[[Operation, str, bytes, bool], Said]

@@ -6,8 +6,7 @@ A cost is a product, so a thousand replicas cost no more work than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from copy import copy as shallow
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -265,10 +264,8 @@ class StepGrowth(NamedTuple):
     """What does not fit, in quotas that only audit."""
     grows: Nodes
     """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
-    unpriced: tuple[str, ...]
+    unpriced: Nodes
     """Quotas whose usage is not known, because a workload has no known footprint."""
-    illegible: tuple[str, ...]
-    """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
     unknown_devices: Nodes
@@ -278,24 +275,7 @@ class StepGrowth(NamedTuple):
     @property
     def is_uncertain(self) -> bool:
         """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
-        return bool(self.unpriced or self.illegible or self.unknown_devices)
-
-    def followed_by(self, other: StepGrowth) -> StepGrowth:
-        """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
-        return StepGrowth(
-            _each(self.shortages, other.shortages),
-            _each(self.audit, other.audit),
-            (*self.grows, *(node for node in other.grows if node not in self.grows)),
-            tuple(dict.fromkeys((*self.unpriced, *other.unpriced))),
-            tuple(dict.fromkeys((*self.illegible, *other.illegible))),
-            tuple(dict.fromkeys((*self.unspecified, *other.unspecified))),
-            tuple(dict.fromkeys((*self.unknown_devices, *other.unknown_devices))),
-        )
-
-
-def _each(first: tuple[Shortage, ...], then: tuple[Shortage, ...]) -> tuple[Shortage, ...]:
-    told = {(row.quota, row.resource) for row in first}
-    return (*first, *(row for row in then if (row.quota, row.resource) not in told))
+        return bool(self.unpriced or self.unknown_devices or any(node.illegible for node in self.grows))
 
 
 # The account of one quota, and what guarantees keep of it (docs/internals/ledger.md).
@@ -346,14 +326,6 @@ class Account:
     def keep_all(self, node: QuotaNode) -> None:
         """Keep what its guarantees, and those below it, ask for while nothing is used. Then ``settle`` is due."""
         self.kept, self.idle = dict(node.promised), dict(node.holds)
-
-    def copy(self) -> Account:
-        """One that can be changed without changing this one."""
-        other = Account()
-        for name in self.__slots__:
-            held = getattr(self, name)
-            setattr(other, name, dict(held) if isinstance(held, dict) else held)
-        return other
 
     def of(self, key: str) -> tuple[int, int]:
         """Used and reserved of a key."""
@@ -519,16 +491,6 @@ class Accounts:
             self._accounts.setdefault(node, Account()).keep_all(node)
         settle(self._accounts, self._accounts)
 
-    def moved(self, before: Position, after: Position) -> Accounts:
-        """A copy after ``move``. It costs the number of quotas."""
-        copy = shallow(self)
-        copy._accounts, copy._unknown, copy.turned = dict(self._accounts), set(self._unknown), set()
-        for node in _either(before.envelope_in, after.envelope_in):
-            if node in self._accounts:
-                copy._accounts[node] = self._accounts[node].copy()
-        copy.move(before, after)
-        return copy
-
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in. Where that fails, these trees must be counted anew."""
         nodes = _either(before.envelope_in, after.envelope_in)
@@ -576,23 +538,26 @@ class Accounts:
             settle(self._accounts, nodes)
         self.turned.update(node for node in nodes if node.turn_s is not None)
 
-    def weigh(self, step: Step) -> StepGrowth:
-        """Check a step: only keys that the write grows are checked, in every quota and ancestor.
+    def weigh(self, step: Step, *others: Step) -> StepGrowth:
+        """Check what a write does, in one step or in several together.
 
-        It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
-        envelope from before is no licence to grow back (design.md rule 10). What is kept for guarantees is taken from
-        nobody who has it: only what rises above the envelope, and is not kept for those that grow, must leave it.
+        Only keys that it grows are checked, in every quota and ancestor: those that it raises above the envelope, or
+        above what is observed. Where a quota is over its limit, an envelope from before is no licence to grow back
+        (design.md rule 10). What is kept for guarantees is taken from nobody who has it: only what rises above the
+        envelope, and is not kept for those that grow, must leave it.
         """
-        rises = _rises(step)
-        kept = self._kept_from(rises)
+        rises, nodes = [_rises(step), *map(_rises, others)], step.after.envelope_in
+        for other in others:
+            nodes = _either(nodes, other.after.envelope_in)
+        here = partial(_here, rises) if others else rises[0].here
+        kept = self._kept_from(rises, nodes)
         refused: list[Shortage] = []
         audited: list[Shortage] = []
-        unpriced: list[str] = []
-        illegible: list[str] = []
+        unpriced: list[QuotaNode] = []
         grows: list[QuotaNode] = []
         of_devices: list[QuotaNode] = []
-        for node in step.after.envelope_in:
-            risen, above, grows_here = rises.here(node)
+        for node in nodes:
+            risen, above, grows_here = here(node)
             if not (risen or above or grows_here or (kept and any(node is at for at, _ in kept))):
                 continue  # what grows nothing passes, however far over the quota is
             takes = node.limits_devices and (UNKNOWN_DEVICES in risen or UNKNOWN_DEVICES in above)
@@ -602,33 +567,32 @@ class Accounts:
             is_unpriced = account.unbounded > 0 and (grows_here or any(map(account.is_unbounded, keys)))
             for key in keys if not kept else node.hard:
                 if key in keys or (node, key) in kept:
-                    aside = self._set_aside(node, key, risen.get(key, 0), step.after.envelope_in)
+                    aside = self._set_aside(node, key, risen.get(key, 0), nodes)
                     grown = risen.get(key, 0), above.get(key, 0)
                     short = _shortage(account, node, key, grown, aside, kept.get((node, key), 0))
                     if short is not None:
                         (audited if node.audits else refused).append(short)
             if node.audits:
                 continue
-            illegible += [node.quota.name] if node.illegible else []
             if grows_here or keys:
                 grows.append(node)
                 of_devices += [node] if takes else []
-                unpriced += [node.quota.name] if is_unpriced else []
+                unpriced += [node] if is_unpriced else []
         return StepGrowth(
             tuple(refused),
             tuple(audited),
             tuple(grows),
             tuple(unpriced),
-            tuple(illegible),
-            _unspecified(step, rises.risen, rises.above),
+            tuple(dict.fromkeys([row for one in rises for row in _unspecified(one)])),
             tuple(of_devices),
         )
 
-    def _kept_from(self, rises: _Rises) -> Mapping[tuple[QuotaNode, str], int]:
-        """What guarantees keep for others of what a step takes. What only moves gives guarantees back."""
-        if not self._keeps or not (rises.risen or not rises.stays or rises.step.after.unsure_in):
+    def _kept_from(self, rises: Sequence[_Rises], nodes: Nodes) -> Mapping[tuple[QuotaNode, str], int]:
+        """What guarantees keep for others of what a write takes. What only moves gives guarantees back."""
+        if not self._keeps or not any(one.risen or not one.stays or one.step.after.unsure_in for one in rises):
             return _NOTHING_KEPT
-        return kept_for_others(self._accounts, rises.growths())
+        in_order = sorted(nodes, key=lambda node: node.index)
+        return kept_for_others(self._accounts, [_grown(rises, node) for node in in_order])
 
     # What turns look at.
 
@@ -665,7 +629,8 @@ class Accounts:
 
     def _growths_and_kept(self, step: Step) -> tuple[list[Grown], Mapping[tuple[QuotaNode, str], int]]:
         """By how much each quota grows, and what guarantees then keep of it for others."""
-        growths = _rises(step).growths()
+        rises = [_rises(step)]
+        growths = [_grown(rises, node) for node in step.after.envelope_in]
         return growths, kept_for_others(self._accounts, growths) if self._keeps else _NOTHING_KEPT
 
     def takes_only_kept(self, step: Step) -> bool | None:
@@ -760,11 +725,7 @@ class _Rises(NamedTuple):
         if self.stays and not node.audits:
             return self.risen, self.above, is_unknown  # nearly always
         is_unknown = is_unknown or (after.unknown and node not in before.envelope_in)
-        return *_here(self.step, node, self.risen, self.above), is_unknown
-
-    def growths(self) -> list[Grown]:
-        """By how much each quota grows above the envelope."""
-        return [_grown(self.step, node, self.here(node)[0]) for node in self.step.after.envelope_in]
+        return *_above(self.step, node, self.risen, self.above), is_unknown
 
 
 def _rises(step: Step) -> _Rises:
@@ -795,7 +756,24 @@ def _shortage(
     return Shortage(node.quota.name, node.path, key, growth or above, used, reserved + aside, hard, others)
 
 
-def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
+def _here(rises: Iterable[_Rises], node: QuotaNode) -> tuple[Amounts, Amounts, bool]:
+    """``_Rises.here`` of all steps of a write."""
+    found = [one.here(node) for one in rises if node in one.step.after.envelope_in]
+    if len(found) == 1:
+        return found[0]  # nearly always
+    risen, above, is_unknown = zip(*found, strict=True)
+    return _summed(risen), _summed(above), any(is_unknown)
+
+
+def _summed(several: Iterable[Amounts]) -> Amounts:
+    total: dict[str, int] = {}
+    for amounts in several:
+        for key, amount in amounts.items():
+            total[key] = total.get(key, 0) + amount
+    return total
+
+
+def _above(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
     """What the write grows in one quota: above the envelope there, and above what is observed there.
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
@@ -809,25 +787,29 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     return risen_here, above_here
 
 
-def _grown(step: Step, node: QuotaNode, growth: Amounts) -> Grown:
-    before, after, *_ = step
-    if node not in after.unsure_in:
-        return Grown(node, growth, growth)
-    return Grown(
-        node, growth, _NO_CHANGE if node in before.unsure_in else difference(_counted_in(before, node)[1], NOTHING)
-    )
+def _grown(rises: Iterable[_Rises], node: QuotaNode) -> Grown:
+    """By how much a quota grows above the envelope."""
+    more, sure = [], []
+    for one in rises:
+        before, after, *_ = one.step
+        if node in after.envelope_in:
+            more.append(one.here(node)[0])
+            stays = difference(_counted_in(before, node)[1], NOTHING) if node not in before.unsure_in else _NO_CHANGE
+            sure.append(stays if node in after.unsure_in else more[-1])
+    return Grown(node, _summed(more), _summed(sure))
 
 
-def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
+def _unspecified(rises: _Rises) -> list[tuple[QuotaNode, str]]:
     """Quotas, and keys of them that more pods say nothing of."""
+    step, risen, above, _ = rises
     if step.after.envelope.amounts.keys().isdisjoint(_UNSPECIFIED_KEYS):
-        return ()  # nearly always
+        return []  # nearly always
     found: list[tuple[QuotaNode, str]] = []
     for node in step.after.envelope_in:
-        risen_here, above_here = _here(step, node, risen, above)
+        risen_here, above_here = _above(step, node, risen, above)
         more = risen_here.keys() | above_here.keys()
         found += [(node, key) for key in node.hard if UNSPECIFIED.get(key) in more]
-    return tuple(found)
+    return found
 
 
 def _either(some: Nodes, others: Nodes) -> Nodes:

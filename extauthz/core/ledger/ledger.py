@@ -119,11 +119,8 @@ class Ledger:
         if joins is not None:
             pending_write = replace(pending_write, joins=joins.labels)
         step = self._step(entry, self.usage.position(head), pending_write)
-        growth = self.usage.accounts.weigh(step)
-        if joins is not None and joins.step is not None:
-            moved = self.usage.accounts.moved(step.before, step.after)
-            growth = growth.followed_by(moved.weigh(joins.step))
-        return Proposal(entry, head, step, growth, joins)
+        of_owner = (joins.step,) if joins is not None and joins.step is not None else ()
+        return Proposal(entry, head, step, self.usage.accounts.weigh(step, *of_owner), joins)
 
     def _joining(self, entry: Entry, pending_write: PendingWrite) -> Joining | None:
         found = self.ownership.joined(entry, pending_write)

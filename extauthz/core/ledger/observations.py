@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import partial
 from itertools import islice
@@ -46,16 +46,12 @@ class Observations:
         """Pods to the claims of their ephemeral volumes. Few have any."""
         self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
         """Claims whose pod has come, gone, or changed its group."""
-        self._made_for: dict[WorkloadRef, WorkloadRef] = {}
-        """Claims of devices to the pod that they were made for."""
         self._devices: dict[WorkloadRef, dict[WorkloadRef, str]] = {}
         """Pods to the claims of devices that were made for them, and which of theirs each is."""
         self._rollouts = Rollouts()
         """Templates that were left, and may still run."""
-        self._resized: dict[WorkloadRef, str] = {}
-        """Pods with resizes that pend, and the version of them that came."""
-        self._came: dict[WorkloadRef, Observed] = {}
-        """Pods that pending writes were to create, and that have been seen since."""
+        self._passed: dict[WorkloadRef, Callable[[PendingWrite], bool]] = {}
+        """Resizes and creates of pods that were seen since, and which writes of them that ends."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
         self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
@@ -185,17 +181,22 @@ class Observations:
 
     def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "", *, is_next: bool = True) -> None:
         if ref[:2] == PODS:
-            resize = WorkloadRef(*RESIZES, ref.namespace, ref.name)
-            if self._workloads.get(resize) is not None:
-                self._resized[resize] = observed.resource_version if observed is not None else version
-            if observed is not None and observed.owner is not None and self._workloads.get(ref) is not None:
-                self._came[ref] = observed
-            self._take_claims(ref, observed)
-            self._pods.put(ref, observed)
+            self._take_pod(ref, observed, version)
             observed = observed if observed is None or observed.owner is None else None
         elif ref[:2] == DEVICE_CLAIMS:
             self._take_device_claim(ref, observed)
         self._take_one(ref, observed, is_next=is_next)
+
+    def _take_pod(self, ref: WorkloadRef, pod: Observed | None, version: str) -> None:
+        resize = WorkloadRef(*RESIZES, ref.namespace, ref.name)
+        if self._workloads.get(resize) is not None:
+            # Each was for one version of the pod: at a newer one it has landed, or cannot.
+            now = pod.resource_version if pod is not None else version
+            self._passed[resize] = lambda one: is_newer(now, one.precondition.resource_version or "")
+        if pod is not None and pod.owner is not None and self._workloads.get(ref) is not None:
+            self._passed[ref] = lambda one: one.passed_by(None, pod)
+        self._take_claims(ref, pod)
+        self._pods.put(ref, pod)
 
     def _take_claims(self, ref: WorkloadRef, pod: Observed | None) -> None:
         """Note the claims of a pod's ephemeral volumes, those that it had before among them."""
@@ -209,14 +210,15 @@ class Observations:
 
     def _take_device_claim(self, ref: WorkloadRef, claim: Observed | None) -> None:
         """Note the pod that a claim was made for, which may be seen before it or after."""
-        before = self._made_for.pop(ref, None)
+        entry = self._workloads.get(ref)
+        known = entry.observed if entry is not None else None
+        before, after = (claimed_by(ref, one) if one is not None else None for one in (known, claim))
         if before is not None:
-            del self._devices[before][ref]
-            if not self._devices[before]:
-                del self._devices[before]
-        pod, name = (claimed_by(ref, claim) if claim is not None else None) or (None, "")
+            del self._devices[before[0]][ref]
+            if not self._devices[before[0]]:
+                del self._devices[before[0]]
+        pod, name = after or (None, "")
         if pod is not None:
-            self._made_for[ref] = pod
             self._devices.setdefault(pod, {})[ref] = name
         self._claiming[ref] = pod if pod is not None and self._is_there(pod) else None, name
 
@@ -230,12 +232,9 @@ class Observations:
             self._take_one(ref, observed)
         for ref in self._pods.renumbered():
             self._set_outside(self._workloads.get(ref))
-        resized, self._resized = self._resized, {}
-        for ref, version in resized.items():  # once what they hold counts
-            self._settle_resizes(ref, version)
-        came, self._came = self._came, {}
-        for ref, one in came.items():
-            self._settle_creates(ref, one)
+        passed, self._passed = self._passed, {}
+        for ref, is_passed in passed.items():  # once what the pods hold counts
+            self._pending.end_passed(self._workloads.get(ref), is_passed)
         claiming, self._claiming = self._claiming, {}
         for claim, (pod, volume) in claiming.items():
             self._ownership.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
@@ -247,15 +246,6 @@ class Observations:
         outside = self._pods.outside(entry.ref, entry.observed) if entry is not None else 0
         if entry is not None and outside != entry.outside:
             self._usage.change(entry.root, partial(setattr, entry, "outside", outside))
-
-    def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
-        """Each was for one version of the pod: at a newer one it has landed, or cannot."""
-        entry = self._workloads.get(ref)
-        self._pending.end_passed(entry, lambda one: is_newer(version, one.precondition.resource_version or ""))
-
-    def _settle_creates(self, ref: WorkloadRef, pod: Observed) -> None:
-        """It counts in its group now."""
-        self._pending.end_passed(self._workloads.get(ref), lambda one: one.passed_by(None, pod))
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None, *, is_next: bool = True) -> None:
         entry = self._workloads.get(ref) or Entry(ref)

@@ -5,12 +5,13 @@ Clocks of gates may be 5 s off. So within ``MARGIN_S`` of an edge the smaller li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, Tree
+from extauthz.core.quota import amounts
 from extauthz.core.quota.problems import Path, Problems, shown
 from extauthz.core.texts import seconds, stamp
 
@@ -59,7 +60,7 @@ def about(overrides: Sequence[Override], at_s: float) -> list[float]:
     return [first, *(edge for edge in edges(overrides) if first < edge <= at_s + MARGIN_S)]
 
 
-def amounts(base: Amounts, given: Sequence[tuple[Override, Amounts]], at_s: float) -> dict[str, int]:
+def at_one(base: Amounts, given: Sequence[tuple[Override, Amounts]], at_s: float) -> dict[str, int]:
     """Amounts at one moment: those of the spec, but where an override holds that has others."""
     found = dict(base)
     for one, others in given:
@@ -68,19 +69,12 @@ def amounts(base: Amounts, given: Sequence[tuple[Override, Amounts]], at_s: floa
     return found
 
 
-def parse(
-    tree: Tree,
-    problems: Problems,
-    hard: Amounts,
-    guaranteed: Amounts,
-    read: Callable[[Mapping[str, Tree], str, Path], dict[str, int]],
-) -> tuple[Override, ...]:
+def parse(tree: Tree, problems: Problems, hard: Amounts, guaranteed: Amounts) -> tuple[Override, ...]:
     """Read the field.
 
     Args:
         hard: the limits of the spec, with all keys that an override may have.
         guaranteed: the guarantees of the spec.
-        read: reads amounts: of such fields that of this name, at this path.
     """
     path: Path = ("spec", "overrides")
     items = problems.items(tree, path)
@@ -93,7 +87,7 @@ def parse(
         fields = problems.mapping(item, at)
         if not fields.get("hard") and not fields.get("guaranteed"):
             problems.add(at, "it has no amounts, so it changes nothing", "write hard or guaranteed, or remove it")
-        one = _one(fields, at, problems, read)
+        one = _one(fields, at, problems)
         _check_keys(one, at, problems, hard, guaranteed)
         found.append((number, one))
     for (_, first), (number, second) in combinations(found, 2):
@@ -101,19 +95,14 @@ def parse(
     return tuple(one for _, one in found)
 
 
-def _one(
-    fields: Mapping[str, Tree],
-    at: Path,
-    problems: Problems,
-    read: Callable[[Mapping[str, Tree], str, Path], dict[str, int]],
-) -> Override:
+def _one(fields: Mapping[str, Tree], at: Path, problems: Problems) -> Override:
     problems.unknown_fields(fields, _FIELDS, at)
     name = problems.text(fields.get("name"), (*at, "name")) or ""
     reason = problems.text(fields["reason"], (*at, "reason")) if fields.get("reason") is not None else ""
     from_s, until_s = (_time(fields.get(field), (*at, field), problems) for field in ("from", "until"))
     if from_s is not None and until_s is not None and until_s <= from_s:
         problems.add((*at, "until"), "it is not after from", "write a later time")
-    hard, guaranteed = read(fields, "hard", at), read(fields, "guaranteed", at)
+    hard, guaranteed = (amounts.read(fields, field, problems, at) for field in ("hard", "guaranteed"))
     return Override(name, from_s or 0.0, until_s or 0.0, hard, guaranteed, reason or "")
 
 
@@ -129,9 +118,8 @@ def _time(value: Tree, at: Path, problems: Problems) -> float | None:
 
 def _check_keys(one: Override, at: Path, problems: Problems, hard: Amounts, guaranteed: Amounts) -> None:
     for field, given in (("hard", one.hard), ("guaranteed", one.guaranteed)):
-        for key in given.keys() - hard.keys():
-            cure = f"write a limit of {key} in spec.hard, or remove it here"
-            problems.add((*at, field, key), "spec.hard does not limit it", cure)
+        for key in given:
+            amounts.check_limited((*at, field, key), key, hard, problems)
     for key in one.keys & hard.keys():
         limit, promised = one.hard.get(key, hard[key]), one.guaranteed.get(key, guaranteed.get(key, 0))
         if promised > limit:

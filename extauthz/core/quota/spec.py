@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import overrides, selectors
+from extauthz.core.quota import amounts, overrides, selectors
 from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
 from extauthz.core.quota.selectors import LabelSelector, Requesters, Requirement
@@ -22,7 +21,6 @@ LABEL = "workspace"
 """The label of a namespace that a quota without ``namespaceSelector`` looks at: its value is the quota's name."""
 
 _NAME_CURE = "use lower-case letters, digits, '-' and '.', a letter or digit first and last, within 253 characters"
-_QUANTITY_CURE = 'write for example "10", 500m or 64Gi'
 
 _OBJECT_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA_FIELDS = (
@@ -95,13 +93,13 @@ class WorkspaceQuota:
     def hard_at(self, wall_s: float) -> Amounts:
         """The limits that hold at a time, in seconds since 1970."""
         given = [(one, one.hard) for one in self.overrides]
-        some = [overrides.amounts(self.hard, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
+        some = [overrides.at_one(self.hard, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
         return {key: min(one[key] for one in some) for key in self.hard}
 
     def guaranteed_at(self, wall_s: float) -> Amounts:
         """The guarantees that hold at a time."""
         given = [(one, one.guaranteed) for one in self.overrides]
-        some = [overrides.amounts(self.guaranteed, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
+        some = [overrides.at_one(self.guaranteed, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
         return {key: max(one.get(key, 0) for one in some) for key in frozenset[str]().union(*some)}
 
     def matches(self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]) -> bool:
@@ -168,10 +166,9 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
     name, generation = _metadata(root.get("metadata"), problems)
     spec = problems.mapping(root.get("spec"), ("spec",))
     problems.unknown_fields([name for name in spec if name not in _SHARING_FIELDS], _SPEC_FIELDS, ("spec",))
-    hard = _amounts(spec, "hard", problems, ("spec",))
-    guaranteed = _amounts(spec, "guaranteed", problems, ("spec",), hard)
+    hard = amounts.read(spec, "hard", problems, ("spec",))
+    guaranteed = amounts.read(spec, "guaranteed", problems, ("spec",), hard)
     turn_s, weight = _sharing(spec, problems)
-    read = lambda fields, field, path: _amounts(fields, field, problems, path)  # noqa: E731
     return WorkspaceQuota(
         name=name,
         parent=_parent(spec.get("parent"), problems),
@@ -179,7 +176,7 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
         hard=hard,
         guaranteed=guaranteed,
-        overrides=overrides.parse(spec.get("overrides"), problems, hard, guaranteed, read),
+        overrides=overrides.parse(spec.get("overrides"), problems, hard, guaranteed),
         turn_s=turn_s,
         weight=weight,
         mode=_mode(spec.get("mode"), problems),
@@ -286,64 +283,6 @@ def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:
     return said
 
 
-def _amounts(
-    fields: Mapping[str, Tree], name: str, problems: Problems, path: Path, within: Amounts | None = None
-) -> dict[str, int]:
-    """Read a field of amounts by key. ``within``: the limits that they must have, and not exceed."""
-    path = (*path, name)
-    found: dict[str, int] = {}
-    written_as: dict[str, str] = {}
-    for written, value in problems.mapping(fields.get(name), path).items():
-        key = _key(written, (*path, written), problems)
-        amount = _amount(key or written, value, (*path, written), problems)
-        if key is None or amount is None:
-            continue
-        if key in found:
-            twin = written_as[key]
-            problems.add((*path, written), f'"{written}" and "{twin}" are the same resource', "keep one of them")
-        if within is not None:
-            _check_within((*path, written), key, amount, within, problems)
-        found[key] = amount
-        written_as[key] = written
-    return found
-
-
-def _check_within(path: Path, key: str, amount: int, within: Amounts, problems: Problems) -> None:
-    if key not in within:
-        problems.add(path, "spec.hard does not limit it", f"write a limit of {key} in spec.hard, or remove it here")
-    elif amount > within[key]:
-        more, most = (quantities.format(one, key) for one in (amount, within[key]))
-        problems.add(path, f"{more} is above spec.hard, which is {most}", "lower it, or raise spec.hard")
-
-
-def _key(written: str, path: Path, problems: Problems) -> str | None:
-    try:
-        return resources.canonical(written)
-    except resources.ResourceKeyError as error:
-        problems.add(path, error.why, error.cure)
-        return None
-
-
-def _amount(key: str, value: Tree, path: Path, problems: Problems) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        problems.add(path, f"{shown(value)} is not a quantity", _QUANTITY_CURE)
-        return None
-    try:
-        amount = quantities.parse(value)
-    except quantities.QuantityError as error:
-        problems.add(path, f"{shown(value)} is not a quantity: {error.why}", _QUANTITY_CURE)
-        return None
-    if amount < 0:
-        problems.add(path, f"{shown(value)} is negative", "write 0 or more, or remove the key for no limit")
-    elif amount % quantities.NANO and _counts_things(key):
-        problems.add(path, f"{shown(value)} is not a whole number", f"{key} counts objects: write an integer")
-    return amount
-
-
-def _counts_things(key: str) -> bool:
-    return key == "pods" or key.startswith("count/") or key.endswith("persistentvolumeclaims")
-
-
 # A WorkspaceQuota as the object that a person would write: what limits whom, and nothing about persons.
 
 
@@ -361,17 +300,12 @@ def dumped(quota: WorkspaceQuota) -> Tree:
         "parent": quota.parent,
         "namespaceSelector": _selector_dump(quota.namespace_selector),
         "workloadSelector": _selector_dump(quota.workload_selector),
-        "hard": amounts(quota.hard),
-        "guaranteed": amounts(quota.guaranteed) or None,
+        "hard": amounts.spelled(quota.hard),
+        "guaranteed": amounts.spelled(quota.guaranteed) or None,
         "overrides": [_override(one) for one in quota.overrides] or None,
         "mode": quota.mode.value,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def amounts(given: Amounts) -> dict[str, str]:
-    """Amounts as Kubernetes writes them."""
-    return {key: quantities.format(amount, key) for key, amount in given.items()}
 
 
 def _selector_dump(selector: LabelSelector | None) -> Tree:
@@ -392,5 +326,5 @@ def _requirement(one: Requirement) -> Tree:
 
 def _override(one: Override) -> Tree:
     found = {"name": one.name, "from": stamp(one.from_s), "until": stamp(one.until_s)}
-    given = {"hard": amounts(one.hard), "guaranteed": amounts(one.guaranteed)}
+    given = {"hard": amounts.spelled(one.hard), "guaranteed": amounts.spelled(one.guaranteed)}
     return found | {name: value for name, value in given.items() if value}

@@ -245,15 +245,15 @@ class QuotaTree:
         """Make the tree.
 
         Raises:
-            QuotaTreeError: with every duplicate name, missing parent and cycle.
+            QuotaTreeError: with every duplicate name, missing parent, cycle and weight without effect.
         """
         given = list(quotas)
-        problems = [*_duplicates(given), *_orphans(given)]
-        if not problems:
-            problems = _cycles(given) or list(_weightless(given))
+        if duplicates := [*_duplicates(given)]:
+            raise QuotaTreeError((*duplicates, *_orphans(given)))
+        tree, problems = cls.salvage(given)
         if problems:
-            raise QuotaTreeError(tuple(problems))
-        return cls(_plant(given), tuple(_hardly_meant(given)))
+            raise QuotaTreeError(problems)
+        return tree
 
     @classmethod
     def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
@@ -289,7 +289,7 @@ class QuotaTree:
         if self.lasts is None:
             return self
         times = sorted({edge + off for node in self.nodes for edge in edges(node.quota.overrides) for off in _TURNS_S})
-        made = QuotaTree(_plant([node.quota for node in self.nodes], wall_s), self.warnings)
+        made = QuotaTree(finished(_planting([node.quota for node in self.nodes], wall_s)), self.warnings)
         now = bisect_right(times, wall_s)
         made.lasts = (times[now - 1] if now else -inf, times[now] if now < len(times) else inf)
         return made
@@ -375,22 +375,13 @@ def _orphans(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
             yield _problem(position, quota, ("spec", "parent"), detail, "name one that exists, or remove parent")
 
 
-def _cycles(quotas: Sequence[WorkspaceQuota]) -> list[TreeProblem]:
-    """One problem for each ring of parents, at the quota that was come upon first."""
-    return [_in_a_circle(quotas, ring, ring[0]) for ring in _rings(quotas)]
-
-
 def _ring_members(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
     """One problem for each quota in a ring of parents."""
     for ring in _rings(quotas):
-        for turn in range(len(ring)):
-            yield _in_a_circle(quotas, ring[turn:] + ring[:turn], ring[turn])
-
-
-def _in_a_circle(quotas: Sequence[WorkspaceQuota], ring: Sequence[int], at: int) -> TreeProblem:
-    names = [quotas[position].name for position in (*ring, ring[0])]
-    detail = f"parents run in a circle: {' → '.join(names)}"
-    return _problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them")
+        for turn, at in enumerate(ring):
+            names = [quotas[position].name for position in (*ring[turn:], *ring[:turn], at)]
+            detail = f"parents run in a circle: {' → '.join(names)}"
+            yield _problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them")
 
 
 def _rings(quotas: Sequence[WorkspaceQuota]) -> Iterator[list[int]]:
@@ -411,10 +402,6 @@ def _rings(quotas: Sequence[WorkspaceQuota]) -> Iterator[list[int]]:
 
 _TURNS_S: Final = (-MARGIN_S, 0.0, MARGIN_S)
 """When something changes at an edge."""
-
-
-def _plant(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> tuple[QuotaNode, ...]:
-    return finished(_planting(quotas, wall_s))
 
 
 def _planting(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> Steps[tuple[QuotaNode, ...]]:

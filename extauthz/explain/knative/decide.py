@@ -262,7 +262,6 @@ def target(rules: Rules) -> str:
 
 
 def _metric(rules: Rules, values: Values, found: Wanted, *, certain: bool) -> Step:
-    """Both windows against the target."""
     aim = amount(rules.target)
     text = (
         f"{rules.metric} is {amount(values.stable)} over the stable window ({rules.stable_window_s:g} s) and "
@@ -313,7 +312,6 @@ def _panic(scene: Scene, values: Values, found: Wanted, *, certain: bool) -> Ste
 
 
 def _bounds(rules: Rules, limits: _Bounds, wanted: int, found: Range, *, certain: bool) -> Step:
-    """Minimum and maximum."""
     most = str(limits.most) if limits.most else "none"
     within = f"min-scale {rules.least}, max-scale {most}"
     if limits.note:

@@ -137,7 +137,6 @@ class Rules:
 
 
 def config_of(objects: Objects) -> Config:
-    """What the config maps say."""
     found = _config_map(objects, CONFIG)
     data: Mapping[str, str] = at(found, "data") or {}
     known = found is not None

@@ -38,7 +38,6 @@ HOLDS: Final = frozenset(REASONS) - {"idle", "on-target"} | {"refused"}
 
 
 def sentence(scene: Scene, answer: Answer) -> str:
-    """What the autoscaler does, and why."""
     name = f"kpa/{scene.name}"
     if answer.outcome == "refused":
         ago = scene.now - scene.refused[-1].at

@@ -205,9 +205,17 @@ class Notes(Generic[Value]):
             value = self._read(tree)
         except Exception as error:  # noqa: BLE001 (see above)
             self._invalid.bad(self._resource, place, error)
-            return Noted(place, None, version)
+            return Noted(place, self.unreadable(tree, version), version)
         self._invalid.over(self._resource, place)
         return Noted(place, value, version)
+
+    def unreadable(self, tree: Tree, version: str) -> Value | None:
+        """What counts of an object that cannot be read; ``None``: what counted before."""
+        return None
+
+    def held(self, place: Place) -> Value | None:
+        """What counts of an object now."""
+        return self._known.get(place, ("", None))[1]
 
     async def replaced(self, objects: Iterable[Noted[Value]], version: str) -> None:
         listed = {one.place: one for one in objects}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from extauthz.core import kinds, numbers
 from extauthz.core.decision.gate import Gate
@@ -18,7 +18,6 @@ from extauthz.core.objects.groups import Groups
 from extauthz.core.quota.selector_text import labelled, spelled
 from extauthz.inputs.cluster import object_readers
 from extauthz.inputs.cluster.event_handlers import (
-    DELETED,
     READ,
     Context,
     Feed,
@@ -79,50 +78,23 @@ class StatefulSets(Workloads):
             self._revisions.run_by(owner, "")
 
 
-class Revisions:
+class Revisions(Notes[Observed]):
     """Handles the ControllerRevisions that StatefulSets still run."""
 
     def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects) -> None:
-        self._resource = resource
+        super().__init__(resource, object_readers.run_revision, self._changed, invalid)
         self._gate = gate
-        self._invalid = invalid
-        self._all: dict[Place, Observed] = {}
         self._run: dict[Place, str] = {}
         """StatefulSets to the names of their old revisions."""
 
-    def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
-        place, version = named(tree)
-        try:
-            observed = object_readers.revision(tree)[1] if object_readers.is_of_a_stateful_set(tree) else None
-        except Exception as error:  # noqa: BLE001 (one object ends no gate)
-            self._invalid.bad(self._resource, place, error)
-            observed = object_readers.unreadable(tree, version)
-        else:
-            self._invalid.over(self._resource, place)
-        return place, observed
-
-    async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
-        listed = dict(objects)
-        for place in self._all.keys() - listed.keys():
-            self.gone(place, version)
-        for item in listed.items():
-            self.changed("", item)
-
-    def changed(self, event: str, obj: tuple[Place, Observed | None]) -> None:
-        place, observed = obj
-        if event == DELETED or observed is None:
-            self.gone(place, "")
-        elif self._all.get(place) != observed:
-            self._all[place] = observed
-            if self._is_run(place, observed):
-                self._show(place)
+    def unreadable(self, tree: Tree, version: str) -> Observed:
+        return object_readers.unreadable(tree, version)
 
     def reached(self, version: str) -> None:
         self._gate.reached((self._resource.group, self._resource.plural), version)
 
-    def gone(self, place: Place, version: str) -> None:
-        self._invalid.over(self._resource, place)
-        if self._all.pop(place, None) is not None:
+    def _changed(self, place: Place, observed: Observed | None) -> None:
+        if observed is None or observed.owner is None or self._is_run(place, observed):
             self._show(place)
 
     def owners(self) -> list[Place]:
@@ -149,7 +121,7 @@ class Revisions:
         return observed.owner is not None and self._run.get((namespace, observed.owner.name)) == name
 
     def _show(self, place: Place) -> None:
-        observed = self._all.get(place)
+        observed = self.held(place)
         is_run = observed is not None and self._is_run(place, observed)
         self._gate.observe(self._ref(place), observed if is_run else None)
 
@@ -204,20 +176,6 @@ PASSING = frozenset({0, 408, 429, 503, 504})
 """Refusals that say nothing about the kind."""
 
 AnyFeed: TypeAlias = Feed[Any]
-
-
-class Watch(NamedTuple):
-    """How one resource is followed, for metrics and reports."""
-
-    resource: str
-    """``deployments.apps``."""
-    synced: bool
-    age_s: float
-    """Time since the server last sent something, bookmarks included; or since the start."""
-    relists: int
-    failures: int
-    error: str
-    """The last error; empty once the server sends something again."""
 
 
 def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, AnyFeed]:
@@ -299,7 +257,6 @@ class LiveCluster:
         self._invalid = invalid
         self._templates = templates or {}
         self._clock = clock
-        self._started_s = clock()
         self._prices = PodPrices(gate, self._repriced)
         self.feeds: dict[Kind, AnyFeed] = feeds(gate, invalid, self._prices)
         """By (group, resource), so that a consistent read goes the way of the watches."""
@@ -433,11 +390,9 @@ class LiveCluster:
         feed = self.feeds[resource.group, resource.plural]
         feed.changed(READ, feed.convert(tree))
 
-    def watches(self) -> Iterator[Watch]:
-        now_s = self._clock()
-        for resource, reflector in self._reflectors.items():
-            if not reflector.absent:
-                yield watch(resource, reflector, now_s, self._started_s)
+    def watches(self) -> list[Reflector[Any]]:
+        """Those of what the server has."""
+        return [reflector for reflector in self._reflectors.values() if not reflector.absent]
 
     # Custom resources.
 
@@ -501,18 +456,6 @@ class LiveCluster:
         feed = self.feeds.get((ref.group, ref.resource))
         if isinstance(feed, ScaledObjects):
             feed.repriced(ref)
-
-
-def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s: float) -> Watch:
-    """The state of a reflector that began at ``started_s``."""
-    return Watch(
-        resource.group_resource,
-        reflector.synced,
-        now_s - max(reflector.last_heard_s, started_s),
-        reflector.relists,
-        reflector.failures,
-        reflector.last_error,
-    )
 
 
 # Reads one workload from the API server: to settle a pending write, or to answer a check about a workload not seen

@@ -150,6 +150,12 @@ def revision(root: Tree) -> Workload:
     return observed_as(*REVISIONS, root, MAX_REPLICAS, template)
 
 
+def run_revision(root: Tree) -> Observed:
+    """The same of any ControllerRevision: that of another owner is nobody's, and none of its pods. Raises
+    ObjectError."""
+    return revision(root)[1] if is_of_a_stateful_set(root) else Observed(0, None)
+
+
 def is_of_a_stateful_set(root: Tree) -> bool:
     """Whether a ControllerRevision is; DaemonSets have them too. Raises ObjectError."""
     owner = controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))

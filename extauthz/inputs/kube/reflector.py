@@ -135,6 +135,7 @@ class Reflector(Generic[Item]):
         self._connection = connection
         self._handler = handler
         self._clock = clock
+        self._began_s = clock()
         self._sleep = sleep
         self._silence_s = silence_s
         self._watch_s = watch_s
@@ -166,6 +167,11 @@ class Reflector(Generic[Item]):
         """HTTP code by which the server refused the last try; 0: it did not answer, or the next try is under way."""
         self.last_error = ""
         """The last error and what would help; ``""`` again once something is received."""
+
+    @property
+    def age_s(self) -> float:
+        """Time since the server last sent something, bookmarks included; or since it was made."""
+        return self._clock() - max(self.last_heard_s, self._began_s)
 
     async def run(self) -> None:
         while True:

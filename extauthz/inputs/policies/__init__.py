@@ -3,12 +3,11 @@
 In: the names of plug-ins. Out: policies that the core asks.
 """
 
-from extauthz.core.model import CycleState, Growth
+from extauthz.core.model import Growth
 from extauthz.core.policies import Fate, GrowthPolicy, Limit, NotYet, Refused, UnknownError
 from extauthz.inputs.policies.plugins import Host, LivePolicy
 
 __all__ = [
-    "CycleState",
     "Fate",
     "Growth",
     "GrowthPolicy",

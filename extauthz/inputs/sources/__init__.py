@@ -1,4 +1,4 @@
-"""Where quotas and limits on replicas come from: files, the Kubernetes API, or a platform's own service over HTTP.
+"""Where quotas come from: files, the Kubernetes API, or a platform's own service over HTTP.
 
-In: files, watches or HTTP answers. Out: a ``QuotaTree``, answers about replicas, and problems with place and cure.
+In: files, watches or HTTP answers. Out: a ``QuotaTree``, and problems with place and cure.
 """

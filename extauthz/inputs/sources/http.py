@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -73,35 +73,29 @@ class Reply(NamedTuple):
 
 
 class Client:
-    """Asks one endpoint. An async context manager."""
+    """Asks one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._session: aiohttp.ClientSession | None = None
         self._trusting = Trusting(endpoint.ca, endpoint.cert, endpoint.key)
 
-    async def __aenter__(self) -> Self:
+    def session(self) -> aiohttp.ClientSession:
+        """For ``get``; must be closed."""
         timeout = aiohttp.ClientTimeout(total=self.endpoint.timeout_s)
-        self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
-        return self
+        return aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    async def get(self, etag: str = "") -> Reply:
+    async def get(self, session: aiohttp.ClientSession, etag: str) -> Reply:
         """GET it once; no redirect is followed, as it would take the credentials elsewhere.
 
         Raises:
             SourceError: there is no good answer.
         """
-        assert self._session is not None, "the client is entered"
         try:
             headers, tls = self._headers(etag), self._trusting.context()
         except (OSError, ValueError) as error:
             raise SourceError("credentials", f"cannot read its credentials: {error}") from None
         try:
-            asked = self._session.get(self.endpoint.url, headers=headers, ssl=tls, allow_redirects=False)
+            asked = session.get(self.endpoint.url, headers=headers, ssl=tls, allow_redirects=False)
             async with asked as response:
                 return await self._reply(response)
         except TimeoutError:
@@ -192,9 +186,9 @@ class HttpQuotas:
         """The last error; empty once it has answered again."""
 
     async def run(self) -> None:
-        async with self.client:
+        async with self.client.session() as session:
             while True:
-                await self.ask()
+                await self.ask(session)
                 await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
@@ -202,10 +196,10 @@ class HttpQuotas:
         times = min(2**self._failures, MAX_BACKOFF) if self._failures else 1
         return self._every_s * times * (0.9 + 0.2 * self._jitter())
 
-    async def ask(self) -> None:
+    async def ask(self, session: aiohttp.ClientSession) -> None:
         started_s = self._clock()
         try:
-            reply = await self.client.get(self._etag)
+            reply = await self.client.get(session, self._etag)
             if reply.tree is not None:
                 self._take(reply.tree)
                 self._etag = reply.etag

@@ -41,6 +41,7 @@ from extauthz.serve.service.ids import new_id
 from extauthz.serve.service.recording import files
 from extauthz.serve.service.setting_types import OFF, Address, SettingsError
 from extauthz.serve.service.settings import Settings
+from extauthz.serve.service.sources import Inputs
 from extauthz.serve.service.sources import levels as levels_of_policies
 from extauthz.tell.observe.log import Bridge, Log
 from extauthz.tell.observe.metrics import Levels, Metrics, each
@@ -253,15 +254,13 @@ class App:
             queries.quota_count,
             queries.workload_count,
             queries.pending_count,
-            [(one.resource, one.age_s) for each in inputs or () for one in each.watches()],
+            [(one.resource.group_resource, one.age_s) for each in inputs or () for one in each.watches()],
         )
 
     def _levels(self) -> Levels:
         most = self._settings.numbers.metrics_of_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
         policies, recording, reached = self._gate.gate.policies, self._gate.recording, self._gate.reaching.reached
-        watches = [one for each in inputs or () for one in each.watches()]
-        telling = self._gate.telling
         ends = {use: at - now_s for one in self._certificates for use, at in one.ends_s().items()}
         others: dict[str, Level] = {
             "extauthz_quotas": {(): queries.quota_count},
@@ -277,10 +276,20 @@ class App:
             "extauthz_certificate_ends_in_seconds": each(ends),
             "extauthz_quota_used_by_kind": self._device_owners.used,
             "extauthz_policy_level": levels_of_policies(policies),
-            "extauthz_watch_age_seconds": each({one.resource: one.age_s for one in watches}),
-            "extauthz_watch_relists_total": each({one.resource: one.relists for one in watches}),
-            **dict(telling.levels() if telling is not None else ()),
+            **(_of_inputs(inputs) if inputs is not None else {}),
         }
         uses = list(islice(queries.quotas(), most))
         waiting = [Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()]
         return Levels(uses, waiting, others)
+
+
+def _of_inputs(inputs: Inputs) -> dict[str, Level]:
+    watches = [one for each in inputs for one in each.watches()]
+    status, telling = inputs.quotas.status, inputs.state.telling
+    return {
+        "extauthz_watch_age_seconds": each({one.resource.group_resource: one.age_s for one in watches}),
+        "extauthz_watch_relists_total": each({one.resource.group_resource: one.relists for one in watches}),
+        "extauthz_quotas_failing": each(status.failing() if status is not None else {}),
+        "extauthz_status_writes_total": each(status.results if status is not None else {}),
+        "extauthz_event_writes_total": each(telling.events.results if telling is not None else {}),
+    }

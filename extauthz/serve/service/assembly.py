@@ -37,7 +37,6 @@ from extauthz.serve.service.settings import Settings, policy
 from extauthz.serve.service.sources import notes as notes_of_policies
 from extauthz.serve.service.sources import policies
 from extauthz.serve.service.sources import running as running_policies
-from extauthz.serve.service.telling import Telling
 from extauthz.tell.observe import observers
 from extauthz.tell.observe.episodes import Recent, would_get_now
 from extauthz.tell.observe.log import Log
@@ -108,8 +107,6 @@ class Assembly:
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
-        self.telling: Telling | None = None
-        """``None``: it does not run yet."""
         self.clamping: Clamping | None = None
         """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
@@ -175,8 +172,6 @@ class Assembly:
     def _beside(self, inputs: sources.Inputs, connection: Connection | None) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the answers, for ever."""
         yield from (one.follow() for one in inputs)
-        if self.telling is not None:
-            yield self.telling.run()
         yield self._tick(inputs, connection)
         yield self._recounting().run()
         yield self._counting.run()
@@ -190,13 +185,11 @@ class Assembly:
         settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
         inputs = self.inputs = sources.inputs(
             settings,
-            Into(self.gate, log, metrics, clock),
+            Into(self.gate, log, metrics, clock, self.recent.blocked),
             connection,
+            self.askers.serving,
             self._around.ledger_store,
         )
-        told = connection if settings.numbers.tells_owners else None
-        serving = self.askers.serving
-        self.telling = Telling(told, self.gate, inputs, self.recent.blocked, serving, log.event, clock)
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         fetch: dict[Fetch, Look] = {}
         if (reads := inputs.state.reads) is not None:
@@ -300,7 +293,8 @@ class Assembly:
 
     def may_ask_for(self, ref: WorkloadRef) -> int | None:
         """The most replicas that an autoscaler of a workload may ask for; ``None``: none is known."""
-        return self.telling.may_ask_for(ref) if self.telling is not None else None
+        telling = self.inputs.state.telling if self.inputs is not None else None
+        return telling.ceilings.most(ref) if telling is not None else None
 
     def missing(self) -> list[str]:
         return [why for one in self.inputs or () for why in one.missing()]

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from extauthz.core.decision.gate import Gate
 from extauthz.serve.service.inputs import Clock
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.setting_types import KUBERNETES
+from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 
 WHY = "a ledger in memory does not know which writes an earlier run allowed"

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import NeedsFetch
-from extauthz.inputs.cluster.live import Watch
 from extauthz.inputs.files.content import FileProblem, FilesError
 from extauthz.inputs.files.watch import Watched
+from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.settlement.reads import ConsistentReads
 from extauthz.inputs.sources.gathering import Quotas
 from extauthz.serve.service.collector import spare_the_collector
+from extauthz.tell.observe.ceilings import Ceilings
+from extauthz.tell.observe.episodes import Episodes
+from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.status import StatusWriter
+from extauthz.tell.observe.strays import Strays
 
 Value = TypeVar("Value")
 
@@ -34,6 +39,8 @@ class Into(NamedTuple):
     log: Log
     metrics: Metrics
     clock: Clock
+    episodes: Episodes
+    """Workloads that may not grow."""
 
 
 class Stale(NamedTuple):
@@ -89,13 +96,16 @@ class Input:
         """Why growth cannot rely on it; ``None``: it can."""
         return None
 
-    def watches(self) -> Iterable[Watch]:
+    def watches(self) -> Iterable[Reflector[Any]]:
         """The watches that it uses, as far as an operator must look at them."""
         return ()
 
 
 class QuotaInput(Input):
     """Where quotas come from."""
+
+    status: StatusWriter | None = None
+    """Writes to each quota how it stands; ``None``: nobody does."""
 
 
 class GatheredQuotaInput(QuotaInput):
@@ -112,7 +122,7 @@ class GatheredQuotaInput(QuotaInput):
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
     def _accept(self, quotas: Quotas) -> None:
-        gate, log, metrics, clock = self._into
+        gate, log, metrics, clock, _ = self._into
         if gate.written is not quotas.tree or not self.known.is_set():
             gate.load_quotas(quotas.tree, clock())
             metrics.reload(self.name, "ok", time.time())
@@ -128,11 +138,20 @@ class GatheredQuotaInput(QuotaInput):
         self.known.set()
 
 
+class Telling(NamedTuple):
+    """What tells owners in the cluster."""
+
+    events: KubeEvents
+    ceilings: Ceilings
+    strays: Strays
+
+
 class StateInput(Input):
     """Where the state comes from. It also ends pending writes."""
 
     reads: ConsistentReads | None = None
     """Reads one workload anew; ``None``: there is no way."""
+    telling: Telling | None = None
 
     def is_believed(self) -> bool:
         """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""

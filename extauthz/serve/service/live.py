@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.custom import Where
+from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
-from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader, Watch, watch
+from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
+from extauthz.inputs.kube.reflector import Reflector
 from extauthz.inputs.kube.resource import Calls, Resource
 from extauthz.inputs.kube.session import own_namespace
 from extauthz.inputs.kube.webhooks import Webhooks
@@ -21,13 +25,18 @@ from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.inputs.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 from extauthz.serve.ledger_store.replica import Progress
 from extauthz.serve.service.certificates import CONFIGURATION
-from extauthz.serve.service.inputs import GatheredQuotaInput, Into, Stale, StateInput
+from extauthz.serve.service.inputs import GatheredQuotaInput, Input, Into, Stale, StateInput, Telling
 from extauthz.serve.service.setting_types import OFF
 from extauthz.serve.service.settings import Settings
+from extauthz.tell.observe.autoscalers import Autoscalers
+from extauthz.tell.observe.ceilings import Ceilings
+from extauthz.tell.observe.kube_events import KubeEvents
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.status import StatusWriter
+from extauthz.tell.observe.strays import Strays
 
-_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
+_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES, WORKSPACE_QUOTAS})
 
 
 class Watchdog:
@@ -38,73 +47,91 @@ class Watchdog:
         self._stale_after_s = stale_after_s
         self._told: dict[str, str] = {}
 
-    def look(self, watches: Iterable[Watch]) -> None:
+    def look(self, watches: Iterable[Reflector[Any]]) -> None:
         """Log what has gone wrong since the last look."""
         for one in watches:
-            if one.error and self._told.get(one.resource) != one.error:
-                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
-            self._told[one.resource] = one.error
+            name, error = one.resource.group_resource, one.last_error
+            if error and self._told.get(name) != error:
+                self._log.event("warning", "watch-failed", resource=name, error=error)
+            self._told[name] = error
 
-    def stale(self, watches: Iterable[Watch]) -> Stale | None:
+    def stale(self, watches: Iterable[Reflector[Any]]) -> Stale | None:
         """The watch that was silent for too long: of those that say what is covered, or else of all, the longest."""
         # What was never listed is unknown, and refused as that.
         silent = [one for one in watches if one.synced and one.age_s > self._stale_after_s]
         if not silent:
             return None
         oldest = max(silent, key=lambda one: (one.resource in _SAY_WHAT_IS_COVERED, one.age_s))
-        why = f" ({oldest.error})" if oldest.error else ""
-        said = f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        why = f" ({oldest.last_error})" if oldest.last_error else ""
+        said = f"nothing was heard of {oldest.resource.group_resource} for {oldest.age_s:.0f} s{why}"
         return Stale(said, oldest.resource in _SAY_WHAT_IS_COVERED)
 
 
-def waiting(watches: Iterable[Watch]) -> list[str]:
+def waiting(watches: Iterable[Reflector[Any]]) -> list[str]:
     """What has not been listed yet, and why."""
     return [
-        f"{one.resource} has not been listed yet{f': {one.error}' if one.error else ''}"
+        f"{one.resource.group_resource} has not been listed yet{f': {one.last_error}' if one.last_error else ''}"
         for one in watches
         if not one.synced
     ]
 
 
-class LiveQuotaInput(GatheredQuotaInput):
+MakesWriter: TypeAlias = Callable[[Connection, Callable[[], Iterable[Standing]]], StatusWriter]
+"""Makes what writes to each quota how it stands, from a connection and what the source last saw."""
+
+
+class WatchingInput(Input):
+    """What follows a cluster by watches."""
+
+    unlisted: str
+    """What is missing once all are listed."""
+    _watchdog: Watchdog
+
+    def missing(self) -> list[str]:
+        return [] if self.known.is_set() else waiting(self.watches()) or [self.unlisted]
+
+    def stale(self) -> Stale | None:
+        self._watchdog.look(self.watches())
+        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+
+class LiveQuotaInput(WatchingInput, GatheredQuotaInput):
     """WorkspaceQuotas of a cluster."""
 
-    def __init__(self, connection: Connection, into: Into, watchdog: Watchdog) -> None:
+    unlisted = "quotas are being put in force"
+
+    def __init__(self, connection: Connection, into: Into, watchdog: Watchdog, writer: MakesWriter | None) -> None:
         super().__init__(into)
-        self._started_s = into.clock()
         self._watchdog = watchdog
-        self.standings: Sequence[Standing] = ()
-        """The quotas' objects as they were last seen."""
+        self._standings: Sequence[Standing] = ()
         self._quotas = LiveQuotas(connection, self._accept, into.clock, into.gate.ledger.coverage.placing)
+        self.status = writer(connection, lambda: self._standings) if writer is not None else None
 
     async def follow(self) -> None:
-        await self._quotas.run()
+        """Follow for ever, and write back to each quota how it stands."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._quotas.run())
+            if self.status is not None:
+                group.create_task(self.status.run())
 
     @property
     def progress(self) -> Progress:
         """How far what is in force has come."""
         return self._quotas
 
-    def watches(self) -> Iterator[Watch]:
-        reflector = self._quotas.reflector
-        yield watch(reflector.resource, reflector, self._into.clock(), self._started_s)
-
-    def missing(self) -> list[str]:
-        return [] if self.known.is_set() else waiting(self.watches()) or ["quotas are being put in force"]
-
-    def stale(self) -> Stale | None:
-        self._watchdog.look(self.watches())
-        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+    def watches(self) -> list[Reflector[Any]]:
+        return [self._quotas.reflector]
 
     def _accept(self, quotas: Quotas) -> None:
-        self.standings = quotas.standings
+        self._standings = quotas.standings
         super()._accept(quotas)
 
 
-class LiveStateInput(StateInput):
+class LiveStateInput(WatchingInput, StateInput):
     """Workloads and what they cost, of a cluster."""
 
     name = "state"
+    unlisted = "the cluster is being read"
     reads: ConsistentReads
 
     def __init__(
@@ -114,8 +141,9 @@ class LiveStateInput(StateInput):
         watchdog: Watchdog,
         *,
         templates: Mapping[str, Where],
+        tells_owners: bool,
     ) -> None:
-        gate, log, self._metrics, clock = into
+        gate, log, self._metrics, clock, episodes = into
         self._gate, self._log = gate, log
         self._watchdog = watchdog
         self._cluster = LiveCluster(
@@ -125,6 +153,13 @@ class LiveStateInput(StateInput):
         reader = Reader(connection, gate, self._cluster)
         self.reads = ConsistentReads(reader.bring, gate.ledger.pending, self._tell_read, clock, reader.catch_up)
         self._reads_refused: dict[str, str] = {}
+        if tells_owners:
+            instance = socket.gethostname()  # a pod's name, unless it is told otherwise
+            kinds = self._cluster.resources
+            events = KubeEvents(connection, Queries(gate.ledger), kinds, episodes, instance=instance, tell=log.event)
+            seen = Autoscalers(connection, clock)
+            ceilings = Ceilings(seen, gate, clock=clock, tell=log.event, found=events.never_fits)
+            self.telling = Telling(events, ceilings, Strays(gate, events.uncovered))
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""
@@ -137,11 +172,8 @@ class LiveStateInput(StateInput):
                 "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
             )
             group.create_task(self.reads.run())
-
-    @property
-    def kinds(self) -> Mapping[tuple[str, str], Resource]:
-        """Those that a workload may be of, by group and plural."""
-        return self._cluster.resources
+            for each in self.telling or ():
+                group.create_task(each.run())
 
     @property
     def progress(self) -> Progress:
@@ -152,15 +184,8 @@ class LiveStateInput(StateInput):
         """List all that counts once more, beside the watches."""
         await self._cluster.list_anew()
 
-    def watches(self) -> Iterator[Watch]:
+    def watches(self) -> list[Reflector[Any]]:
         return self._cluster.watches()
-
-    def missing(self) -> list[str]:
-        return [] if self.known.is_set() else waiting(self.watches()) or ["the cluster is being read"]
-
-    def stale(self) -> Stale | None:
-        self._watchdog.look(self.watches())
-        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
 
     def _unreadable(self, resource: Resource, name: str, why: str) -> None:
         self._metrics.unreadable(resource.group_resource)

@@ -6,9 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from extauthz.inputs.files import text
 from extauthz.serve.service.setting_types import ConfigFileError, SettingsError
@@ -17,9 +15,6 @@ from extauthz.serve.service.settings import CONFIG, ENV_PREFIX, Settings, descri
 SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
 (k8s.io/kubernetes/pkg/kubelet/envvars). They are not ours, and no setting may have a name of this form."""
-
-
-_SETTINGS: Final[TypeAdapter[Settings]] = TypeAdapter(Settings)
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
@@ -38,16 +33,36 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | No
         origin, config = CONFIG, Path(environ[CONFIG])
     from_file = {} if config is None else _read(config, origin)
     from_environ = _environment(environ)
+    read: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for field, given in {**from_file, **from_environ, **flags}.items():
+        try:
+            read[field] = _one(field, given)
+        except ValueError as error:
+            problems[field] = str(error)
+    if problems:
+        raise _explained(problems, flags, from_environ, config)
     try:
-        return _SETTINGS.validate_python({**from_file, **from_environ, **flags})
-    except ValidationError as error:
-        raise _explained(error, flags, from_environ, config) from None
+        return Settings(**read)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _one(field: str, given: object) -> Any:  # noqa: ANN401 (of the setting's type)
+    info = described()[field]
+    return None if given is None and info.default is None else info.kind.read(given)
 
 
 def shown(settings: Settings) -> dict[str, Any]:
     """The effective settings under the names that flags and files use."""
-    told = _SETTINGS.dump_python(settings, mode="json")
-    return {word(name): told[name] for name in described()}
+    return {word(name): _plain(getattr(settings, name)) for name in described()}
+
+
+def _plain(value: object) -> object:
+    """As YAML has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, bool | float) else str(value)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -82,34 +97,18 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else "; `extauthz serve --help` lists them"
 
 
-_NUMBERS: Final = ("float_parsing", "int_parsing", "int_from_float", "finite_number", "greater_than", "less_than")
-
-
-def _number(field: str, kind: str, given: object) -> str:
-    """What to write in place of a wrong number."""
-    info = described().get(field)
-    if info is None or not kind.startswith(_NUMBERS):
-        return ""
-    instead = f"write for example {info.default:g}" if isinstance(info.default, int | float) else "write a number"
-    unit = " (seconds)" if field.endswith("_s") else ""
-    return f", not {str(given)[:60]!r}; {instead}{unit}"
-
-
 def _explained(
-    error: ValidationError, flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None
+    problems: Mapping[str, str], flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None
 ) -> SettingsError:
+    """A line for each, under the name by which it was given."""
     kind: type[SettingsError] = SettingsError
     lines = []
-    for problem in error.errors():
-        field = str(problem["loc"][0]) if problem["loc"] else ""
-        what = problem["msg"].removeprefix("Value error, ") + _number(field, problem["type"], problem["input"])
+    for field, what in problems.items():
         if field in flags:
             lines.append(f"--{word(field)}: {what}")
         elif field in environ:
             lines.append(f"{variable(field)}: {what}")
-        elif field:
+        else:
             kind = ConfigFileError
             lines.append(f"{config}: {word(field)}: {what}")
-        else:
-            lines.append(what)
     return kind("\n".join(lines))

@@ -78,7 +78,7 @@ def recorder(gate: Gate, sink: Files, name: str, wall: Callable[[], float]) -> R
 
 
 def _head(gate: Gate, name: str, now_s: float) -> dict[str, Any]:
-    settings = {field.name: getattr(gate.policy, field.name) for field in dataclasses.fields(gate.policy)}
+    settings = dataclasses.asdict(gate.policy) | {"allows": sorted(gate.policy.allows)}
     return {"gate": name, "version": version(), "run": f"{name}/{os.getpid()}/{now_s:.3f}", "settings": settings}
 
 

@@ -1,24 +1,22 @@
-"""Types of settings, each with its check: URLs, addresses, modes of files, where templates are."""
+"""Kinds of settings, each with what reads it: URLs, addresses, files, lists of names, where templates are."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from extauthz.core import quantities
+from extauthz.core.model import Unknown
 from extauthz.inputs.policies.plugins import AUDIT
 
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
-
-SECONDS: Final = {"gt": 0, "le": 86400, "allow_inf_nan": False}
-"""Bounds of most times."""
+KUBERNETES: Literal["kubernetes"] = "kubernetes"
+"""In place of a path: from the cluster. A file of that name is spelled ``./kubernetes``."""
 
 HTTP = ("https", "http")
 """Schemes of a service that is asked."""
@@ -32,58 +30,86 @@ POLICY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of objects (RFC 1123), and of namespaces among them."""
 
-
-def setting(default: Any, *, description: str, **bounds: Any) -> Any:  # noqa: ANN401 (of any type, as dataclasses.field)
-    """One setting: what it is by default, what it means in Markdown, and bounds by pydantic's names of them."""
-    return field(default=default, metadata={"description": description, **bounds})
+MOST_S: Final = 86_400
+"""Of a time."""
 
 
-class After(NamedTuple):
-    """Checks a value that has its type.
+class Kind(NamedTuple):
+    """What a setting takes."""
 
-    Pydantic knows it by its method, and has the like. But whoever imports that imports all of pydantic, which a page of
-    help does not need.
-    """
-
-    check: Callable[[Any], Any]
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core.core_schema import no_info_after_validator_function
-
-        return no_info_after_validator_function(self.check, handler(source))
+    read: Callable[[Any], Any]
+    """Makes it of what was given: a text, or what YAML has. Raises ValueError with what is wrong, and the cure."""
+    metavar: str
+    """As help names it."""
+    is_list: bool = False
+    """Its flag may be repeated."""
 
 
-class Before(NamedTuple):
-    """Reads a value as it was given."""
-
-    read: Callable[[object], object]
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core.core_schema import no_info_before_validator_function
-
-        return no_info_before_validator_function(self.read, handler(source))
+def setting(kind: Kind, default: Any = None, *, description: str) -> Any:  # noqa: ANN401 (of any type, as dataclasses.field)
+    """One setting: what it takes, what it is by default, and what it means in Markdown."""
+    return field(default=default, metadata={"kind": kind, "description": description})
 
 
-def _listen(text: str) -> str:
-    parse(text)
-    return text
+def one_of(*choices: str, metavar: str = "", made: Callable[[str], str] = str) -> Kind:
+    """One of these words. ``made``: the type of the word."""
+
+    def read(given: object) -> str:
+        if given not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}, not {str(given)[:60]!r}")
+        return made(str(given))
+
+    return Kind(read, metavar or "|".join(choices))
 
 
-def _listen_or_off(text: str) -> str:
-    return text if text == OFF else _listen(text)
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"must be a text, not {str(given)[:60]!r}")
+    return given
 
 
-def _pod_groups(given: object) -> object:
+def _path(given: object) -> Path:
+    return given if isinstance(given, Path) else Path(_text(given))
+
+
+def _switch(given: object) -> bool:
+    words = {"true": True, "false": False}
+    found = words.get(str(given).lower())
+    if found is None:
+        raise ValueError(f"must be true or false, not {str(given)[:60]!r}")
+    return found
+
+
+def _seconds(given: object) -> float:
+    try:
+        found = float(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else 0.0
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= MOST_S:
+        raise ValueError(
+            f"must be more than 0 and at most {MOST_S}, not {str(given)[:60]!r}; write for example 135 (seconds)"
+        )
+    return found
+
+
+def _listen(given: object) -> str:
+    parse(_text(given))
+    return _text(given)
+
+
+def _listen_or_off(given: object) -> str:
+    return OFF if given == OFF else _listen(given)
+
+
+def _pod_groups(given: object) -> str:
     """As a mapping, or in a text; as a text."""
     from extauthz.serve.service import pod_groups
 
-    text = json.dumps(given) if isinstance(given, dict) else given
-    if isinstance(text, str):
-        pod_groups.parse(text)
+    text = _text(json.dumps(given) if isinstance(given, dict) else given)
+    pod_groups.parse(text)
     return text
 
 
-def _policies(given: object) -> object:
+def _policies(given: object) -> tuple[str, ...]:
     """Names of plug-ins."""
     found = _words(given)
     names = [one.removesuffix(AUDIT) for one in found]
@@ -95,20 +121,20 @@ def _policies(given: object) -> object:
     return found
 
 
-UNKNOWNS: Final = {
-    "unreadable": "on_unreadable",
-    "unknown-workload": "on_unknown_workload",
-    "unknown-footprint": "on_unknown_footprint",
-    "unspecified": "on_unspecified",
-    "unknown-policy": "on_unknown_policy",
-    "unsynced": "on_unsynced",
-    "stale": "on_stale",
-    "unclean-start": "",
+UNKNOWNS: Final[Mapping[str, Unknown | None]] = {
+    "unreadable": Unknown.UNREADABLE,
+    "unknown-workload": Unknown.WORKLOAD,
+    "unknown-footprint": Unknown.FOOTPRINT,
+    "unspecified": Unknown.UNSPECIFIED,
+    "unknown-policy": Unknown.POLICY,
+    "unsynced": Unknown.UNSYNCED,
+    "stale": Unknown.STALE,
+    "unclean-start": None,
 }
-"""What may be unknown, and the field of the core's policy for it; empty: the service asks itself."""
+"""What may be unknown, as the core calls it; ``None``: the service asks itself."""
 
 
-def _unknowns(given: object) -> object:
+def _unknowns(given: object) -> tuple[str, ...]:
     found = _words(given)
     for name in found:
         if name not in UNKNOWNS:
@@ -124,7 +150,7 @@ def _words(given: object) -> tuple[str, ...]:
     return tuple(part for text in texts for part in text.replace(",", " ").split())
 
 
-def _hosts(given: object) -> object:
+def _hosts(given: object) -> tuple[str, ...]:
     """Names of hosts."""
     found = tuple(part.lower() for part in _words(given))
     for name in found:
@@ -133,36 +159,29 @@ def _hosts(given: object) -> object:
     return found
 
 
-def scheme(text: str) -> str:
-    """Of a URL; empty for what is none."""
-    found = re.match(r"([A-Za-z][\w+.-]*)://", text)
-    return found[1] if found else ""
+def _state(given: object) -> Literal["kubernetes"] | Path:
+    return KUBERNETES if given == KUBERNETES else _path(given)
 
 
-def _checked_url(text: str) -> str:
-    """Check a URL. It must hold no credentials: these have files of their own, and are sent over https only."""
-    if scheme(text) not in HTTP:
-        raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
-    parts = urlsplit(text)
+def _quotas(given: object) -> Path | str:
+    """Whatever has a scheme is a URL or wrong: never a path. A URL must hold no credentials: these have files of their
+    own, and are sent over https only."""
+    scheme = re.match(r"([A-Za-z][\w+.-]*)://", given) if isinstance(given, str) else None
+    if scheme is None:
+        return _state(given)
+    url = _text(given)
+    if scheme[1] not in HTTP:
+        raise ValueError(f"{scheme[0]} is none that can be asked; write https://host[:port]/path")
+    parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
         raise ValueError(
             f"{parts.hostname or 'no host'}: write https://host[:port]/path, with no user and no #fragment"
         )
-    return text
+    return url
 
 
-def _is_url(text: str) -> str:
-    if not scheme(text):
-        raise ValueError("no URL")
-    return text
-
-
-def service_url(value: object) -> object:
-    """Whatever has a scheme is a URL or wrong: never a path."""
-    return _checked_url(value) if isinstance(value, str) and scheme(value) else value
-
-
-def _file(path: Path) -> Path:
+def _file(given: object) -> Path:
+    path = _path(given)
     if not path.is_file():
         raise ValueError(f"no such file: {path}")
     return path
@@ -173,21 +192,15 @@ def key_of(cert: Path) -> Path:
     return cert.with_suffix(".key")
 
 
-def _cert(path: Path) -> Path:
-    for one in (path, key_of(path)):
-        _file(one)
+def _cert(given: object) -> Path:
+    path = _file(given)
+    _file(key_of(path))
     return path
 
 
-def _folder(path: Path) -> Path:
-    if not path.is_dir():
-        raise ValueError(f"no such folder: {path}")
-    return path
-
-
-def _size(text: str) -> str:
-    size_of(text)
-    return text
+def _size(given: object) -> str:
+    size_of(_text(given))
+    return _text(given)
 
 
 def size_of(text: str) -> int:
@@ -196,8 +209,6 @@ def size_of(text: str) -> int:
     Raises:
         ValueError: it is none, or none that holds a file.
     """
-    from extauthz.core import quantities
-
     try:
         found = quantities.parse(text) // quantities.NANO
     except quantities.QuantityError as error:
@@ -209,17 +220,21 @@ def size_of(text: str) -> int:
 
 LEAST_SIZE: Final = 1 << 20
 
-Size = Annotated[str, After(_size)]
-Url = Annotated[str, After(_is_url)]
-File = Annotated[Path, After(_file)]
-CertFile = Annotated[Path, After(_cert)]
-Folder = Annotated[Path, After(_folder)]
-Listen = Annotated[str, After(_listen)]
-ListenOrOff = Annotated[str, After(_listen_or_off)]
-Policies = Annotated[tuple[str, ...], Before(_policies)]
-Unknowns = Annotated[tuple[str, ...], Before(_unknowns)]
-HostNames = Annotated[tuple[str, ...], Before(_hosts)]
-PodGroups = Annotated[str, Before(_pod_groups)]
+TEXT: Final = Kind(_text, "TEXT")
+SWITCH: Final = Kind(_switch, "true|false")
+SECONDS: Final = Kind(_seconds, "SECONDS")
+SIZE: Final = Kind(_size, "TEXT")
+PATH: Final = Kind(_path, "PATH")
+FILE: Final = Kind(_file, "PATH")
+CERT_FILE: Final = Kind(_cert, "PATH")
+QUOTAS: Final = Kind(_quotas, f"{KUBERNETES}|URL|PATH")
+STATE: Final = Kind(_state, f"{KUBERNETES}|PATH")
+LISTEN: Final = Kind(_listen, "TEXT")
+LISTEN_OR_OFF: Final = Kind(_listen_or_off, "TEXT")
+POD_GROUPS: Final = Kind(_pod_groups, "TEXT")
+POLICIES: Final = Kind(_policies, "TEXT", is_list=True)
+NAMES_OF_UNKNOWNS: Final = Kind(_unknowns, "TEXT", is_list=True)
+HOST_NAMES: Final = Kind(_hosts, "TEXT", is_list=True)
 
 
 class SettingsError(Exception):

@@ -6,37 +6,18 @@ import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Literal, NamedTuple, get_args
 
 from extauthz.core.decision.policy import GateMode, Objects, Policy
 from extauthz.core.model import OnUnknown
+from extauthz.serve.service import setting_types as kinds
 from extauthz.serve.service.numbers import Numbers
-from extauthz.serve.service.setting_types import (
-    OFF,
-    SECONDS,
-    UNKNOWNS,
-    Before,
-    CertFile,
-    File,
-    HostNames,
-    Listen,
-    ListenOrOff,
-    PodGroups,
-    Policies,
-    Size,
-    Unknowns,
-    Url,
-    service_url,
-    setting,
-)
+from extauthz.serve.service.setting_types import KUBERNETES, OFF, UNKNOWNS, Kind, one_of, setting
 
 ENV_PREFIX = "EXTAUTHZ_"
 
 CONFIG = "EXTAUTHZ_CONFIG"
 """The variable for ``--config``, which is no setting itself: a file names no other file."""
-
-KUBERNETES: Literal["kubernetes"] = "kubernetes"
-"""In place of a path: from the cluster. A file of that name is spelled ``./kubernetes``."""
 
 _POLICY = Policy()
 """Defaults of the decision. The core has them, with a reason for each."""
@@ -58,116 +39,125 @@ class Settings:
     It takes values as they are. ``loading`` makes them of texts, and holds each to its type and bounds.
     """
 
-    quotas: Annotated[Literal["kubernetes"] | Url | Path | None, Before(service_url)] = setting(
-        None,
+    quotas: Path | str | None = setting(
+        kinds.QUOTAS,
         description="Where quotas come from. `kubernetes`: the WorkspaceQuota objects of the cluster. A path: a file "
         "or directory of such objects in YAML or JSON, which is watched. `https://…`: your own service "
         "([http-source.md](http-source.md)).",
     )
     state: Literal["kubernetes"] | Path | None = setting(
-        None,
+        kinds.STATE,
         description="Where workloads come from. `kubernetes`: the cluster. A path: a file with a Kubernetes List, as "
         "`kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml` prints it. The file is watched.",
     )
-    kubeconfig: File | None = setting(
-        None,
+    kubeconfig: Path | None = setting(
+        kinds.FILE,
         description="Which cluster `kubernetes` means: the current context of this file. Without it, the cluster whose "
         "pod the gate runs in.",
     )
-    pod_groups: PodGroups = setting(
+    pod_groups: str = setting(
+        kinds.POD_GROUPS,
         "",
         description="Where custom resources have their pod template, if it is not at `.spec.template`, or several, and "
         "counts: YAML, such as `{rollouts.argoproj.io: .spec.workload.template}` "
         "([internals/counting.md](internals/counting.md#objects-with-several-pod-templates)). A resource without "
         "template there is priced by the pods that its scale selects.",
     )
-    source_token_file: File | None = setting(
-        None, description="File with the bearer token for your service. It is read again for each request."
+    source_token_file: Path | None = setting(
+        kinds.FILE, description="File with the bearer token for your service. It is read again for each request."
     )
-    source_cert: CertFile | None = setting(
-        None, description="Client certificate chain for your service, PEM, with its key beside it as of `tls-cert`."
+    source_cert: Path | None = setting(
+        kinds.CERT_FILE,
+        description="Client certificate chain for your service, PEM, with its key beside it as of `tls-cert`.",
     )
-    ca: File | None = setting(
-        None,
+    ca: Path | None = setting(
+        kinds.FILE,
         description="Authorities that certificates of your service must come from, PEM. Default: the system's.",
     )
-    grpc: ListenOrOff = setting(
+    grpc: str = setting(
+        kinds.LISTEN_OR_OFF,
         "127.0.0.1:9191",
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path. `off`: "
         "no Envoy asks this gate, only the API server (`webhook`).",
     )
-    http: Listen = setting(
-        "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
+    http: str = setting(
+        kinds.LISTEN, "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
     )
-    http_names: HostNames = setting(
+    http_names: tuple[str, ...] = setting(
+        kinds.HOST_NAMES,
         (),
         description="Names under which `http` may be asked, besides addresses, `localhost` and the host's own name, "
         "with commas or spaces between: those of a Service or an Ingress. Under other names a page in a browser could "
         "ask (DNS rebinding); they are answered 421.",
     )
-    tls_cert: CertFile | None = setting(
-        None,
+    tls_cert: Path | None = setting(
+        kinds.CERT_FILE,
         description="Certificate chain that the gate shows to Envoy, PEM. Its private key is in the file beside it "
         "that ends in `.key`, as `tls.key` is beside `tls.crt` in a Secret. Both are read again when they change.",
     )
-    tls_client_ca: File | None = setting(
-        None,
+    tls_client_ca: Path | None = setting(
+        kinds.FILE,
         description="Authorities whose client certificates are accepted, PEM. Other clients are refused.",
     )
-    webhook: Listen | None = setting(
-        None,
+    webhook: str | None = setting(
+        kinds.LISTEN,
         description="Address of the admission webhook, HTTPS: `POST /validate` ([webhook.md](webhook.md)). Without it, "
         "there is none.",
     )
-    webhook_cert: CertFile | None = setting(
-        None,
+    webhook_cert: Path | None = setting(
+        kinds.CERT_FILE,
         description="Certificate chain that the webhook shows to the API server, PEM, with its key beside it as of "
         "`tls-cert`. The `caBundle` of its configuration must hold the authority. Without it, the gates make the "
         "certificate and its authority themselves, keep them in the Secret `extauthz-webhook`, renew them, and write "
         "the `caBundle` of the webhook configurations ([webhook.md](webhook.md)).",
     )
-    webhook_client_ca: File | None = setting(
-        None,
+    webhook_client_ca: Path | None = setting(
+        kinds.FILE,
         description="Authorities of the certificates that API servers show to the webhook, PEM. Without such a "
         "certificate nobody is answered there ([webhook.md](webhook.md#only-api-servers)).",
     )
-    api: Listen | None = setting(
-        None,
+    api: str | None = setting(
+        kinds.LISTEN,
         description="Address of the [API](api.md) for others than this host, HTTPS. The API server says who asks, and "
         "what they may see. Without it, there is none.",
     )
-    api_cert: CertFile | None = setting(
-        None, description="Certificate chain that the API shows, PEM, with its key beside it as of `tls-cert`."
+    api_cert: Path | None = setting(
+        kinds.CERT_FILE,
+        description="Certificate chain that the API shows, PEM, with its key beside it as of `tls-cert`.",
     )
-    api_client_ca: File | None = setting(
-        None,
+    api_client_ca: Path | None = setting(
+        kinds.FILE,
         description="Authorities whose client certificates name a user (CN) and groups (O), PEM. Without it, only "
         "bearer tokens do.",
     )
     api_audience: str = setting(
+        kinds.TEXT,
         "",
         description="Whom a bearer token must be made for (`kubectl create token --audience`). Without it, the API "
         "server: then a token that was given away to the gate could be used there too.",
     )
     refusals: Literal["full", "terse"] = setting(
+        one_of("full", "terse"),
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
         "owner. `terse`: only that it was refused, and the decision's id. Log and events always say all. The gate "
         "refuses before the API server knows who the client is ([security.md](security.md)).",
     )
     mode: GateMode = setting(
+        one_of(*get_args(GateMode)),
         _POLICY.mode,
         description="`audit`: decide in full, report in log and metrics what would have been refused, and allow "
         "everything. For the first days of an installation.",
     )
     objects: Objects | None = setting(
-        None,
+        one_of(*get_args(Objects)),
         description="What Envoy is told about writes that may change more than a replica count: whole objects, "
         "templates, labels, owners. `webhook`: they pass, as the admission webhook of the same ledger decides them. "
         "`refuse`: 503 `not-a-count`. `observe`: they pass, and count once they are observed. Default: `webhook` with "
         "`--webhook`, else `refuse`.",
     )
-    allow_unknown: Unknowns = setting(
+    allow_unknown: tuple[str, ...] = setting(
+        kinds.NAMES_OF_UNKNOWNS,
         (),
         description="What passes although something about it is not known, with commas or spaces between. Else it "
         "is refused as unavailable. `unreadable`: a write that may grow a workload and cannot be read; then an odd "
@@ -179,35 +169,41 @@ class Settings:
         "without a recovery hold after a start that does not know which writes an earlier run allowed; right at a "
         "first installation.",
     )
-    policies: Policies = setting(
+    policies: tuple[str, ...] = setting(
+        kinds.POLICIES,
         (),
         description="Names of plug-ins that are asked about all growth ([policies.md](policies.md)), with commas or "
         "spaces between: the entry points of the group `extauthz.policies`. `NAME=Audit` refuses nothing and is "
         "reported.",
     )
     charge_surge: bool = setting(
+        kinds.SWITCH,
         _POLICY.charge_surge,
         description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
         "are free, up to 25 %.",
     )
     window_s: float = setting(
+        kinds.SECONDS,
         _POLICY.window_s,
-        **SECONDS,
         description="The landing window: how long after its decision an allowed write may still land. It is the sum "
         "of the ext_authz timeout, the route timeout, the API server's request timeout and a margin for etcd.",
     )
     ledger: Literal["memory", "kubernetes"] | None = setting(
-        None,
+        one_of("memory", KUBERNETES),
         description="Where pending writes are kept. `kubernetes`: in one WorkspaceLedger object of the cluster, for "
         "any number of gates; the default with `quotas: kubernetes` and `state: kubernetes`, and only with both. "
         "`memory`: in a single gate, for files, demos and tests.",
     )
     record: Path | None = setting(
-        None,
+        kinds.PATH,
         description="Folder for the [record of growth](sizing.md). Without it, there is none.",
     )
-    record_max_bytes: Size = setting("500Mi", description="What its files may take; the oldest go first.")
-    log_level: Level = setting(Level.INFO, description="`info` logs every decision, `warning` only refusals.")
+    record_max_bytes: str = setting(kinds.SIZE, "500Mi", description="What its files may take; the oldest go first.")
+    log_level: Level = setting(
+        one_of(*Level, metavar="LEVEL", made=Level),
+        Level.INFO,
+        description="`info` logs every decision, `warning` only refusals.",
+    )
     numbers: Numbers = dataclasses.field(default_factory=Numbers)
     """No setting: nobody but a test gives others."""
 
@@ -281,21 +277,15 @@ class Settings:
 class Described(NamedTuple):
     """A setting, for those who show it."""
 
-    annotation: object
-    """Without checks of the whole value."""
+    kind: Kind
     default: object
     description: str
 
 
 def described() -> dict[str, Described]:
     """All settings by field name, in their order."""
-    hints = get_type_hints(Settings, include_extras=True)
-    kinds = {name: get_args(hint)[0] if get_origin(hint) is Annotated else hint for name, hint in hints.items()}
-    return {
-        one.name: Described(kinds[one.name], one.default, one.metadata["description"])
-        for one in dataclasses.fields(Settings)
-        if one.name != "numbers"
-    }
+    fields = (one for one in dataclasses.fields(Settings) if one.name != "numbers")
+    return {one.name: Described(one.metadata["kind"], one.default, one.metadata["description"]) for one in fields}
 
 
 def word(field: str) -> str:
@@ -312,9 +302,9 @@ def policy(settings: Settings) -> Policy:
     """The part of the settings that the core decides by."""
     numbers, has_default = settings.numbers, settings.window_s == _POLICY.window_s
     by_default: Objects = "webhook" if settings.webhook is not None else "refuse"
-    allowed: dict[str, Any] = {field: settings.on(name) for name, field in UNKNOWNS.items() if field}
+    allowed = (UNKNOWNS[name] for name in settings.allow_unknown)
     return Policy(
-        **allowed,
+        allows=frozenset(one for one in allowed if one is not None),
         mode=settings.mode,
         objects=settings.objects or by_default,
         charge_surge=settings.charge_surge,

@@ -12,6 +12,7 @@ from pathlib import Path
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.policies import Enlisted, Policies, TwoOrdersError
+from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster import file as state_file
 from extauthz.inputs.files.content import FileProblem
 from extauthz.inputs.files.watch import Watched
@@ -33,11 +34,13 @@ from extauthz.serve.service.inputs import (
     StateInput,
     Taken,
 )
-from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, Watchdog
-from extauthz.serve.service.setting_types import SettingsError
-from extauthz.serve.service.settings import KUBERNETES, Settings
+from extauthz.serve.service.live import LiveQuotaInput, LiveStateInput, MakesWriter, Watchdog
+from extauthz.serve.service.setting_types import KUBERNETES, SettingsError
+from extauthz.serve.service.settings import Settings
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Metrics
+from extauthz.tell.observe.observers import Serving
+from extauthz.tell.observe.status import StatusWriter
 
 # Quotas that cover no namespace: allowed, and most often a label that is spelled wrong.
 
@@ -126,6 +129,7 @@ def inputs(
     settings: Settings,
     into: Into,
     connection: Connection | None,
+    serving: Callable[[], Serving],
     store: LedgerStore | None = None,
 ) -> Inputs:
     """The inputs of ``settings``.
@@ -133,14 +137,30 @@ def inputs(
     Args:
         connection: is there if one of them is the cluster. A ledger that is shared is kept there too, unless ``store``
             is given.
+        serving: who asks the gates.
     """
     watchdog = Watchdog(into.log, settings.numbers.stale_after_s)
     state = _state(settings, into, connection, watchdog)
-    quotas = _quotas(settings, into, connection, watchdog)
+    telling = state.telling
+
+    def writer(connection: Connection, standings: Callable[[], Iterable[Standing]]) -> StatusWriter:
+        return StatusWriter(
+            connection,
+            into.gate,
+            standings,
+            tell=into.log.event,
+            wrote=telling.events.status_written if telling is not None else None,
+            serving=serving,
+            never_fit=telling.ceilings.by_quota if telling is not None else dict,
+        )
+
+    quotas = _quotas(settings, into, connection, watchdog, writer)
     return Inputs(quotas, state, _ledger(settings, into, connection, quotas, state, store))
 
 
-def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
+def _quotas(
+    settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog, writer: MakesWriter
+) -> QuotaInput:
     def from_file(quotas: quota_file.Quotas) -> Taken:
         into.gate.load_quotas(quotas.tree, into.clock())
         told = [*quotas.warnings, *_unmatched(settings, into.gate)]
@@ -148,7 +168,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        return LiveQuotaInput(connection, into, watchdog)
+        return LiveQuotaInput(connection, into, watchdog, writer if settings.numbers.tells_owners else None)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, into)
     assert settings.quotas is not None
@@ -209,6 +229,7 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             into,
             watchdog,
             templates=where,
+            tells_owners=settings.numbers.tells_owners,
         )
     assert settings.state is not None
     parse = partial(state_file.parse, templates=where)

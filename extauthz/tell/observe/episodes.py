@@ -37,7 +37,7 @@ def would_get_now(queries: Queries, is_known: Callable[[], bool], decide: Decide
 
     Args:
         is_known: whether the quotas and the cluster are known and current. If not, a refusal stays what it was.
-        decide: says what is left for it by turns, policies and the platform's own service; ``None``: quotas alone tell
+        decide: says what is left for it by turns and policies; ``None``: quotas alone tell
             how many would fit.
     """
 

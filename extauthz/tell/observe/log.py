@@ -26,7 +26,7 @@ from extauthz.core import quantities, texts
 from extauthz.core.model import WOULD_REFUSE, Decision, Lower, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.tell.observe.observers import Report
 
-# A line of the log as a sentence, for people: ``--log-format text``.
+# A line of the log as a sentence, for people: where standard error is a terminal.
 #
 # What a client sends is escaped as in JSON, so that no value can forge a line. Values in pairs are quoted where they
 # hold spaces.

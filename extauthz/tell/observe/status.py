@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.entry import is_newer
-from extauthz.core.model import Tree
+from extauthz.core.model import Tree, Unknown
 from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing, compact
 from extauthz.core.quota.spec import API_VERSION, KIND
@@ -164,7 +164,7 @@ class StatusWriter:
     def _hold_s(self) -> int | None:
         """What is left of a hold, in steps; ``None``: there is none, or nothing is refused for it."""
         until_s = self._gate.hold_until_s
-        if until_s is None or self._gate.policy.on_unsynced == "allow":
+        if until_s is None or Unknown.UNSYNCED in self._gate.policy.allows:
             return None
         left_s = until_s + self._gate.epoch_s - self._now().timestamp()
         return max(math.ceil(left_s / HOLD_STEP_S) * HOLD_STEP_S, 0)

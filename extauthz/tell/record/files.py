@@ -50,7 +50,9 @@ class Files:
         self._in_file = 0
         self._began_s = self._flushed_s = 0.0
         self._made = 0
-        self._lost: tuple[int, float | None] = (0, None)
+        self._lost: tuple[int, float] = (0, 0.0)
+        self.failed = 0
+        """Lines that could not be written, since the start."""
         self.trouble = ""
         """Why nothing can be written; empty: it can."""
 
@@ -59,9 +61,9 @@ class Files:
         """The file is full or old, or there is none."""
         return self._file is None or self._in_file >= FILE or self._flushed_s - self._began_s >= FILE_S
 
-    def lost(self) -> tuple[int, float | None]:
+    def lost(self) -> tuple[int, float]:
         """How many lines could not be written since this was asked last, and since when."""
-        lost, self._lost = self._lost, (0, None)
+        lost, self._lost = self._lost, (0, 0.0)
         return lost
 
     def begin(self, at_s: float, state: list[bytes]) -> None:
@@ -93,7 +95,8 @@ class Files:
 
     def _lose(self, lines: int, at_s: float) -> None:
         lost, since_s = self._lost
-        self._lost = lost + lines, at_s if since_s is None else since_s
+        self._lost = lost + lines, since_s if lost else at_s
+        self.failed += lines
 
     def flush(self, at_s: float) -> None:
         """Write what waits, as one member."""

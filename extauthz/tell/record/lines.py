@@ -13,7 +13,7 @@ from extauthz.core import quantities
 from extauthz.core.ledger.accounts import Shared
 from extauthz.core.model import Amounts, Labels, WorkloadRef
 from extauthz.core.objects.fields import labels_dict
-from extauthz.core.quota.spec import amounts as written
+from extauthz.core.quota.amounts import spelled
 
 SCHEMA: Final = 1
 
@@ -169,6 +169,7 @@ def ref_of(text: str) -> WorkloadRef:
     return WorkloadRef(group, plural, namespace, name)
 
 
+@lru_cache(1 << 17)
 def text_of(ref: WorkloadRef) -> str:
     """What ``ref_of`` reads."""
     return f"{ref.group_resource}/{ref.namespace}/{ref.name}"
@@ -220,7 +221,7 @@ def _shared_text(given: Shared) -> Raw:
 
 
 def _text(given: Amounts) -> Raw:
-    return Raw(encode(written({key: one for key, one in given.items() if " " not in key})))
+    return Raw(encode(spelled({key: one for key, one in given.items() if " " not in key})))
 
 
 def label_text(labels: Labels) -> Any:  # noqa: ANN401 (what msgspec writes in the place of LabelText)

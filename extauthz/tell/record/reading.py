@@ -229,7 +229,7 @@ class _Reader:
                 known.n, known.last_s = line.n, line.last_s
                 return
         if isinstance(line, Gap):
-            line.at_s = max(line.from_s, self._events[0].at_s)
+            line.at_s = line.from_s
         self._events.append(line)
 
 

@@ -68,11 +68,15 @@ class Recorder:
         self._notes: deque[Note] = deque()
         self._lost = 0
         self._lost_since_s: float | None = None
-        self.dropped = 0
-        """Notes that are lost, since the start."""
+        self._dropped = 0
         self._began = False
         self.is_incomplete = True
         """All workloads have to be told anew (``begin``, ``seen``, ``complete``)."""
+
+    @property
+    def dropped(self) -> int:
+        """Notes and lines that are lost, since the start."""
+        return self._dropped + self._scribe.failed
 
     # A Witness.
 
@@ -99,10 +103,12 @@ class Recorder:
     # What else is noted.
 
     def begin(self, tree: QuotaTree) -> None:
-        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist."""
+        """All namespaces and workloads are told from now on (``labelled``, ``seen``). The others no longer exist. What
+        was lost until now leaves a gap."""
         self._began = True
         self.is_incomplete = False
-        self._note(self._scribe.telling)
+        self._notes.append((self._clock(), self._scribe.telling, (self._lost, self._lost_since_s)))
+        self._lost, self._lost_since_s = 0, None
         self.limited(tree)
 
     def seen(self, ref: WorkloadRef, at: Position) -> None:
@@ -110,10 +116,9 @@ class Recorder:
         self._note(self._scribe.counted, ref, at, self._see(ref))
 
     def complete(self) -> None:
-        """All were told. What was lost until now leaves a gap. Does nothing where they have to be told once more."""
+        """All were told. Does nothing where they have to be told once more."""
         if not self.is_incomplete:
-            self._notes.append((self._clock(), self._scribe.all_told, (self._lost, self._lost_since_s)))
-            self._lost, self._lost_since_s = 0, None
+            self._notes.append((self._clock(), self._scribe.all_told, ()))
 
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
         """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
@@ -131,7 +136,7 @@ class Recorder:
 
     def _note(self, method: Callable[..., None], *given: object) -> None:
         if len(self._notes) >= MOST:
-            self.dropped += 1
+            self._dropped += 1
             self._lost += 1
             if self._lost_since_s is None:
                 self._lost_since_s = self._clock()
@@ -150,9 +155,6 @@ class Recorder:
         while self.take(AT_ONCE):
             pass
         self._scribe.flush()
-        if self._scribe.failed:
-            self.dropped += self._scribe.failed
-            self._scribe.failed = 0
 
     def finish(self) -> None:
         """Write what has come, and that nothing comes any more."""

@@ -43,9 +43,6 @@ _CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
 MOVES_S: Final = 0.05
 """How soon what only moves is back. It is counted out and in by one call."""
 
-_MOST_NAMES: Final = 1 << 20
-"""Also strangers ask, about what is not there."""
-
 
 PLAIN: Final = frozenset({"fits", "no-growth"})
 """Reasons of grants that nobody has anything against, of workloads that are known."""
@@ -111,7 +108,6 @@ class Scribe:
         self._namespaces: dict[str, Labelled] = {}
         self._workloads: dict[WorkloadRef, Load] = {}
         """What is said of each, as of now."""
-        self._names: dict[WorkloadRef, str] = {}
         self._going: dict[WorkloadRef, tuple[float, bool]] = {}
         """Those that seem to be gone: since when, oldest first, and whether something pended. What only moves is back
         in a moment."""
@@ -120,11 +116,9 @@ class Scribe:
         self._folds: dict[WorkloadRef, _Fold] = {}
         self._lines: list[Line] = []
         self._began = False
+        self._renews = False
+        """Notes were lost: the next file has to say what is there."""
         self._at_s = 0.0
-        self._lost = 0
-        self._lost_since_s: float | None = None
-        self.failed = 0
-        """Lines that could not be written."""
 
     def take(self, notes: deque[Note], most: int) -> None:
         """Take some notes, the first ones, and what another thread may add meanwhile."""
@@ -137,6 +131,11 @@ class Scribe:
             method(*given)
         self._put_all()
 
+    @property
+    def failed(self) -> int:
+        """Lines that could not be written."""
+        return self._files.failed
+
     def flush(self) -> None:
         """Write what was taken, and begin the next file when that is due."""
         late = self._at_s - REWRITTEN_S
@@ -147,7 +146,6 @@ class Scribe:
         self._files.flush(self._at_s)
         if self._began and self._files.ends:
             self._begin()
-        self._take_lost()
 
     def finish(self) -> None:
         """Nothing comes any more."""
@@ -155,13 +153,6 @@ class Scribe:
         self._end_all()
         self._put_all()
         self._files.flush(self._at_s)
-
-    def _take_lost(self) -> None:
-        lost, since_s = self._files.lost()
-        self.failed += lost
-        self._lost += lost
-        if lost and self._lost_since_s is None:
-            self._lost_since_s = since_s
 
     # Workloads.
 
@@ -185,15 +176,14 @@ class Scribe:
             if self._workloads.pop(ref, None) is None and not ends:
                 continue
             self._end_all()
-            self._lines.append(Gone(since_s, workload=self._name(ref)))
-            self._names.pop(ref, None)
+            self._lines.append(Gone(since_s, workload=text_of(ref)))
 
     def _load(self, ref: WorkloadRef, position: Position, seen: Seen) -> Load:
         most, replicas = position.envelope.replicas, seen.replicas
         pod, beside, covers = self._parts(ref, position, seen)
         return Load(
             self._at_s,
-            workload=self._name(ref),
+            workload=text_of(ref),
             replicas=replicas,
             most=most if most > max(position.used.replicas, replicas) else 0,
             pod=costs_text(pod),
@@ -221,14 +211,6 @@ class Scribe:
             if key in pod and (is_more or key.endswith(claims)) and (part := amount - used.per_object.get(key, 0)) > 0
         }
         return pod, beside, covers
-
-    def _name(self, ref: WorkloadRef) -> str:
-        name = self._names.get(ref)
-        if name is None:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            name = self._names[ref] = text_of(ref)
-        return name
 
     # Questions.
 
@@ -270,7 +252,7 @@ class Scribe:
         ask = Ask(
             self._at_s,
             decision.id,
-            self._names.get(ref) or self._name(ref),
+            text_of(ref),
             decision.verdict,
             decision.reason,
             "resize" if resizes else decision.operation or "",
@@ -344,27 +326,27 @@ class Scribe:
         self._lines.append(line)
         return True
 
-    def telling(self) -> None:
-        """All namespaces and workloads are told now. One that is not told is gone."""
-        self._told = set()
-
-    def all_told(self, lost: int, since_s: float | None) -> None:
-        """Those that were not told are gone. After a loss the next file says what is there.
+    def telling(self, lost: int, since_s: float | None) -> None:
+        """All namespaces and workloads are told now. One that is not told is gone.
 
         Args:
             lost: notes that were lost before.
             since_s: since when.
         """
+        self._told = set()
+        if lost:
+            self._renews = True
+            self._lines.append(Gap(self._at_s, from_s=since_s or self._at_s, until_s=self._at_s, lost=lost))
+
+    def all_told(self) -> None:
+        """Those that were not told are gone. After a loss the next file says what is there."""
         told, self._told = self._told or set(), None
         for name in self._namespaces.keys() - told:
             self.labelled(name, None)
         for ref in self._workloads.keys() - told:
             self._going[ref] = self._at_s, False
         self._gone()
-        if lost:
-            self._lost += lost
-            self._lost_since_s = min(since_s or self._at_s, self._lost_since_s or self._at_s)
-        if lost or not self._began:
+        if self._renews or not self._began:
             self._begin()
 
     def _begin(self) -> None:
@@ -372,16 +354,14 @@ class Scribe:
         self._gone()
         self._end_all()
         self._put_all()
-        self._began = True
+        self._began, self._renews = True, False
         state: list[Line] = [*self._quotas.values(), *self._namespaces.values(), *self._workloads.values()]
         for line in state:
             line.at_s = self._at_s
         head = Start(self._at_s, schema=SCHEMA, **self._head, state=len(state))
         self._files.begin(self._at_s, [encode_lines([line]) for line in (head, *state)])
-        self._take_lost()
-        if self._lost and not self._files.ends:
-            lost, since_s = self._lost, self._lost_since_s or self._at_s
-            self._lost, self._lost_since_s = 0, None
+        lost, since_s = self._files.lost() if not self._files.ends else (0, 0.0)
+        if lost:
             self._lines.append(Gap(self._at_s, from_s=since_s, until_s=self._at_s, lost=lost))
 
     def _put_all(self) -> None:

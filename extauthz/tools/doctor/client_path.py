@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
 
 from extauthz.serve.servers.ext_authz import DECISION_ID_HEADER
 
@@ -18,7 +20,7 @@ from .canary import Canary, CanaryReply
 from .trust import Handshake, Identity, go_strict, shake
 
 WITHIN_S = 15.0
-"""For each step of a request: longer than the gate may take, short enough for a person who waits."""
+"""For a request: longer than the gate may take, short enough for a person who waits."""
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -32,7 +34,7 @@ class ClientPath:
 
     def __init__(self, url: str, ca: Path | None, token: str | None) -> None:
         parts = urlsplit(url)
-        self._below = parts.path.rstrip("/")
+        self._url = url.rstrip("/")
         self._host, self._port = parts.hostname or "", parts.port or 443
         self._tls = trusting(ca)
         self._token = token
@@ -69,35 +71,27 @@ class ClientPath:
         return CanaryReply(status, given.get(DECISION_ID_HEADER, ""), message(text))
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
-        """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
-        return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers(media, self._token))
-
-    def _exchange(
-        self, method: str, path: str, body: bytes, headers: dict[str, str]
-    ) -> tuple[int, str, Mapping[str, str]]:
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=WITHIN_S, context=self._tls)
+        """Status, text and headers. Without an answer: status 0 and the reason as text."""
+        headers = {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"}
+        headers["Authorization"] = f"Bearer {self._token or NOBODYS_TOKEN}"
+        url = URL(self._url + path, encoded=True)
         try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-            return answer.status, text, {name.lower(): value for name, value in answer.getheaders()}
+            async with (
+                aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=WITHIN_S)) as session,
+                session.request(
+                    method, url, data=body, headers=headers, ssl=self._tls, allow_redirects=False
+                ) as answer,
+            ):
+                return answer.status, (await answer.read()).decode(errors="replace"), answer.headers
         except TimeoutError:
             return 0, f"nothing came within {WITHIN_S:g} s", {}
-        except (http.client.HTTPException, OSError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             return 0, str(error) or type(error).__name__, {}
-        finally:
-            connection.close()
 
 
 NOBODYS_TOKEN = "extauthz-doctor"  # noqa: S105 (no secret)
 """Sent where no token was given: without a token Envoy does not ask the gate (``render envoy --anonymous``). The API
 server answers 401."""
-
-
-def headers(media: str, token: str | None) -> dict[str, str]:
-    """Headers of a request with a body of that media type."""
-    proof = {"Authorization": f"Bearer {token or NOBODYS_TOKEN}"}
-    return {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"} | proof
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:

@@ -1,9 +1,9 @@
-"""Is what the gate needs of the cluster there: version, definitions, rights?"""
+"""Is what the gate needs of the cluster there: version, definitions, rights? And all else that is asked of the API
+server, straight."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -17,11 +17,10 @@ from extauthz.inputs.kube.reviews import Person, Target
 from extauthz.tell.observe.observers import named
 
 from . import table
+from .appliers import Scaled, paired
 from .dump import Tree
 from .table import Row, fail, judged, ok, skipped, warn
 from .trust import Identity
-
-# Asks the API server, straight, for what the checks need.
 
 NAMES = ("server version", "definitions", "rights", "namespace labels")
 OLDEST = (1, 30)
@@ -149,69 +148,6 @@ def unknown(names_: Sequence[str], why: str) -> list[Row]:
 def _established(definition: Tree) -> bool:
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-
-# Who else writes the count of a workload that an HPA scales: what applies manifests puts it back at each sync.
-#
-# Sources: server-side apply's ``managedFields`` (https://kubernetes.io/docs/reference/using-api/server-side-apply), and
-# the annotation in which a client-side apply keeps what it applied last.
-
-
-NAME = "appliers"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-MOST = 5
-CURE = "leave spec.replicas out of what is applied, as the HPA writes it (docs/gitops.md)"
-
-
-class Scaled(NamedTuple):
-    """A workload and the HPA that targets it."""
-
-    workload: Tree
-    hpa: str
-
-
-def paired(hpas: Sequence[Tree], workloads: Sequence[Tree]) -> list[Scaled]:
-    """``workloads`` have their ``kind``, which the items of a list have not."""
-    by_name = {(each["kind"], each["metadata"]["namespace"], each["metadata"]["name"]): each for each in workloads}
-    found = []
-    for hpa in hpas:
-        target = hpa["spec"]["scaleTargetRef"]
-        workload = by_name.get((target["kind"], hpa["metadata"]["namespace"], target["name"]))
-        if workload is not None:
-            found.append(Scaled(workload, hpa["metadata"]["name"]))
-    return found
-
-
-def row(scaled: Sequence[Scaled]) -> Row:
-    """A warning for workloads whose count an applier writes too."""
-    told = []
-    for workload, hpa in scaled:
-        if who := appliers(workload):
-            metadata = workload["metadata"]
-            told.append(f"{', '.join(who)} and hpa/{hpa} both write {metadata['namespace']}/{metadata['name']}")
-    if not told:
-        return ok(NAME, f"no applier writes an HPA's count; workloads: {len(scaled)}")
-    more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
-    return warn(NAME, f"spec.replicas: {'; '.join(told[:MOST])}{more}", CURE)
-
-
-def appliers(workload: Tree) -> list[str]:
-    """Field managers that apply its ``spec.replicas``."""
-    metadata = workload["metadata"]
-    owners = [
-        each["manager"]
-        for each in metadata.get("managedFields") or ()
-        if each.get("operation") == "Apply" and "f:replicas" in (each.get("fieldsV1") or {}).get("f:spec", {})
-    ]
-    return owners + (["a client-side apply"] if _last_applied(metadata) else [])
-
-
-def _last_applied(metadata: Tree) -> bool:
-    try:
-        said = json.loads((metadata.get("annotations") or {}).get(LAST_APPLIED, "null"))
-    except ValueError:
-        return False
-    return isinstance(said, dict) and isinstance(said.get("spec"), dict) and "replicas" in said["spec"]
 
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

@@ -19,6 +19,7 @@ from extauthz.tools.render.options import Outage, Profile
 
 from . import (
     admission,
+    appliers,
     canary,
     chain,
     chart,
@@ -154,7 +155,10 @@ async def examine(options: Options) -> list[Row]:
     """
     token = _token(options.token_file) if options.token_file else None
     async with AsyncExitStack() as stack:
-        admin = await _admin(stack, options)
+        admin = None
+        if options.admin is not None:
+            session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+            admin = Admin(session, options.admin)
         looks = options.kubeconfig or options.in_pod
         api = await stack.enter_async_context(connect(options.kubeconfig)) if looks else None
         client_path = ClientPath(options.url, options.ca, token) if options.url else None
@@ -167,12 +171,6 @@ def _token(file: Path) -> str:
     if not token or not token.isascii() or any(byte <= ord(" ") for byte in token):
         raise OSError(f"--token-file {file}: it holds no token, which is one line of ASCII")
     return token.decode()
-
-
-async def _admin(stack: AsyncExitStack, options: Options) -> Admin | None:
-    if options.admin is None:
-        return None
-    return Admin(await stack.enter_async_context(aiohttp.ClientSession(trust_env=False)), options.admin)
 
 
 class Examination:
@@ -337,9 +335,9 @@ class Examination:
 
         async def look(api: Connection) -> list[Row]:
             scaled = await cluster.scaled(api)
-            return [cluster.row(scaled), serving.row(scaled, await cluster.services(api))]
+            return [appliers.row(scaled), serving.row(scaled, await cluster.services(api))]
 
-        return await self._asked((cluster.NAME, serving.NAME), look)
+        return await self._asked((appliers.NAME, serving.NAME), look)
 
     async def _asked(self, names: Sequence[str], look: Callable[[Connection], Awaitable[Row | list[Row]]]) -> list[Row]:
         """The rows of ``look`` at the cluster. Where the asker may not look: rows that are skipped. If the API server

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from extauthz.tell.observe.observers import named
 
-from .cluster import Scaled
+from .appliers import Scaled
 from .dump import Tree
 from .table import Row, ok, warn
 

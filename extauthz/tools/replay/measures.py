@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from extauthz.core.model import WorkloadRef
 
@@ -168,24 +168,6 @@ class RefusedSum:
     """How long one workload has waited, at most."""
 
 
-class Want(NamedTuple):
-    """What was refused, with all its retries."""
-
-    ref: WorkloadRef
-    asker: str
-    """``NAMESPACE/NAME`` of the service account that asked first; empty: somebody else, or not known."""
-    rows: tuple[Row, ...]
-    """Limits that refused it."""
-    had: int
-    to: int
-    since_s: float
-    """Since 1970."""
-    seconds: float
-    """How long it has waited. Gaps do not count."""
-    missed: float
-    """Replicas that were wanted and not there, times seconds."""
-
-
 MOST_WANTS: Final = 1_000
 """Those with most missed are kept."""
 
@@ -210,7 +192,7 @@ class Found:
         self.refused: defaultdict[Row, RefusedSum] = defaultdict(RefusedSum)
         self.missed = 0.0
         """Replicas that were wanted and not there, times seconds; each once, however many quotas refused it."""
-        self.wants: list[tuple[float, int, Want]] = []
+        self.wants: list[tuple[float, int, Waiting]] = []
         """A heap by what was missed, of ``MOST_WANTS``."""
         self.want_count = 0
         self.regranted_asks = 0
@@ -234,16 +216,13 @@ class Found:
         if self._clock.is_early(now_s) and least > self.needed.get(row, -1):
             self.needed[row] = least
 
-    def denied(self, ref: WorkloadRef, waiting: Waiting, now_s: float) -> None:
+    def denied(self, waiting: Waiting, now_s: float) -> None:
         """What a workload has waited for has ended."""
         self.missed += waiting.missed
-        seconds = self._clock.counted_s - waiting.counted_s
+        seconds = waiting.seconds = self._clock.counted_s - waiting.counted_s
         if seconds > 0 or self._clock.counts(now_s):
             self.want_count += 1
-            ask = waiting.ask
-            asked = ref, ask.asker, waiting.rows, waiting.first, ask.to or 0
-            want = Want(*asked, waiting.since_s, seconds, waiting.missed)
-            heappush(self.wants, (want.missed, -self.want_count, want))
+            heappush(self.wants, (waiting.missed, -self.want_count, waiting))
             if len(self.wants) > MOST_WANTS:
                 heappop(self.wants)
         for row in waiting.rows:

@@ -326,7 +326,7 @@ class Play:
         to, shown = ask.to, one.shown
         if to is None or shown is None or to > shown[0] or not ask.is_allowed or ask.labels is not None:
             return False
-        if one.waiting is not None or one.above is not None or one.cap is not None or one.own:
+        if one.waiting is not None or one.above is not None or one.cap is not None or (one.pending and one.own):
             return False
         if ask.reason not in DECIDED or ask.operation == "resize":
             return False
@@ -469,7 +469,7 @@ class Play:
             if not self._waiting_on[row]:
                 del self._waiting_on[row]
         self._add(one, waiting)
-        self.found.denied(one.ref, waiting, self.now_s)
+        self.found.denied(waiting, self.now_s)
 
     def _add(self, one: Workload, waiting: Waiting) -> None:
         now_s = self._clock.counted_s

@@ -13,12 +13,14 @@ from typing import Final, NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.model import WorkloadRef
-from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, amounts, parse, salvage, written
+from extauthz.core.quota.amounts import spelled
+from extauthz.core.quota.spec import GROUP, Mode, QuotaSpecError, WorkspaceQuota, parse, salvage, written
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.tell.record.lines import Ask, Gap, Gone, Labelled, Load, Quota, ref_of
 from extauthz.tell.record.reading import Begun, Record, RecordError
-from extauthz.tools.replay.measures import Clock, Course, Found, Row, Want, rounded_up
+from extauthz.tools.replay.measures import Clock, Course, Found, Row, rounded_up
 from extauthz.tools.replay.play import Play
+from extauthz.tools.replay.wanted import Waiting
 
 _ENDLESS: Final = 10**40
 """More than anybody asks for, nano-units."""
@@ -94,7 +96,7 @@ class Result:
         return self.under.missed / 60.0
 
     @property
-    def most_missed(self) -> list[Want]:
+    def most_missed(self) -> list[Waiting]:
         """Refused wants, most missed first."""
         return [want for _, _, want in sorted(self.under.wants, reverse=True)]
 
@@ -354,7 +356,7 @@ def suggested(result: Result, percent: float) -> str:
     for node in result.tree.nodes:
         quota = node.quota
         hard = {key: _suggested(result, (quota.name, key), limit, percent) for key, limit in quota.hard.items()}
-        patch = json.dumps({"spec": {"hard": amounts(hard)}}, separators=(",", ":"))
+        patch = json.dumps({"spec": {"hard": spelled(hard)}}, separators=(",", ":"))
         lines.append(f"kubectl patch workspacequotas.{GROUP} {quota.name} --type merge -p '{patch}'\n")
     return "".join(lines)
 

@@ -44,6 +44,8 @@ class Waiting:
     """Limits that have refused it."""
     missed: float = 0.0
     """Replicas that it wanted and had not, times seconds."""
+    seconds: float = 0.0
+    """How long it has waited, once it has ended. Gaps do not count."""
     scheduled_s: float = 0.0
     """When it is asked again; 0: nothing has become free yet."""
 

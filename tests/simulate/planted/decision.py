@@ -8,9 +8,9 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission, counts
 from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import NO_PRECONDITION, Decision, Lower, Question, Verdict, Write
-from extauthz.core.policies import UNRESERVE, Fate, Policies
+from extauthz.core.policies import AFTER, Fate, Policies
 from extauthz.serve.service.deciding import Clamping, Deciding
-from tests.simulate.planted.planting import COUNTS, bug, replaced
+from tests.simulate.planted.planting import COUNTS, bug, changes, replaced
 
 
 @bug("the line is right", faults="turns", entrances="webhook", often={"scale": 20.0, "turns": 0.0})
@@ -35,29 +35,21 @@ def a_limit_is_not_asked():
 
 
 @bug("ended when seen", entrances="webhook")
-def admitted_for_ever():
+@changes(admission, "_write")
+def admitted_for_ever(original, request, ref, shape, *, scale):
     """The webhook forgets that an admitted write lands on one version only. Its room is held for a landing window."""
-    original = admission._write
-
-    def write(request, ref, shape, *, scale):
-        found = original(request, ref, shape, scale=scale)
-        return found._replace(precondition=NO_PRECONDITION) if isinstance(found, Write) else found
-
-    return replaced(admission, _write=write)
+    found = original(request, ref, shape, scale=scale)
+    return found._replace(precondition=NO_PRECONDITION) if isinstance(found, Write) else found
 
 
 @bug("never in the way of less")
-def charged_and_refused():
+@changes(weighing, "exceeded")
+def charged_and_refused(original, asked, proposal, grounds):
     """What one quota has room for is charged before another refuses it: others are then refused for want of it."""
-    original = weighing.exceeded
-
-    def exceeded(asked, proposal, grounds):
-        found = original(asked, proposal, grounds)
-        if isinstance(found, Decision) and asked.question.charge:
-            asked.state.ledger.record(proposal, asked.pending_write)
-        return found
-
-    return replaced(weighing, exceeded=exceeded)
+    found = original(asked, proposal, grounds)
+    if isinstance(found, Decision) and asked.question.charge:
+        asked.state.ledger.record(proposal, asked.pending_write)
+    return found
 
 
 @bug("never in the way of less", entrances="webhook")
@@ -67,15 +59,11 @@ def dry_run_takes_room():
 
 
 @bug("nothing leaks", faults="policies,late")
-def ends_are_not_told():
+@changes(Policies, "ended")
+def ends_are_not_told(ended, self, pending_id, fate):
     """A policy is not told that a grant has come to nothing."""
-    ended = Policies.ended
-
-    def deaf(self, pending_id, fate):
-        if fate is not Fate.REFUSED:
-            ended(self, pending_id, fate)
-
-    return replaced(Policies, ended=deaf)
+    if fate is not Fate.REFUSED:
+        ended(self, pending_id, fate)
 
 
 @bug("never over", faults="crash,late", words=("deploy",), often=COUNTS, first=80)
@@ -85,15 +73,11 @@ def forgotten_after_a_crash():
 
 
 @bug("a count is lowered, to more than there is", entrances="webhook")
-def lowered_below_what_is_there():
+@changes(Clamping, "__call__")
+async def lowered_below_what_is_there(original, self, question):
     """The mutating webhook lowers a count to nothing: a hidden scale-down."""
-    original = Clamping.__call__
-
-    async def lowered(self, question):
-        found = await original(self, question)
-        return found._replace(replicas=0) if found is not None and isinstance(question, Question) else found
-
-    return replaced(Clamping, __call__=lowered)
+    found = await original(self, question)
+    return found._replace(replicas=0) if found is not None and isinstance(question, Question) else found
 
 
 @bug("never over", ledger="kubernetes", entrances="webhook")
@@ -127,14 +111,10 @@ def object_taken_for_a_count():
 
 
 @bug("never over", ledger="kubernetes", faults="late", entrances="webhook")
-def one_version_is_as_another():
+@changes(known, "is_newer")
+def one_version_is_as_another(original, version, than):
     """A write that is admitted on the version that is observed is not charged, as if a newer one were observed."""
-    original = known.is_newer
-
-    def is_newer(version, than):
-        return version == than or original(version, than)
-
-    return replaced(known, is_newer=is_newer)
+    return version == than or original(version, than)
 
 
 @bug("never in the way of less", faults="policies")
@@ -144,15 +124,11 @@ def policies_are_asked_about_less():
 
 
 @bug("never over", words=("rs", "deploy"))
-def replica_sets_are_not_asked():
+@changes(known, "of_write")
+def replica_sets_are_not_asked(original, state, write, question):
     """Every ReplicaSet is taken for a Deployment's, whose controller asks nobody: a lone one grows free."""
-    original = known.of_write
-
-    def of_write(state, write, question):
-        counted = question.charge and write.ref.resource != "replicasets"
-        return original(state, write, question._replace(charge=counted))
-
-    return replaced(known, of_write=of_write)
+    counted = question.charge and write.ref.resource != "replicasets"
+    return original(state, write, question._replace(charge=counted))
 
 
 @bug(
@@ -163,17 +139,13 @@ def replica_sets_are_not_asked():
     words=("deploy",),
     often={"cut": 4.0, **COUNTS},
 )
-def retried_after_a_cut():
+@changes(weighing, "exceeded")
+def retried_after_a_cut(original, asked, proposal, grounds):
     """A retry passes because the same write was granted before, though its quota was cut since (rule 10)."""
-    original = weighing.exceeded
-
-    def exceeded(asked, proposal, grounds):
-        granted = asked.entry.live_pending_writes() if asked.entry is not None else ()
-        if any(one.effect == asked.pending_write.effect for one in granted):
-            return grounds
-        return original(asked, proposal, grounds)
-
-    return replaced(weighing, exceeded=exceeded)
+    granted = asked.entry.live_pending_writes() if asked.entry is not None else ()
+    if any(one.effect == asked.pending_write.effect for one in granted):
+        return grounds
+    return original(asked, proposal, grounds)
 
 
 @bug(
@@ -191,29 +163,21 @@ def stale_coverage_is_trusted():
 
 
 @bug("no failure", faults="policies")
-def told_of_the_end_twice():
+@changes(Policies, "ended")
+def told_of_the_end_twice(ended, self, pending_id, fate):
     """A grant that ends stays in the books of policies: what comes after it is told of it again."""
-    ended = Policies.ended
-
-    def twice(self, pending_id, fate):
-        growth = self._reserved.get(pending_id)
-        ended(self, pending_id, fate)
-        if growth is not None:
-            for one in self.at(UNRESERVE):
-                self._tell(one, UNRESERVE, growth)
-
-    return replaced(Policies, ended=twice)
+    growth = self._reserved.get(pending_id)
+    ended(self, pending_id, fate)
+    if growth is not None:
+        for one in self.at(AFTER):
+            self._tell(one, AFTER, growth, fate)
 
 
 @bug("never over", faults="comes,late", steps=60, often={"quota-goes": 4.0, **COUNTS}, first=95)
-def uncovered_is_forgotten():
+@changes(gate, "_uncovered")
+def uncovered_is_forgotten(original, asked):
     """A write that no quota covers is not followed: a quota that is made anew meanwhile gives its room to others."""
-    original = gate._uncovered
-
-    def uncovered(asked):
-        return original(asked._replace(question=asked.question._replace(charge=False)))
-
-    return replaced(gate, _uncovered=uncovered)
+    return original(asked._replace(question=asked.question._replace(charge=False)))
 
 
 @bug("never over", words=("deploy",), often=COUNTS)
@@ -232,7 +196,7 @@ def usage_read_twice():
         with replaced(Accounts, weigh=fits):
             return self.tell(self._gate.decide(reading, first.id, now_s), asked)
 
-    def fits(self, step):
-        return weigh(self, step)._replace(shortages=())
+    def fits(self, *steps):
+        return weigh(self, *steps)._replace(shortages=())
 
     return replaced(Deciding, __call__=call)

@@ -14,7 +14,7 @@ from extauthz.core.quota import overrides
 from extauthz.inputs.cluster import scaled
 from extauthz.inputs.cluster.live import LiveCluster
 from extauthz.inputs.settlement import reads
-from tests.simulate.planted.planting import COUNTS, bug, replaced
+from tests.simulate.planted.planting import COUNTS, bug, changes, replaced
 
 
 @bug("a flood ends for its sender alone", faults="flood,late,unheard", steps=12, often={"flood": 4.0})
@@ -24,33 +24,25 @@ def a_flood_is_everybodys():
 
 
 @bug("never over", faults="late", entrances="both", first=520)
-def admitted_is_stored():
+@changes(PendingWrite, "on_read")
+def admitted_is_stored(original, self, started_s):
     """An admitted write is taken for stored: a read that shows nothing new ends it."""
-    original = PendingWrite.on_read
-
-    def on_read(self, started_s):
-        return self.precondition.resource_version is not None or original(self, started_s)
-
-    return replaced(PendingWrite, on_read=on_read)
+    return self.precondition.resource_version is not None or original(self, started_s)
 
 
 @bug("one write, any entrance", entrances="both")
-def admitted_twice():
+@changes(Ledger, "propose")
+def admitted_twice(original, self, ref, pending_write, expected=None, known=None):
     """What Envoy was asked about is charged once more when the webhook is asked about it."""
-    original = Ledger.propose
-
-    def propose(self, ref, pending_write, expected=None, known=None):
-        proposal = original(self, ref, pending_write, expected, known)
-        before = proposal.step.before
-        live = proposal.entry.live_pending_writes()
-        same = any(one.replicas == pending_write.replicas and not one.precondition.resource_version for one in live)
-        if same and pending_write.precondition.resource_version and before.pod is not None:
-            doubled = before.with_count(2 * (pending_write.replicas or 0))
-            step = Step(before, doubled, proposal.step.observed_only, doubled)
-            return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
-        return proposal
-
-    return replaced(Ledger, propose=propose)
+    proposal = original(self, ref, pending_write, expected, known)
+    before = proposal.step.before
+    live = proposal.entry.live_pending_writes()
+    same = any(one.replicas == pending_write.replicas and not one.precondition.resource_version for one in live)
+    if same and pending_write.precondition.resource_version and before.pod is not None:
+        doubled = before.with_count(2 * (pending_write.replicas or 0))
+        step = Step(before, doubled, proposal.step.observed_only, doubled)
+        return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
+    return proposal
 
 
 @bug(
@@ -67,21 +59,17 @@ def adopted_in_silence():
 
 
 @bug("never in the way of less")
-def charged_twice_on_retry():
+@changes(Ledger, "propose")
+def charged_twice_on_retry(original, self, ref, pending_write, expected=None, known=None):
     """An identical retry is charged once more."""
-    original = Ledger.propose
-
-    def propose(self, ref, pending_write, expected=None, known=None):
-        proposal = original(self, ref, pending_write, expected, known)
-        before = proposal.step.before
-        same = any(one.replicas == pending_write.replicas for one in proposal.entry.live_pending_writes())
-        if same and pending_write.replicas and proposal.step.after is before and before.pod is not None:
-            doubled = before.with_count(2 * pending_write.replicas)
-            step = Step(before, doubled, proposal.step.observed_only, doubled)
-            return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
-        return proposal
-
-    return replaced(Ledger, propose=propose)
+    proposal = original(self, ref, pending_write, expected, known)
+    before = proposal.step.before
+    same = any(one.replicas == pending_write.replicas for one in proposal.entry.live_pending_writes())
+    if same and pending_write.replicas and proposal.step.after is before and before.pod is not None:
+        doubled = before.with_count(2 * pending_write.replicas)
+        step = Step(before, doubled, proposal.step.observed_only, doubled)
+        return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
+    return proposal
 
 
 @bug("never over", faults="lag,late", often={"scale": 20.0})
@@ -94,42 +82,30 @@ def caught_up_at_once():
 
 
 @bug("never over", faults="late,lag", entrances="webhook", words=("deploy", "rs"), often={"remake": 20.0})
-def create_is_missed():
+@changes(PendingWrite, "passed_by")
+def create_is_missed(original, self, before, observed):
     """An admitted create ends as soon as its object is not there: it may not be there yet."""
-    original = PendingWrite.passed_by
-
-    def passed_by(self, before, observed):
-        return (self.is_admitted_create and observed is None) or original(self, before, observed)
-
-    return replaced(PendingWrite, passed_by=passed_by)
+    return (self.is_admitted_create and observed is None) or original(self, before, observed)
 
 
 @bug("never over", faults="late", words=("deploy",), often=COUNTS)
-def ended_by_newer_target():
+@changes(PendingWrite, "passed_by")
+def ended_by_newer_target(original, self, before, observed):
     """A pending write ends because a newer, lower target was observed: the slow write lands after it."""
-    original = PendingWrite.passed_by
-
-    def passed_by(self, before, observed):
-        lower = observed is not None and self.replicas is not None and observed.replicas < self.replicas
-        if lower and before is not None and before.resource_version != observed.resource_version:
-            return True
-        return original(self, before, observed)
-
-    return replaced(PendingWrite, passed_by=passed_by)
+    lower = observed is not None and self.replicas is not None and observed.replicas < self.replicas
+    if lower and before is not None and before.resource_version != observed.resource_version:
+        return True
+    return original(self, before, observed)
 
 
 @bug("never over", faults="late,unheard", words=("deploy",))
-def ended_by_one_read():
+@changes(PendingWrite, "on_read")
+def ended_by_one_read(original, self, started_s):
     """A pending write ends by any consistent read of its workload, without an answer and before W has passed."""
-    original = PendingWrite.on_read
-
-    def on_read(self, started_s):
-        if not original(self, started_s):
-            self.on(Event.ANSWERED_OK)
-            self.on(Event.SEEN)
-        return self.state is State.ENDED
-
-    return replaced(PendingWrite, on_read=on_read)
+    if not original(self, started_s):
+        self.on(Event.ANSWERED_OK)
+        self.on(Event.SEEN)
+    return self.state is State.ENDED
 
 
 @bug(
@@ -169,37 +145,25 @@ def found_claims_are_free():
 
 
 @bug("never over", faults="cut,late,unheard", words=("deploy",))
-def grows_back():
+@changes(Accounts, "weigh")
+def grows_back(original, self, *steps):
     """While a quota is over its limit, a workload grows back within what an old grant allows (rule 10)."""
-    original = Accounts.weigh
-
-    def weigh(self, step):
-        return original(self, step._replace(observed_only=step.before, this_write_only=step.after))
-
-    return replaced(Accounts, weigh=weigh)
+    return original(self, *(one._replace(observed_only=one.before, this_write_only=one.after) for one in steps))
 
 
 @bug("what is named fits", faults="guarantees")
-def one_more_is_said_to_fit():
+@changes(Ledger, "largest_replicas")
+def one_more_is_said_to_fit(original, self, *args):
     """The largest count that is named is one too high."""
-    original = Ledger.largest_replicas
-
-    def largest_replicas(self, *args):
-        found = original(self, *args)
-        return found + 1 if found is not None else None
-
-    return replaced(Ledger, largest_replicas=largest_replicas)
+    found = original(self, *args)
+    return found + 1 if found is not None else None
 
 
 @bug("never over", faults="guarantees")
-def kept_of_children_alone():
+@changes(Account, "idle_after")
+def kept_of_children_alone(original, self, node, key, growth, kept):
     """What is kept for a quota's children is not kept of those above it: guarantees hold at one level only."""
-    original = Account.idle_after
-
-    def idle_after(self, node, key, growth, kept):
-        return original(self, node, key, growth, 0)
-
-    return replaced(Account, idle_after=idle_after)
+    return original(self, node, key, growth, 0)
 
 
 @bug(
@@ -216,20 +180,14 @@ def what_may_move_uses_guarantees():
 
 
 @bug("never over", faults="late", entrances="both")
-def known_by_its_count():
+@changes(Ledger, "propose")
+def known_by_its_count(original, self, ref, pending_write, expected=None, known=None):
     """The webhook knows a write that Envoy was asked about by its count alone: another template is not charged."""
-    original = Ledger.propose
-
-    def propose(self, ref, pending_write, expected=None, known=None):
-        entry = known if known is not None else self.workloads.get(ref)
-        others = entry.live_pending_writes() if entry is not None else ()
-        if pending_write.precondition.resource_version and any(
-            pending_write.replicas == one.replicas for one in others
-        ):
-            pending_write.templates = pending_write.labels = ()
-        return original(self, ref, pending_write, expected, known)
-
-    return replaced(Ledger, propose=propose)
+    entry = known if known is not None else self.workloads.get(ref)
+    others = entry.live_pending_writes() if entry is not None else ()
+    if pending_write.precondition.resource_version and any(pending_write.replicas == one.replicas for one in others):
+        pending_write.templates = pending_write.labels = ()
+    return original(self, ref, pending_write, expected, known)
 
 
 @bug("never over", ledger="kubernetes", faults="overrides", first=70)
@@ -245,16 +203,12 @@ def old_states_are_believed():
 
 
 @bug("never over", words=("tin", "deploy"))
-def one_tin_is_as_good_as_ten():
+@changes(scaled, "read")
+def one_tin_is_as_good_as_ten(original, kind, template, root):
     """A custom resource counts as one pod, whatever its scale says."""
-    original = scaled.read
-
-    def read(kind, template, root):
-        ref, observed = original(kind, template, root)
-        observed.replicas = min(observed.replicas, 1)
-        return ref, observed
-
-    return replaced(scaled, read=read)
+    ref, observed = original(kind, template, root)
+    observed.replicas = min(observed.replicas, 1)
+    return ref, observed
 
 
 @bug(
@@ -266,14 +220,10 @@ def one_tin_is_as_good_as_ten():
     pace=(0.05,),
     first=80,
 )
-def read_settles_by_its_end():
+@changes(PendingWrites, "read")
+def read_settles_by_its_end(original, self, ref, started_s):
     """A consistent read settles what was answered before its end, though it shows only what had landed at its start."""
-    original = PendingWrites.read
-
-    def read(self, ref, started_s):
-        return original(self, ref, asyncio.get_running_loop().time())
-
-    return replaced(PendingWrites, read=read)
+    return original(self, ref, asyncio.get_running_loop().time())
 
 
 @bug("never over", faults="late")

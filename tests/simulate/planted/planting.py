@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from typing import Any, NamedTuple
 
 from tests.worlds.plan import FAULTS, PACE, WORDS
@@ -27,6 +28,9 @@ class Bug(NamedTuple):
 BUGS: dict[str, Bug] = {}
 
 
+Plant = Callable[[], AbstractContextManager[None]]
+
+
 def bug(
     caught_by: str,
     *,
@@ -39,19 +43,33 @@ def bug(
     often: Mapping[str, float] | None = None,
     pace: tuple[float, ...] = PACE,
     first: int | None = None,
-) -> Callable[[Callable[[], AbstractContextManager[None]]], Callable[[], AbstractContextManager[None]]]:
+) -> Callable[[Plant], Plant]:
     """Names a bug: by which rule it is caught, and in which worlds. A bug of the ``entrances`` is looked for in worlds
     drawn on the day. Few worlds show a rare one: it is looked for from the ``first`` on, which is near one of them."""
     chosen = frozenset(filter(None, faults.split(",")))
     assert chosen <= FAULTS.keys()
 
-    def named(plant: Callable[[], AbstractContextManager[None]]) -> Callable[[], AbstractContextManager[None]]:
+    def named(plant: Plant) -> Plant:
         wanted = Wanted(steps, chosen, ledger, gates, plant=plant)
         wanted = wanted._replace(often=often, pace=pace, words=words, entrances=entrances or "envoy")
         BUGS[plant.__name__] = Bug(caught_by, wanted, 0 if first is None and entrances is None else first)
         return plant
 
     return named
+
+
+def changes(owner: Any, name: str) -> Callable[[Callable[..., Any]], Plant]:
+    """A bug that takes the place of one function or method, which it is given before what that is given."""
+
+    def planted(changed: Callable[..., Any]) -> Plant:
+        @wraps(changed)
+        def plant() -> AbstractContextManager[None]:
+            original = getattr(owner, name)
+            return replaced(owner, **{name: lambda *given, **named: changed(original, *given, **named)})
+
+        return plant
+
+    return planted
 
 
 @contextmanager

@@ -3,19 +3,15 @@
 from extauthz.core.ledger.line import Lines
 from extauthz.serve.ledger_store.committing import Committer
 from extauthz.serve.ledger_store.replica import Replica
-from tests.simulate.planted.planting import bug, replaced
+from tests.simulate.planted.planting import bug, changes, replaced
 
 
 @bug("nothing leaks", ledger="kubernetes", faults="late,unheard,crash", gates=3)
-def adopted_for_ever():
+@changes(Replica, "_adopt")
+def adopted_for_ever(original, self, ref, pending_write):
     """A pending write of another gate never expires here: its gate dies, and the room is gone for good."""
-    original = Replica._adopt
-
-    def adopt(self, ref, pending_write):
-        pending_write.expires_s += 1e9
-        original(self, ref, pending_write)
-
-    return replaced(Replica, _adopt=adopt)
+    pending_write.expires_s += 1e9
+    original(self, ref, pending_write)
 
 
 @bug("never over", ledger="kubernetes", faults="lag,drop,partition", first=110)
@@ -68,45 +64,33 @@ def new_ledger_is_trusted():
     often={"scale": 40.0, "turns": 0.0},
     pace=(0.1, 0.3),
 )
-def line_lost_on_conflict():
+@changes(Lines, "sent")
+def line_lost_on_conflict(sent, self):
     """What a gate has written of the line counts as known to the others, though another one was faster."""
-    sent = Lines.sent
-
-    def lost(self):
-        for line in self.lines.values():
-            for one in line.waiters.values():
-                one.told = one.news
-                one.is_here = False
-        return sent(self)
-
-    return replaced(Lines, sent=lost)
+    for line in self.lines.values():
+        for one in line.waiters.values():
+            one.told = one.news
+            one.is_here = False
+    return sent(self)
 
 
 @bug("never over", ledger="kubernetes", faults="lost,partition")
-def reply_taken_for_granted():
+@changes(Committer, "_look_again")
+async def reply_taken_for_granted(original, self, base, batch, trouble):
     """A compare-and-swap whose reply got lost is taken for done."""
-    original = Committer._look_again
-
-    async def look_again(self, base, batch, trouble):
-        if trouble == "other gates were first":
-            return await original(self, base, batch, trouble)
-        for waiter in batch:
-            self._answer(waiter, waiter.decision)
-            self._undo(waiter)
-        return 0.05
-
-    return replaced(Committer, _look_again=look_again)
+    if trouble == "other gates were first":
+        return await original(self, base, batch, trouble)
+    for waiter in batch:
+        self._answer(waiter, waiter.decision)
+        self._undo(waiter)
+    return 0.05
 
 
 @bug("never over", ledger="kubernetes", faults="lag")
-def verdict_lost_on_conflict():
+@changes(Committer, "_decide")
+def verdict_lost_on_conflict(original, self, waiter):
     """What was decided before another gate wrote is granted after it all the same (as in kubernetes#141904)."""
-    original = Committer._decide
-
-    def decide(self, waiter):
-        if not waiter.rounds:
-            return original(self, waiter)
-        self._answer(waiter, waiter.decision)
-        return False
-
-    return replaced(Committer, _decide=decide)
+    if not waiter.rounds:
+        return original(self, waiter)
+    self._answer(waiter, waiter.decision)
+    return False

@@ -49,7 +49,7 @@ async def test_a_cluster_without_devices_is_known_and_none_of_its_watches_is_mis
     cluster = LiveCluster(cast("Connection", Server()), Gate(), InvalidObjects(print))
     running = asyncio.create_task(cluster.run())
     await asyncio.wait_for(cluster.synced.wait(), 30)
-    watched = {one.resource for one in cluster.watches()}
+    watched = {one.resource.group_resource for one in cluster.watches()}
     assert "pods" in watched
     assert watched.isdisjoint(one.group_resource for one in OPTIONAL)
     await cluster.list_anew()

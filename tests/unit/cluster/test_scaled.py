@@ -545,7 +545,7 @@ async def test_objects_count_until_their_definition_is_withdrawn_and_then_nothin
         assert fed.cpus() == (0 if is_gone else 3)
         assert cluster.serves(key) is (not is_gone)
         assert (key in cluster.feeds, cluster.has_reached(RESOURCE.group_resource, 5)) == (not is_gone, is_gone)
-        assert [watch.resource for watch in cluster.watches()] == [RESOURCE.group_resource][is_gone:]
+        assert [watch.resource.group_resource for watch in cluster.watches()] == [RESOURCE.group_resource][is_gone:]
         await asyncio.wait(followed)
         cluster._set_custom(frozenset())
     assert cluster._custom == {}

@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import NO_PRECONDITION, Request, Verdict
+from extauthz.core.model import NO_PRECONDITION, Request, Unknown, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, snapshot, workload
 from tests.unit.asking import adopt, told
@@ -121,16 +121,18 @@ def test_a_read_is_not_a_write():
 BROKEN = Request("PATCH", path("web", sub="scale"), {"content-type": "application/merge-patch+json"}, b'{"spec":')
 ELSEWHERE = create(workload("web", 2, namespace="new"))
 UNKNOWN = [
-    pytest.param(BROKEN, "on_unreadable", None, id="unreadable"),
-    pytest.param(BROKEN._replace(truncated=True), "on_unreadable", "truncated", id="truncated"),
-    pytest.param(scale("nobody", 2), "on_unknown_workload", "unknown-workload", id="unknown-workload"),
-    pytest.param(scale("web", 2, namespace="new"), "on_unknown_workload", "unknown-workload", id="unknown-both"),
-    pytest.param(ELSEWHERE, "on_unknown_workload", "unknown-namespace", id="unknown-namespace"),
+    pytest.param(BROKEN, Unknown.UNREADABLE, None, id="unreadable"),
+    pytest.param(BROKEN._replace(truncated=True), Unknown.UNREADABLE, "truncated", id="truncated"),
+    pytest.param(scale("nobody", 2), Unknown.WORKLOAD, "unknown-workload", id="unknown-workload"),
+    pytest.param(scale("web", 2, namespace="new"), Unknown.WORKLOAD, "unknown-workload", id="unknown-both"),
+    pytest.param(ELSEWHERE, Unknown.WORKLOAD, "unknown-namespace", id="unknown-namespace"),
 ]
 
 
 @pytest.mark.parametrize(("request_", "setting", "reason"), UNKNOWN)
-def test_what_is_not_known_is_unavailable_and_never_a_quota_denial(request_: Request, setting: str, reason: str | None):
+def test_what_is_not_known_is_unavailable_and_never_a_quota_denial(
+    request_: Request, setting: Unknown, reason: str | None
+):
     refused = asker(workload("web", 3))(request_)
     assert refused.verdict is Verdict.UNAVAILABLE
     assert reason is None or refused.reason == reason
@@ -140,11 +142,13 @@ def test_what_is_not_known_is_unavailable_and_never_a_quota_denial(request_: Req
 
 
 @pytest.mark.parametrize(("request_", "setting", "reason"), UNKNOWN)
-def test_each_kind_of_not_knowing_has_a_setting_that_lets_it_pass(request_: Request, setting: str, reason: str | None):
-    ask = asker(workload("web", 3), policy=Policy(**{setting: "allow"}))
+def test_each_kind_of_not_knowing_has_a_setting_that_lets_it_pass(
+    request_: Request, setting: Unknown, reason: str | None
+):
+    ask = asker(workload("web", 3), policy=Policy(allows={setting}))
     assert ask(request_).verdict is Verdict.ALLOW
-    others = {"on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unsynced"} - {setting}
-    ask = asker(workload("web", 3), policy=Policy(**dict.fromkeys(others, "allow")))
+    others = {Unknown.UNREADABLE, Unknown.WORKLOAD, Unknown.FOOTPRINT, Unknown.UNSYNCED} - {setting}
+    ask = asker(workload("web", 3), policy=Policy(allows=others))
     assert ask(request_).verdict is Verdict.UNAVAILABLE, "the other settings do not let it pass"
 
 
@@ -160,7 +164,7 @@ def test_before_quotas_and_state_are_known_growth_is_unavailable_and_zero_passes
     empty.load_state(snapshot(workload("web", 1)), 0.0)
     assert empty.synced
     assert ask(scale("web", 2)).verdict is Verdict.DENY
-    assert Asker(Gate(Policy(on_unsynced="allow")))(scale("web", 2)).verdict is Verdict.ALLOW
+    assert Asker(Gate(Policy(allows={Unknown.UNSYNCED})))(scale("web", 2)).verdict is Verdict.ALLOW
     empty = Gate()
     empty.load_state(snapshot(workload("web", 1)), 0.0)
     assert "quotas" in Asker(empty)(scale("web", 2)).sentence
@@ -235,7 +239,9 @@ def test_on_hold_a_label_waits_by_which_another_quota_covers_it_or_its_owner_let
 
 
 def test_on_hold_such_a_change_passes_where_growth_does():
-    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 0), policy=Policy(on_unsynced="allow")))
+    ask = Asker(
+        gate([quota("acme", {"requests.cpu": "9"})], workload("web", 0), policy=Policy(allows={Unknown.UNSYNCED}))
+    )
     ask.gate.hold(90.0)
     assert ask(patch(path("web"), DEARER, "strategic")).verdict is Verdict.ALLOW
 
@@ -389,7 +395,7 @@ def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage
 
 
 def test_what_no_quota_covers_may_pass_while_a_source_is_stale_by_the_setting():
-    ask = Asker(gate([], workload("web", 3), policy=Policy(on_stale="allow")))
+    ask = Asker(gate([], workload("web", 3), policy=Policy(allows={Unknown.STALE})))
     ask.gate.stale("nothing was heard")
     assert ask(scale("web", 4)).reason == "no-quota"
 

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz import testing as builders
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.admission import Review, read
+from extauthz.core.intake.admission import read
 from extauthz.core.kinds import PODS
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.core.objects.custom import Where
@@ -48,7 +48,6 @@ class World:
         for one, groups in ((RAY_CLUSTERS, RAY), (JOB_SET, JOB_SETS), (LWS, LEADER_WORKER_SETS)):
             where: Where = parse(groups)[one["metadata"]["name"]]
             kind = scaled(one, [one["metadata"]["name"]])
-            assert kind is not None
             self._kinds[kind.resource.kind] = kind, where
             shapes = object_readers.shapes(kind, where)
             self.gate.observe_kind(kind.resource.group, kind.resource.kind, kind.resource.plural, shapes)
@@ -72,7 +71,6 @@ class World:
         plural = kind[0].resource.plural if kind is not None else f"{new['kind'].lower()}s"
         review = admission(new, old, resource={"group": group, "version": version, "resource": plural})
         found = read(json.dumps(review).encode(), shapes=self.gate.shapes)
-        assert isinstance(found, Review)
         self._asked += 1
         self.last = found
         return self.gate.decide(found.question.reading, f"w{self._asked}", 0.0)
@@ -319,7 +317,6 @@ def test_a_kind_that_is_known_late_takes_what_its_pods_own():
     workers = stateful_set("lws-0", made_pod("lws-0", lws, {}), 3, 1)
     made.observe(*observe(workers))
     kind = scaled(LWS)
-    assert kind is not None
     where: Where = parse(LEADER_WORKER_SETS)[kind.resource.group_resource]
     made.observe(*object_readers.read(kind, where, lws))
     assert used(made) == 7

@@ -112,20 +112,9 @@ def troubled(what: Unknown, *quotas, policy: Policy | None = None):
     return decision.verdict
 
 
-SETTINGS = {
-    Unknown.STALE: "on_stale",
-    Unknown.UNSYNCED: "on_unsynced",
-    Unknown.UNREADABLE: "on_unreadable",
-    Unknown.WORKLOAD: "on_unknown_workload",
-    Unknown.FOOTPRINT: "on_unknown_footprint",
-    Unknown.UNSPECIFIED: "on_unspecified",
-    Unknown.POLICY: "on_unknown_policy",
-}
-
-
 @pytest.mark.parametrize("what", Unknown)
 def test_a_quota_may_let_pass_what_the_setting_refuses_and_the_reverse(what: Unknown):
-    lenient = Policy(window_s=90.0, **{SETTINGS[what]: "allow"})
+    lenient = Policy(window_s=90.0, allows={what})
     others = {other: "Deny" for other in Unknown if other is not what}
     room = {"requests.cpu": "9"}
     assert troubled(what, quota("acme", room)) is REFUSED[what]
@@ -217,7 +206,9 @@ def test_what_passes_for_want_of_knowledge_is_weighed_all_the_same():
 
 
 def test_one_doubt_that_may_pass_does_not_hide_another_that_may_not():
-    ask = asked(quota("acme", {"requests.cpu": "9"}), policy=Policy(window_s=90.0, on_stale="allow"), objects=OBJECTS)
+    ask = asked(
+        quota("acme", {"requests.cpu": "9"}), policy=Policy(window_s=90.0, allows={Unknown.STALE}), objects=OBJECTS
+    )
     ask.gate.stale("silent")
     refused = ask(scale("odd", 4))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-footprint")
@@ -252,7 +243,6 @@ def asking(*quotas, objects=()) -> Asker:
 
 def used_and_reserved(ask: Asker, name: str = "acme") -> tuple[int, int]:
     use = Queries(ask.gate.ledger).quota(name)
-    assert use is not None
     (row,) = use.rows
     return row.used // 10**9, row.reserved // 10**9
 
@@ -379,8 +369,8 @@ def test_what_was_granted_stays_when_the_override_ends_and_nothing_is_counted_an
 FAR = "its clock is at least 6.0 s ahead of the API server's"
 
 
-def with_clock_off(*quotas: Any, setting: str = "deny") -> Asker:
-    ask = Asker(gate([], workload("web", 1), policy=Policy(window_s=90.0, on_stale=setting)))
+def with_clock_off(*quotas: Any, allows: frozenset[Unknown] = frozenset()) -> Asker:
+    ask = Asker(gate([], workload("web", 1), policy=Policy(window_s=90.0, allows=allows)))
     ask.gate.load_quotas(QuotaTree.build(quotas), 0.0)
     ask.gate.clock_why = FAR
     return ask
@@ -394,9 +384,9 @@ def test_while_the_clock_is_too_far_off_growth_under_overrides_is_unknown():
     assert said.sentence.endswith(f"cannot tell which amounts hold now: {FAR}")
     assert ask(scale("web", 1)).verdict is Verdict.ALLOW, "no growth"
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW
-    allowed = with_clock_off(timed, setting="allow")(scale("web", 2))
+    allowed = with_clock_off(timed, allows=frozenset({Unknown.STALE}))(scale("web", 2))
     assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "stale")
-    assert with_clock_off(timed, setting="allow")(scale("web", 5)).verdict is Verdict.DENY
+    assert with_clock_off(timed, allows=frozenset({Unknown.STALE}))(scale("web", 5)).verdict is Verdict.DENY
     own = replace(timed, on_unknown={Unknown.STALE: "allow"})
     assert with_clock_off(own)(scale("web", 2)).verdict is Verdict.ALLOW
     plain = quota("plain", {"requests.cpu": "9"}, namespaces={"workspace": "acme"})

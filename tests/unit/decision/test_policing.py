@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from extauthz.core import model
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Unknown, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
@@ -62,9 +61,6 @@ class Told(GrowthPolicy):
     def reserve(self, growth: Growth) -> None:
         self._tell("reserve", growth)
 
-    def unreserve(self, growth: Growth) -> None:
-        self._tell("unreserve", growth)
-
     def after(self, growth: Growth, fate: Fate) -> None:
         self._tell(fate, growth)
 
@@ -105,7 +101,6 @@ class TestFilter:
         assert growth.rises["requests.cpu"] == 10**9
         assert growth.requester == who
         assert growth.wall_s == growth.now_s + 1_000.0
-        assert growth.observed is not None
         assert growth.observed.labels == "app=web"
 
     def test_its_refusal_comes_before_a_quotas(self) -> None:
@@ -173,7 +168,7 @@ class TestOnlyGrowth:
 
     def test_a_count_of_unknown_cost_is_growth(self) -> None:
         one = Says(filter=Refused("no"))
-        settings = Policy(on_unknown_footprint="allow")
+        settings = Policy(allows={Unknown.FOOTPRINT})
         ask = asker(one, objects=[workload("web", 2, {"cpu": "odd"})], settings=settings)
         assert ask(scale("web", 3)).reason == "policy-refused"
         assert ask(scale("web", 2)).verdict is Verdict.ALLOW
@@ -184,7 +179,6 @@ class TestOnlyGrowth:
         ask(create(workload("new", 3)))
         growth = one.growth
         assert (growth.operation, growth.before, growth.to) == ("create", 0, 3)
-        assert growth.observed is not None
         assert growth.observed.labels == "app=new"
 
     def test_of_an_object_that_a_pending_create_makes_that_is_shown(self) -> None:
@@ -193,7 +187,6 @@ class TestOnlyGrowth:
         ask(create(workload("new", 1)))
         ask(scale("new", 2))
         assert (one.growth.before, one.growth.to) == (0, 2)
-        assert one.growth.observed is not None
         assert one.growth.observed.labels == "app=new"
 
 
@@ -271,7 +264,7 @@ class TestUnknown:
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "policy-unknown")
         assert refused.refusal is Refusal.UNKNOWN
         assert "the quota gate cannot tell what its policies say: policy p0: it " in refused.sentence
-        allowed = asker(says, settings=Policy(on_unknown_policy="allow"))(scale("web", 3))
+        allowed = asker(says, settings=Policy(allows={Unknown.POLICY}))(scale("web", 3))
         assert allowed.verdict is Verdict.ALLOW
         assert [row.result for row in allowed.evidence.policies] == ["unknown"]
 
@@ -331,16 +324,16 @@ class TestReserve:
         assert {one[2] for one in told} <= {granted.id}
         return [one[:2] for one in told]
 
-    def test_the_end_is_told_in_reverse_order(self) -> None:
+    def test_what_the_api_server_refuses_is_told_to_all(self) -> None:
         found = self.ends(lambda ask, one: ask.gate.ledger.pending.settle(one.id, Event.REFUSED, 1.0))
-        assert found == [("b", "unreserve"), ("a", "unreserve"), ("a", "refused"), ("b", "refused")]
+        assert found == [("a", "refused"), ("b", "refused")]
 
     def test_the_end_is_told_once(self) -> None:
         def end_twice(ask: Asker, one: Decision) -> None:
             ask.gate.ledger.pending.settle(one.id, Event.NOT_FORWARDED, 1.0)
             ask.gate.policies.ended(one.id, Fate.LANDED)
 
-        assert self.ends(end_twice)[2:] == [("a", "not-sent"), ("b", "not-sent")]
+        assert self.ends(end_twice) == [("a", "not-sent"), ("b", "not-sent")]
 
     def test_what_was_answered_has_landed(self) -> None:
         def land(ask: Asker, one: Decision) -> None:
@@ -348,13 +341,13 @@ class TestReserve:
             ask.gate.observe(*observe(workload("web", 3, version="2")))
             ask.gate.ledger.pending.read(WEB, 2.0)
 
-        assert self.ends(land)[2:] == [("a", "landed"), ("b", "landed")]
+        assert self.ends(land) == [("a", "landed"), ("b", "landed")]
 
     def test_what_another_gate_was_faster_with_is_withdrawn(self) -> None:
-        assert self.ends(lambda ask, one: ask.gate.ledger.pending.forget(one.id))[2][1] == "withdrawn"
+        assert self.ends(lambda ask, one: ask.gate.ledger.pending.forget(one.id))[0][1] == "withdrawn"
 
     def test_what_can_land_no_more_has_ended(self) -> None:
-        assert self.ends(lambda ask, one: ask.gate.ledger.pending.consistent_read(500.0))[2][1] == "ended"
+        assert self.ends(lambda ask, one: ask.gate.ledger.pending.consistent_read(500.0))[0][1] == "ended"
 
     def test_a_question_and_a_refusal_and_what_grows_nothing_are_no_grants(self) -> None:
         told: list[tuple[str, str, str]] = []
@@ -373,85 +366,15 @@ class TestReserve:
         granted = Asker(made)(scale("web", 3))
         made.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
         assert [one[:2] for one in told] == [
-            ("a", "reserve"), ("b", "reserve"), ("b", "unreserve"), ("a", "unreserve"), ("a", "refused"),
-            ("b", "refused"),
+            ("a", "reserve"), ("b", "reserve"), ("a", "refused"), ("b", "refused"),
         ]  # fmt: skip
-        assert failed == [("a", "reserve"), ("a", "unreserve"), ("a", "after")]
+        assert failed == [("a", "reserve"), ("a", "after")]
 
     def test_nothing_is_kept_of_what_has_ended(self) -> None:
         ask = asker(Told("a", []))
         for count in range(3, 8):
             ask.gate.ledger.pending.settle(ask(scale("web", count)).id, Event.REFUSED, 1.0)
         assert ask.gate.policies._reserved == {}
-
-
-class Notes(GrowthPolicy):
-    """Notes each step in the scratch space, and what it found there."""
-
-    def __init__(self, name: str = "a") -> None:
-        self._name = name
-        self.found: list[tuple[str, dict[str, Any]]] = []
-
-    def _note(self, step: str, growth: Growth) -> None:
-        self.found.append((f"{self._name} {step}", dict(growth.cycle)))
-        growth.cycle[f"{self._name} {step}"] = growth.to
-
-    def filter(self, growth: Growth) -> None:
-        self._note("filter", growth)
-
-    def limit(self, growth: Growth) -> None:
-        self._note("limit", growth)
-
-    def permit(self, growth: Growth) -> NotYet | None:
-        self._note("permit", growth)
-        return NotYet("no", 1.0) if growth.to == 5 else None
-
-    def turned_away(self, growth: Growth) -> None:
-        self._note("turned_away", growth)
-
-    def reserve(self, growth: Growth) -> None:
-        self._note("reserve", growth)
-
-    def unreserve(self, growth: Growth) -> None:
-        self.found.append(("unreserve", dict(growth.cycle)))
-        with pytest.raises(TypeError):
-            growth.cycle["more"] = 1
-
-
-class TestCycleState:
-    """A scratch space that lives from filter to reserve of one decision (docs/internals/plugins.md)."""
-
-    def test_it_is_empty_at_the_beginning_goes_through_all_steps_and_is_over_after_the_grant(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        granted = ask(scale("web", 4))
-        steps = ["a filter", "a limit", "a permit", "a reserve"]
-        assert one.found == [(step, dict.fromkeys(steps[:number], 4)) for number, step in enumerate(steps)]
-        ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
-        assert one.found[-1] == ("unreserve", {})
-
-    def test_each_decision_has_its_own(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        for charge in (False, True):
-            ask(scale("web", 3), charge=charge)
-        assert [found for step, found in one.found if step == "a filter"] == [{}, {}]
-
-    def test_policies_see_what_the_others_have_noted(self) -> None:
-        first, second = Notes("a"), Notes("b")
-        asker(first, second)(scale("web", 3))
-        assert dict(second.found)["b filter"] == {"a filter": 3}
-        assert dict(first.found)["a reserve"].keys() == {
-            f"{name} {step}" for step in ("filter", "limit", "permit") for name in "ab"
-        }
-
-    def test_who_was_turned_away_finds_it_too(self) -> None:
-        one = Notes()
-        ask = asker(one)
-        held = ask(scale("web", 5))
-        assert isinstance(held.todo, model.Held)
-        ask.gate.policies.decided(held, held.todo.growth)
-        assert one.found[-1] == ("a turned_away", dict.fromkeys(["a filter", "a limit", "a permit"], 5))
 
 
 def test_where_no_policy_wants_to_know_of_grants_none_are_kept() -> None:
@@ -468,12 +391,11 @@ def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
     growth = Growth("d", WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
     assert (one.filter(growth), one.limit(growth), one.permit(growth)) == (None, None, None)
     one.reserve(growth)
-    one.unreserve(growth)
     one.turned_away(growth)
     assert one.keep({}) is None
     one.after(growth, Fate.ENDED)
     made = Policies([Enlisted("s", one)])
-    assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "unreserve", "after")] == [()] * 6
+    assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "after")] == [()] * 5
 
 
 def test_where_there_are_no_policies_nothing_is_worked_out_for_them() -> None:

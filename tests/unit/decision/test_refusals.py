@@ -20,6 +20,7 @@ from extauthz.core.model import (
     Refusal,
     Request,
     Requester,
+    Unknown,
     Verdict,
     WorkloadRef,
 )
@@ -123,25 +124,26 @@ def test_what_it_covers_cannot_grow_and_is_told_which_it_is(quotas):
     assert "cannot read the limits of quota acme" in decision.sentence
 
 
-@pytest.mark.parametrize("replicas", [0, 2, 3])
-def test_what_does_not_grow_passes(replicas):
-    assert asked(ILLEGIBLE)(scale("web", replicas)).verdict is Verdict.ALLOW
+AUDITS = replace(quota("acme", {}, mode="Audit"), illegible=True)
 
 
-def test_others_are_not_concerned():
-    assert asked(ILLEGIBLE)(scale("web", 4, namespace="team-b")).verdict is Verdict.ALLOW
+@pytest.mark.parametrize(
+    ("illegible", "request_"),
+    [
+        *(pytest.param(ILLEGIBLE, scale("web", count), id=f"no-growth-{count}") for count in (0, 2, 3)),
+        pytest.param(ILLEGIBLE, scale("web", 4, namespace="team-b"), id="another-quota-s"),
+        pytest.param(AUDITS, scale("web", 4), id="it-only-audits"),
+    ],
+)
+def test_what_does_not_grow_or_is_not_covered_passes(illegible: WorkspaceQuota, request_: Request):
+    assert asked(illegible)(request_).verdict is Verdict.ALLOW
 
 
 def test_growth_may_pass_where_that_is_the_policy_and_is_weighed_by_what_can_be_read():
-    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, on_stale="allow"))
+    asking = asked(ILLEGIBLE, BELOW, policy=Policy(window_s=90.0, allows={Unknown.STALE}))
     allowed, denied = asking(scale("web", 9)), asking(scale("web", 10))
     assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "illegible-quota")
     assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota")
-
-
-def test_one_that_only_audits_refuses_nothing():
-    audit = replace(quota("acme", {}, mode="Audit"), illegible=True)
-    assert asked(audit)(scale("web", 4)).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(("its", "others"), [("Allow", "Deny"), ("Deny", "Allow")])
@@ -176,14 +178,24 @@ def test_a_whole_object_is_refused_by_default_and_never_as_a_quota_denial(reques
     assert refused.sentence.endswith("to an API server that asks the webhook, or write spec.replicas alone")
 
 
-@pytest.mark.parametrize(("setting", "reason"), [("webhook", "left-to-webhook"), ("observe", "not-gated")])
-def test_by_its_setting_it_passes_undecided(setting: str, reason: str):
-    passed = decided(TEMPLATE, objects=setting)
-    assert (passed.verdict, passed.reason, passed.todo is COMMIT) == (Verdict.ALLOW, reason, False)
+BOUND = quota("acme", {"pods": "1"}, requesters={"include": {"users": ["keda"]}})
 
 
-def test_what_no_quota_covers_passes():
-    assert decided(TEMPLATE, quota("acme", {"pods": "1"}, namespaces={"no": "such"})).reason == "no-quota"
+@pytest.mark.parametrize(
+    ("quotas", "more", "reason"),
+    [
+        pytest.param([], {"objects": "webhook"}, "left-to-webhook", id="it-is-left-to-the-webhook"),
+        pytest.param([], {"objects": "observe"}, "not-gated", id="it-is-observed"),
+        pytest.param([quota("acme", {"pods": "1"}, namespaces={"no": "such"})], {}, "no-quota", id="nobody-covers-it"),
+        pytest.param([quota("acme", {"pods": "1"}, mode="Audit")], {}, "not-gated", id="quotas-only-audit"),
+        pytest.param([BOUND], {"by": "somebody"}, "not-gated", id="no-quota-binds-who-asks"),
+        pytest.param([BOUND], {"by": "keda"}, "not-a-count", id="a-quota-binds-who-asks"),
+    ],
+)
+def test_by_its_setting_it_passes_undecided(quotas, more: dict[str, str], reason: str):
+    passed = decided(TEMPLATE, *quotas, **more)
+    assert (passed.reason, passed.todo is COMMIT) == (reason, False)
+    assert passed.verdict is (Verdict.UNAVAILABLE if reason == "not-a-count" else Verdict.ALLOW)
 
 
 def test_what_no_quota_seems_to_cover_does_not_pass_while_that_may_be_out_of_date():
@@ -192,19 +204,9 @@ def test_what_no_quota_seems_to_cover_does_not_pass_while_that_may_be_out_of_dat
     assert asked.decide(read(TEMPLATE), "d1", 0.0).verdict is Verdict.UNAVAILABLE
 
 
-def test_where_quotas_only_audit_it_passes():
-    assert decided(TEMPLATE, quota("acme", {"pods": "1"}, mode="Audit")).reason == "not-gated"
-
-
 def test_where_the_gate_only_audits_it_passes_and_says_what_would_be():
     passed = decided(TEMPLATE, mode="audit")
     assert (passed.verdict, passed.would) == (Verdict.ALLOW, Verdict.UNAVAILABLE)
-
-
-def test_whom_no_quota_binds_is_not_refused():
-    bound = quota("acme", {"pods": "1"}, requesters={"include": {"users": ["keda"]}})
-    assert decided(TEMPLATE, bound, by="somebody").verdict is Verdict.ALLOW
-    assert decided(TEMPLATE, bound, by="keda").verdict is Verdict.UNAVAILABLE
 
 
 # What was allowed where no quota covers it still counts where one comes to cover it before it has landed.

@@ -10,7 +10,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import Decision, Unknown, Verdict
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 
 CPU = {"requests.cpu": "9"}
@@ -193,7 +193,7 @@ def test_a_replicaset_that_nobody_covers_is_refused_and_what_a_controller_makes_
 
 
 def test_what_may_pass_counts_as_zero():
-    ask = asker(policy=Policy(window_s=90.0, on_unspecified="allow"))
+    ask = asker(policy=Policy(window_s=90.0, allows={Unknown.UNSPECIFIED}))
     assert (ask(scale("mute", 50)).verdict, ask(scale("mute", 50)).reason) == (Verdict.ALLOW, "no-growth")
     assert [(row.used, row.reserved) for row in ask.gate.usage()] == [(0, 0)]
     assert asker(on_unknown={"unspecified": "Allow"})(scale("mute", 3)).verdict is Verdict.ALLOW
@@ -235,12 +235,12 @@ def test_many_and_long_names_are_cut():
 
 def test_a_template_whose_cost_cannot_be_told_is_an_unknown_and_no_silence():
     assert asker(workload("odd", 1, {"cpu": "one"}))(scale("odd", 2)).reason == "unknown-footprint"
-    silent = asker(mute(1), policy=Policy(window_s=90.0, on_unknown_footprint="allow"))
+    silent = asker(mute(1), policy=Policy(window_s=90.0, allows={Unknown.FOOTPRINT}))
     broken = {"spec": {"template": {"spec": {"containers": containers(main={"cpu": "one"})}}}}
     assert silent(patch(path("mute"), broken, "strategic")).verdict is Verdict.ALLOW
     assert must_specify(silent(scale("mute", 2))) == "requests.cpu for: main"
     odd = asker(workload("odd", 0, {"cpu": "one"}))
     nothing = {"spec": {"template": {"spec": {"containers": containers(main={})}}}}
     assert odd(patch(path("odd"), nothing)).verdict is Verdict.ALLOW
-    odd.gate.policy = Policy(window_s=90.0, on_unknown_footprint="allow")
+    odd.gate.policy = Policy(window_s=90.0, allows={Unknown.FOOTPRINT})
     assert must_specify(odd(scale("odd", 2))) == "requests.cpu for: main"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.tools.doctor import serving
-from extauthz.tools.doctor.cluster import Scaled
+from extauthz.tools.doctor.appliers import Scaled
 from extauthz.tools.doctor.table import Verdict
 
 PROBED, BARE = {"readinessProbe": {"httpGet": {"port": 80}}}, {"livenessProbe": {"httpGet": {"port": 80}}}

@@ -52,13 +52,11 @@ def encoded(review: Any) -> bytes:
 
 def reading(new: Any, old: Any = None, **request: Any) -> Reading:
     review = read(encoded(admission(new, old, **request)))
-    assert isinstance(review, Review)
     return review.question.reading
 
 
 def test_an_update_of_a_scale_is_a_write_on_the_version_that_it_found():
     review = read(encoded(admission(scale_object(replicas=9), scale_object(version="7"), subresource="scale")))
-    assert isinstance(review, Review)
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
     assert review.question.user == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
     assert review.question.reading == Write(WEB, Operation.UPDATE, True, False, 9, None, Precondition("7", "uid-web"))
@@ -217,7 +215,6 @@ def test_a_status_that_moves_a_workload_is_a_write_and_another_one_is_none(group
     moved = reading(workload(labels={"tier": "free"}), workload(labels={"tier": "paid"}), **status)
     assert isinstance(moved, Write)
     assert moved.ref == WorkloadRef(group, resource, "team-a", "web")
-    assert moved.object is not None
     assert moved.object.labels == "tier=free"
     assert isinstance(reading(workload(annotations={"seen": "1"}), workload(), **status), NotAWrite)
 
@@ -289,7 +286,6 @@ def test_who_asks_is_all_that_the_api_server_says():
         "extra": {"authentication.kubernetes.io/pod-name": ["keda-operator-7"], "other": ["x"]},
     }
     review = read(encoded(admission(workload(), userInfo=info)))
-    assert isinstance(review, Review)
     assert review.question.requester == Requester(
         "system:serviceaccount:keda:keda-operator",
         ("system:serviceaccounts", "system:authenticated"),
@@ -300,7 +296,6 @@ def test_who_asks_is_all_that_the_api_server_says():
 @pytest.mark.parametrize("info", [None, {}, {"username": ""}])
 def test_whom_nobody_names_is_not_known(info):
     review = read(encoded(admission(workload(), userInfo=info)))
-    assert isinstance(review, Review)
     assert review.question.requester is None
 
 
@@ -311,7 +306,6 @@ def test_who_asks_in_no_known_form_is_no_review(info):
 
 def test_a_long_name_is_cut_for_logs_and_whole_for_quotas():
     review = read(encoded(admission(workload(), user="u" * 1_000)))
-    assert isinstance(review, Review)
     assert review.question.requester == Requester("u" * 1_000)
     assert len(review.question.user) == 256
 
@@ -489,5 +483,4 @@ def test_an_object_of_a_kind_that_has_no_scale_is_no_write():
     asked = admission(gizmo())
     asked["request"]["resource"] = {"group": "example.dev", "version": "v1", "resource": "gadgets"}
     review = read(encoded(asked))
-    assert isinstance(review, Review)
     assert isinstance(review.question.reading, NotAWrite)

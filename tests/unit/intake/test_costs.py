@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from extauthz.core.errors import BodyError
-from extauthz.core.intake.admission import MAX_COUNTS_BYTES, MAX_WHO, Review, read, read_at_once
+from extauthz.core.intake.admission import MAX_COUNTS_BYTES, MAX_WHO, read, read_at_once
 from extauthz.core.model import Write
 from extauthz.core.wire.gojson import AT_ONCE, COUNT, MOST, REVIEW, Work, of_count, of_review, of_review_at_once
 from extauthz.testing import admission, pod, workload
@@ -151,7 +151,6 @@ def test_a_review_of_a_deployment_of_a_mebibyte_is_read(old):
     assert len(body) > 1_000_000
     assert read_at_once(body) is None
     review = read(body)
-    assert isinstance(review, Review)
     write = review.question.reading
     assert isinstance(write, Write)
     assert write.replicas == 3
@@ -221,9 +220,7 @@ def test_little_comes_back_of_a_long_review(tree: object):
 @pytest.mark.parametrize("who", [{"groups": ["g"] * 4097}, {"groups": ["g" * 65_536]}, {"username": "j" * 65_537}])
 def test_somebody_who_is_too_long_to_be_told_is_refused_by_name_and_what_is_no_write_passes(who: dict):
     review = read(json.dumps(by(**{"username": "jane", **who})).encode())
-    assert isinstance(review, Review)
     assert review.question.requester is None
     assert (review.question.reading.code, review.question.reading.ref.name) == ("requester-too-long", "web")
     same = read(json.dumps(admission(workload(), workload(), userInfo=who)).encode())
-    assert isinstance(same, Review)
     assert same.question.reading.code == "no-count"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import read
+from extauthz.core.intake import counts, read
 from extauthz.core.intake.counts import MAX_BYTES, MAX_KEPT, Reader
 from extauthz.core.model import (
     NotACount,
@@ -217,6 +217,13 @@ class TestReader:
                 reader(request("PATCH", OBJECT, MERGE, b'{"spec":{"template":"%s"}}' % padding.encode()))
 
         assert growth(ask) < 40_000
+
+    def test_of_routes_it_keeps_so_many(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(counts, "_KEPT_ROUTES", 3)
+        reader = Reader()
+        for n in range(9):
+            assert reader(request("PATCH", SCALE.replace("web", f"web-{n}"), MERGE, THREE)).ref.name == f"web-{n}"
+            assert len(reader._routes) <= 3
 
     def test_what_it_keeps_of_one_patch_is_bounded(self):
         reader, count = Reader(), 300

@@ -258,5 +258,4 @@ def test_a_disturbed_path_of_a_workload_never_passes_unread_for_its_oddity(targe
 @given(st.from_regex(counts._PLAIN, fullmatch=True))
 def test_a_plain_target_is_read_as_if_it_were_spelled_oddly(target: str) -> None:
     plain = counts._PLAIN.fullmatch(target)
-    assert plain is not None
     assert counts.workload(*plain.groups("")) == counts._spelled(target)

@@ -77,17 +77,13 @@ def full(turn_s: int | None = 300) -> House:
 
 
 class Ranked(GrowthPolicy):
-    """Gives ranks by name. It finds them where its filter has noted them; an error is raised."""
+    """Gives ranks by name; an error is raised."""
 
     def __init__(self, ranks: Mapping[str, Any]) -> None:
         self._ranks = ranks
-        self._key = f"ranked/{id(self)}"
-
-    def filter(self, growth: Growth) -> None:
-        growth.cycle[self._key] = self._ranks.get(growth.ref.name, 0)
 
     def rank(self, growth: Growth) -> int:
-        found = growth.cycle.get(self._key, self._ranks.get(growth.ref.name, 0))
+        found = self._ranks.get(growth.ref.name, 0)
         if isinstance(found, Exception):
             raise found
         rank: int = found

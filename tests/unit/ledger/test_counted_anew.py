@@ -165,7 +165,6 @@ def test_what_is_granted_during_a_count_is_never_over_and_growth_goes_on_after_i
         for space in spaces:
             ref, _ = observe(workload(name, namespace=space))
             entry = ask.gate.ledger.get(ref)
-            assert entry is not None
             ask(scale(name, entry.top_replicas() + 1, namespace=space))
     assert {row.quota: row.used + row.reserved == row.hard for row in usage.rows() if row.resource == "pods"} == {
         node.quota.name: True for node in ask.gate.ledger.coverage.tree.nodes

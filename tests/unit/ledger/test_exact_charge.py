@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
+from extauthz.core.model import Observed, OwnerRef, Unknown, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe, pod_template
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
@@ -140,7 +140,7 @@ def test_a_label_that_frees_a_member_of_unknown_cost_adds_pods_as_its_owner_make
 
 def test_pods_of_unknown_cost_that_are_let_go_leave_no_room_for_a_higher_count():
     ask = unknown(2)
-    ask.gate.policy = Policy(window_s=90.0, on_unknown_footprint="allow")
+    ask.gate.policy = Policy(window_s=90.0, allows={Unknown.FOOTPRINT})
     allowed(ask, patch(path("web-1", resource="replicasets"), LET_GO))
     ask.gate.policy = Policy(window_s=90.0)
     assert ask(scale("web", 3)).reason == "unknown-footprint"

@@ -44,7 +44,6 @@ def asker(quotas: Sequence[WorkspaceQuota], has: Mapping[str, int]) -> Asker:
 
 def more(ask: Asker, name: str, by: int) -> Decision:
     entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", name, name))
-    assert entry is not None
     return ask(scale(name, entry.top_replicas() + by, namespace=name))
 
 
@@ -218,19 +217,15 @@ def test_headroom_says_how_much_is_within_the_guarantee():
     from extauthz.core.queries import Queries
 
     found = Queries(asked.ledger).headroom(WorkloadRef("apps", "deployments", "a", "a"))
-    assert found is not None
     assert (found.replicas, found.guaranteed) == (6, 4)
     without = Queries(asker([root(8), child("a", 8)], {"a": 3}).gate.ledger)
     plain = without.headroom(WorkloadRef("apps", "deployments", "a", "a"))
-    assert plain is not None
     assert (plain.replicas, plain.guaranteed) == (8, None)
     all_of_it = Queries(asker([root(8), child("a", 4, 4)], {"a": 3}).gate.ledger)
     whole = all_of_it.headroom(WorkloadRef("apps", "deployments", "a", "a"))
-    assert whole is not None
     assert (whole.replicas, whole.guaranteed) == (4, 4)
     too_much = Queries(asker([root(3), child("a", 8, 4)], {"a": 1}).gate.ledger)
     all_there_is = too_much.headroom(WorkloadRef("apps", "deployments", "a", "a"))
-    assert all_there_is is not None
     assert (all_there_is.replicas, all_there_is.guaranteed) == (3, 3)
 
 
@@ -290,7 +285,6 @@ def test_whatever_is_asked_guarantees_only_lower_grants_and_are_kept(world: Any)
     ask = asker(quotas, has)
     for name, by in asked:
         entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", name, name))
-        assert entry is not None
         to = max(entry.top_replicas() + by, 0)
         plain = asker(without(quotas), dict.fromkeys(has, 0) | has)
         for ref, pending in ask.gate.ledger.pending:

@@ -18,6 +18,7 @@ from extauthz.core.model import (
     OwnerRef,
     Precondition,
     Request,
+    Unknown,
     Verdict,
     WorkloadRef,
 )
@@ -164,7 +165,7 @@ def test_an_owner_that_is_not_seen_is_looked_up_first():
     another = {"metadata": {"ownerReferences": owned_by("web", "uid-new")}}
     made_anew = asker(workload("web", 1), old(1), hard="20")
     assert made_anew(patch(TARGET, another)).reason == "unknown-workload"
-    passes = Asker(gate([quota("acme", {"requests.cpu": "20"})], old(1), policy=Policy(on_unknown_workload="allow")))
+    passes = Asker(gate([quota("acme", {"requests.cpu": "20"})], old(1), policy=Policy(allows={Unknown.WORKLOAD})))
     assert (passes(patch(TARGET, BY_WEB)).verdict, passes.gate.ledger.pending_writes) == (Verdict.ALLOW, 0)
 
 

@@ -105,8 +105,6 @@ def test_of_more_pods_than_a_member_asks_for_the_dearest_are_those_it_asks_for()
     see_pod(made, 1, "5", job=0)
     assert used(made) == 10
     job = made.ledger.get(WorkloadRef("batch", "jobs", "team-a", "job-0"))
-    assert job is not None
-    assert job.part is not None
     assert job.part.charge.amounts[CPU] == 6 * NANO
 
 

@@ -14,7 +14,7 @@ from extauthz.core.ledger.accounts import Product, charge, highest, rise
 from extauthz.core.ledger.entry import NOT_KEPT, Event, PendingWrite
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.observations import _REMEMBERED
-from extauthz.core.model import Observed, Precondition, Request, Template, Verdict, WorkloadRef
+from extauthz.core.model import Observed, Precondition, Request, Template, Unknown, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -24,7 +24,6 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")
 GOLD, SLOW = (f"{name}.storageclass.storage.k8s.io/requests.storage" for name in ("gold", "slow"))
 GIB = 2**30 * 10**9
-CLAIM_SPEC = {"resources": {"requests": {"storage": "1Gi"}}}
 
 
 def used(asker: Asker) -> dict[str, int]:
@@ -106,7 +105,7 @@ def test_usage_is_unknown_as_soon_as_pods_of_unknown_cost_may_come_to_a_workload
     """Only what is reserved changes: of what is used there is still nothing."""
     odd = workload("odd", 0, {"cpu": "1"})
     odd["spec"]["template"]["spec"]["runtimeClassName"] = "unseen"
-    policy = Policy(window_s=90.0, on_unknown_footprint="allow")
+    policy = Policy(window_s=90.0, allows={Unknown.FOOTPRINT})
     ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], odd, workload("web", 1, {"cpu": "1"}), policy=policy))
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
     assert ask(scale("odd", 1)).verdict is Verdict.ALLOW

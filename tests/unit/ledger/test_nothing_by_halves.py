@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from extauthz.core.ledger.accounts import Shared
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.model import Request, Verdict
 from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 
@@ -126,6 +129,30 @@ def _raises(ask: Asker, request: Request) -> bool:
     except Planted:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "grant"),
+    [(Ownership, "regroup", "create"), (Entry, "add", "create"), (PendingWrites, "add_to_owner", "joins")],
+)
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_where_a_part_fails_nothing_is_left(
+    of: type, name: str, grant: str, done: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """The same where coverage sees it, which looks on by the hook that plants."""
+    ask = asker(PLAIN)
+    before, part = state(ask), getattr(of, name)
+    with monkeypatch.context() as patched:
+
+        def raising(*told: object) -> None:
+            patched.undo()
+            if done:
+                part(*told)
+            raise Planted
+
+        patched.setattr(of, name, raising)
+        assert _raises(ask, GRANTS[grant])
+    assert state(ask) == before
 
 
 def test_what_another_gate_tells_counts_for_the_bound_of_bytes():

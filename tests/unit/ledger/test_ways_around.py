@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Event
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.model import Decision, Request, Unknown, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.inputs.cluster import object_readers
 from extauthz.testing import (
@@ -279,7 +279,7 @@ def odd(ask: Asker, name: str = "odd", labels: dict | None = None) -> None:
 
 
 def test_allowing_unknown_footprints_still_weighs_what_is_known():
-    ask = asker(web(1), policy=Policy(on_unknown_footprint="allow"))
+    ask = asker(web(1), policy=Policy(allows={Unknown.FOOTPRINT}))
     odd(ask)
     assert ask(scale("web", 11)).verdict is Verdict.DENY
     granted = ask(scale("web", 10))

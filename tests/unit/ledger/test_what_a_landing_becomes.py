@@ -96,7 +96,6 @@ class World:
         self._asked += 1
         resource = {"group": "apps", "version": "v1", "resource": f"{old['kind'].lower()}s"}
         review = admission.read(json.dumps(builders.admission(new, old, resource=resource, **request)).encode())
-        assert isinstance(review, admission.Review)
         return self.gate.decide(review.question.reading, f"d{self._asked}", 0.0)
 
     def write(self, replicas: int, cpu: str, *, generation: int = 2) -> Decision:

@@ -22,6 +22,7 @@ from extauthz.tell.record.files import Files
 from extauthz.tell.record.lines import Ask, Gap, Gone, Load
 from extauthz.tell.record.reading import Begun, Record, RecordError
 from extauthz.testing import create, owned_by, quota, scale, workload
+from extauthz.tools.replay.run import Replay
 from tests.support.recording import BEGINS_S, Recorded
 
 FIVE = quota("acme", {"pods": "5"})
@@ -31,13 +32,14 @@ def web(replicas: int, version: int = 1) -> dict[str, Any]:
     return workload("web", replicas, version=str(version))
 
 
-def lines(folder: Path) -> list[dict[str, Any]]:
-    """Of all files, in the order of their names."""
-    return [json.loads(line) for path in sorted(folder.iterdir()) for line in gzip.open(path)]
+def lines(gate: Recorded) -> list[dict[str, Any]]:
+    """Of all files of a record, which ends with that, in the order of their names."""
+    gate.close()
+    return [json.loads(line) for path in sorted(gate.folder.iterdir()) for line in gzip.open(path)]
 
 
-def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
-    return [line for line in lines(folder) if line["k"] == kind]
+def of_kind(gate: Recorded, kind: str) -> list[dict[str, Any]]:
+    return [line for line in lines(gate) if line["k"] == kind]
 
 
 @pytest.fixture
@@ -45,9 +47,8 @@ def gate(tmp_path: Path) -> Recorded:
     return Recorded(tmp_path, [FIVE], web(2), workload("batch", 1))
 
 
-def test_a_file_begins_with_the_settings_and_the_whole_state(gate: Recorded, tmp_path: Path):
-    gate.close()
-    first, *state = lines(tmp_path)
+def test_a_file_begins_with_the_settings_and_the_whole_state(gate: Recorded):
+    first, *state = lines(gate)
     assert (first["k"], first["schema"], first["gate"], first["state"]) == ("start", 1, "gate-0", len(state))
     assert first["settings"]["window_s"] == 90.0
     assert [line["k"] for line in state] == ["quota", "ns", "load", "load"]
@@ -56,13 +57,12 @@ def test_a_file_begins_with_the_settings_and_the_whole_state(gate: Recorded, tmp
     assert (state[2]["replicas"], state[2]["pod"]["requests.cpu"], state[2]["labels"]) == (2, "1", {"app": "web"})
 
 
-def test_a_grant_its_landing_and_an_end_are_a_line_each(gate: Recorded, tmp_path: Path):
+def test_a_grant_its_landing_and_an_end_are_a_line_each(gate: Recorded):
     gate.ask(scale("web", 4))
     gate.later(2)
     gate.observe(web(4, 2))
     gate.gone(workload("batch", 1))
-    gate.close()
-    said = [(one["k"], one.get("workload"), one.get("to"), one.get("replicas")) for one in lines(tmp_path)[5:]]
+    said = [(one["k"], one.get("workload"), one.get("to"), one.get("replicas")) for one in lines(gate)[5:]]
     assert said == [
         ("ask", "deployments.apps/team-a/web", 4, None),
         ("load", "deployments.apps/team-a/web", None, 4),
@@ -74,8 +74,7 @@ def test_a_name_that_only_a_state_file_may_have_breaks_no_line(tmp_path: Path):
     gate = Recorded(tmp_path, [FIVE], workload('w"eb', 2))
     write = Write(WorkloadRef("apps", "deployments", "team-a", 'w"eb'), Operation.PATCH, True, False, 3)
     gate.recorder.decided(gate.gate.decide(write, "d1", gate.now_s), write)
-    gate.close()
-    (ask,) = of_kind(tmp_path, "ask")
+    (ask,) = of_kind(gate, "ask")
     assert (ask["workload"], ask["to"]) == ('deployments.apps/team-a/w"eb', 3)
 
 
@@ -100,12 +99,11 @@ def test_in_a_burst_of_changes_each_end_has_its_own_time(tmp_path: Path):
         assert 7 <= there <= 9
 
 
-def test_what_ends_without_landing_is_a_line_too(gate: Recorded, tmp_path: Path):
+def test_what_ends_without_landing_is_a_line_too(gate: Recorded):
     decision = gate.ask(scale("web", 4))
     gate.later(2)
     gate.gate.ledger.pending.forget(str(decision.pending_write))
-    gate.close()
-    (load,) = of_kind(tmp_path, "load")[2:]
+    (load,) = of_kind(gate, "load")[2:]
     assert (load["replicas"], "most" in load) == (2, False)
 
 
@@ -114,8 +112,7 @@ def test_equal_refused_retries_are_one_line_that_says_how_many(gate: Recorded, t
         gate.ask(scale("web", 9))
         gate.later(15)
     gate.ask(scale("web", 8))
-    gate.close()
-    (first, retries, other) = of_kind(tmp_path, "ask")
+    (first, retries, other) = of_kind(gate, "ask")
     assert (first["id"], "n" in first) == (retries["id"], False)
     assert (retries["n"], retries["last"], retries["t"]) == (4, BEGINS_S + 45, BEGINS_S)
     assert other["to"] == 8
@@ -123,34 +120,30 @@ def test_equal_refused_retries_are_one_line_that_says_how_many(gate: Recorded, t
     assert [(one.to, one.n, one.ends_s - one.at_s) for one in found] == [(9, 4, 45.0), (8, 1, 0.0)]
 
 
-def test_what_becomes_free_in_its_tree_ends_a_row_of_retries(gate: Recorded, tmp_path: Path):
+def test_what_becomes_free_in_its_tree_ends_a_row_of_retries(gate: Recorded):
     """So no retry of a row may have met other room than the first."""
     gate.ask(scale("web", 9))
     gate.later(1)
     gate.gone(workload("batch", 1))
     gate.ask(scale("web", 9))
-    gate.close()
-    assert len({one["id"] for one in of_kind(tmp_path, "ask")}) == 2
+    assert len({one["id"] for one in of_kind(gate, "ask")}) == 2
 
 
-def test_a_status_write_is_no_line(gate: Recorded, tmp_path: Path):
+def test_a_status_write_is_no_line(gate: Recorded):
     gate.observe(web(2, 7))
-    gate.close()
-    assert len(of_kind(tmp_path, "load")) == 2
+    assert len(of_kind(gate, "load")) == 2
 
 
-def test_questions_and_what_is_no_write_are_not_recorded(gate: Recorded, tmp_path: Path):
+def test_questions_and_what_is_no_write_are_not_recorded(gate: Recorded):
     gate.recorder.decided(Decision("d1", Verdict.ALLOW, "read", "reads"), None)
     dry = create(workload("new", 1), query="?dryRun=All")
     gate.ask(dry)
-    gate.close()
-    assert of_kind(tmp_path, "ask") == []
+    assert of_kind(gate, "ask") == []
 
 
-def test_an_object_brings_the_cost_of_its_pods(gate: Recorded, tmp_path: Path):
+def test_an_object_brings_the_cost_of_its_pods(gate: Recorded):
     gate.ask(create(workload("new", 2, {"cpu": "500m"})))
-    gate.close()
-    (ask,) = of_kind(tmp_path, "ask")
+    (ask,) = of_kind(gate, "ask")
     assert (ask["operation"], ask["to"], ask["pod"]["requests.cpu"]) == ("create", 2, "500m")
     assert ask["labels"] == {"app": "new"}
 
@@ -158,8 +151,7 @@ def test_an_object_brings_the_cost_of_its_pods(gate: Recorded, tmp_path: Path):
 def test_what_a_deployment_covers_is_beside_it(tmp_path: Path):
     owned = workload("web-1", 3, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"})
     gate = Recorded(tmp_path, [FIVE], web(2), owned)
-    gate.close()
-    (load,) = of_kind(tmp_path, "load")
+    (load,) = of_kind(gate, "load")
     assert (load["replicas"], load["beside"]["count/replicasets.apps"]) == (2, "1")
     (read,) = [event for event in Record(tmp_path).events() if isinstance(event, Load)]
     assert read.beside["count/replicasets.apps"] == 10**9
@@ -173,8 +165,7 @@ def test_nothing_about_persons_is_recorded(tmp_path: Path):
     reading = gate.ask(create(workload("new", 1, annotations={"x": "mallory"})))
     assert reading.verdict is Verdict.ALLOW
     assert Requester("mallory").user == "mallory"
-    gate.close()
-    assert "mallory" not in json.dumps(lines(tmp_path))
+    assert "mallory" not in json.dumps(lines(gate))
 
 
 @pytest.mark.parametrize(
@@ -200,8 +191,7 @@ def test_an_autoscaler_is_told_by_its_service_account(
     gate = Recorded(tmp_path, [quota("acme", {"pods": "5"})], workload("web", 2))
     request = scale("web", 4 if is_granted else 9)
     gate.ask(request._replace(requester=user, headers={**request.headers, "user-agent": user_agent}))
-    gate.close()
-    (ask,) = of_kind(tmp_path, "ask")
+    (ask,) = of_kind(gate, "ask")
     assert ask.get("asker", "") == asker
     (read,) = [event for event in Record(tmp_path).events() if isinstance(event, Ask)]
     assert (read.asker, read.to) == (asker, 4 if is_granted else 9)
@@ -279,11 +269,12 @@ def test_a_full_queue_drops_counts_and_leaves_a_gap(gate: Recorded, tmp_path: Pa
     monkeypatch.undo()
     gate.later(10)
     gate.tell_all()
-    gate.close()
-    (gap,) = of_kind(tmp_path, "gap")
+    gate.ask(scale("web", 3))
+    (gap,) = of_kind(gate, "gap")
     assert (gap["lost"], gap["from"], gap["to"]) == (2, BEGINS_S, BEGINS_S + 10)
     found = [event for event in Record(tmp_path).events() if isinstance(event, Gap)]
-    assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S + 10, BEGINS_S + 10)]
+    assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S, BEGINS_S + 10)]
+    assert Replay(Record(tmp_path), None).run().gap_s == 10
 
 
 def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: Path):
@@ -299,7 +290,7 @@ def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: 
     gate.recorder.flush()
     gate.close()
     assert gate.files.trouble == ""
-    assert len(of_kind(tmp_path / "taken", "gap")) == 1
+    assert len(of_kind(gate, "gap")) == 1
 
 
 def cut(folder: Path, to: Path, size: int) -> Path:
@@ -438,8 +429,7 @@ def test_a_folder_without_files_is_told(tmp_path: Path):
 def test_mode_audit_says_what_it_would_have_refused(tmp_path: Path):
     gate = Recorded(tmp_path, [FIVE], web(2), policy=Policy(mode="audit"))
     gate.ask(scale("web", 9))
-    gate.close()
-    (ask,) = of_kind(tmp_path, "ask")
+    (ask,) = of_kind(gate, "ask")
     assert (ask["verdict"], ask["would"]) == ("allow", "deny")
 
 
@@ -459,4 +449,4 @@ def test_the_thread_goes_on_after_a_bug_of_ours(tmp_path: Path, monkeypatch: pyt
     gate.ask(scale("web", 3))
     thread.close()
     assert told == ["record-failed"]
-    assert len(of_kind(tmp_path, "ask")) == 1
+    assert len(of_kind(gate, "ask")) == 1

@@ -42,9 +42,12 @@ def lines(folder: Path) -> list[str]:
     return [line for each in sorted(folder.glob("*.gz")) for line in gzip.open(each, "rt")]
 
 
-def replayed(folder: Path, *quotas: WorkspaceQuota, **how: Any) -> Result:
-    tree = QuotaTree.build(quotas) if quotas else None
-    return Replay(Record(folder), tree, **how).run()
+def replayed(of: Recorded | Path, *quotas: WorkspaceQuota, **how: Any) -> Result:
+    """A gate's record, which ends with that, or the one in a folder."""
+    if isinstance(of, Recorded):
+        of.close()
+        of = of.folder
+    return Replay(Record(of), QuotaTree.build(quotas) if quotas else None, **how).run()
 
 
 def grown(gate: Recorded, to: int, version: int, lands_s: float = 2.0) -> None:
@@ -101,8 +104,7 @@ def test_a_want_ends_when_fewer_replicas_are_seen(tmp_path: Path):
     gate.observe(web(2, 3))
     gate.later(3600)
     gate.ask(scale("web", 2))
-    gate.close()
-    assert replayed(tmp_path, limit(4)).denied_minutes == 6.0
+    assert replayed(gate, limit(4)).denied_minutes == 6.0
 
 
 def test_of_a_want_that_shrinks_what_is_left_stays_wanted(tmp_path: Path):
@@ -112,8 +114,7 @@ def test_of_a_want_that_shrinks_what_is_left_stays_wanted(tmp_path: Path):
     gate.observe(web(5, 3))
     gate.later(60)
     gate.ask(scale("web", 2))
-    gate.close()
-    assert replayed(tmp_path, limit(4)).denied_minutes == 6.0 + 3.0
+    assert replayed(gate, limit(4)).denied_minutes == 6.0 + 3.0
 
 
 def test_a_want_ends_with_the_next_ask_and_with_the_workload(tmp_path: Path):
@@ -129,8 +130,7 @@ def test_a_want_ends_with_the_next_ask_and_with_the_workload(tmp_path: Path):
     gate.gone(web(8))
     gate.later(600)
     gate.ask(scale("other", 1))
-    gate.close()
-    found = replayed(tmp_path, limit(4))
+    found = replayed(gate, limit(4))
     assert found.denied_minutes == 6.0 + 5.0
 
 
@@ -154,8 +154,7 @@ def test_a_want_that_nobody_repeats_for_two_intervals_has_ended(
         gate.later(every_s)
     gate.later(86400)
     gate.ask(scale("other", 1))
-    gate.close()
-    here, wide = replayed(tmp_path), replayed(tmp_path, limit(9))
+    here, wide = replayed(gate), replayed(gate, limit(9))
     assert (here.same, here.denied_minutes) == (asks + 1, pytest.approx(minutes))
     level = wide.free.levels[ROW]
     assert (wide.under.missed, level.percentile(0.9), level.peak) == (0, 3 * 10**9, 7 * 10**9)
@@ -172,8 +171,7 @@ def test_retries_that_other_lines_part_are_repeated_too(tmp_path: Path):
         gate.later(10)
     gate.later(600)
     gate.ask(scale("other", 2))
-    gate.close()
-    assert replayed(tmp_path).denied_minutes == pytest.approx(80 / 60)
+    assert replayed(gate).denied_minutes == pytest.approx(80 / 60)
 
 
 def test_what_was_refused_last_ends_and_what_was_granted_before_it_stays_wanted(tmp_path: Path):
@@ -183,8 +181,7 @@ def test_what_was_refused_last_ends_and_what_was_granted_before_it_stays_wanted(
     gate.ask(scale("web", 9))
     gate.later(120)
     gate.ask(scale("web", 4))
-    gate.close()
-    assert replayed(tmp_path, limit(3)).denied_minutes == pytest.approx(2 + 7 * 0.5 + 2 * 1.5)
+    assert replayed(gate, limit(3)).denied_minutes == pytest.approx(2 + 7 * 0.5 + 2 * 1.5)
 
 
 def test_what_was_refused_before_it_was_granted_is_asked_again_at_its_interval(tmp_path: Path):
@@ -206,8 +203,7 @@ def test_a_retry_is_counted_once(tmp_path: Path):
         gate.ask(scale("web", 4))
         gate.later(15)
     gate.ask(scale("batch", 1))
-    gate.close()
-    found = replayed(tmp_path, limit(3))
+    found = replayed(gate, limit(3))
     assert (found.asks, found.under.refused[ROW].asks, len(found.under.refused[ROW].workloads)) == (4, 3, 1)
     assert found.denied_minutes == 1.5
 
@@ -223,7 +219,7 @@ def test_a_quota_in_mode_clamp_grants_what_fits_and_the_rest_stays_wanted(tmp_pa
     gate.close()
     found = replayed(tmp_path, limit(5, mode="Clamp"))
     (want,) = (want for _, _, want in found.under.wants)
-    assert (want.had, want.to, found.denied_minutes) == (2, 6, pytest.approx((60 * 2 + 60 * 1) / 60))
+    assert (want.first, want.ask.to, found.denied_minutes) == (2, 6, pytest.approx((60 * 2 + 60 * 1) / 60))
     assert replayed(tmp_path, limit(5)).denied_minutes == pytest.approx(120 * 4 / 60)
 
 
@@ -233,8 +229,7 @@ def test_a_landing_of_what_is_refused_here_does_not_happen(tmp_path: Path):
     grown(gate, 6, 2)
     gate.later(60)
     gate.ask(scale("other", 2))
-    gate.close()
-    found = replayed(tmp_path, limit(4))
+    found = replayed(gate, limit(4))
     assert (found.refused_now, found.same) == (1, 1)
 
 
@@ -243,8 +238,7 @@ def test_what_is_granted_here_alone_lands_and_takes_room(tmp_path: Path):
     gate.ask(scale("web", 4))
     gate.later(20)
     gate.ask(scale("other", 3))
-    gate.close()
-    found = replayed(tmp_path, limit(6))
+    found = replayed(gate, limit(6))
     assert (found.granted_now, found.same) == (1, 1)
 
 
@@ -254,8 +248,7 @@ def test_growth_past_the_gate_counts(tmp_path: Path):
     gate.observe(web(5, 2))
     gate.later(10)
     gate.ask(scale("other", 2))
-    gate.close()
-    found = replayed(tmp_path, limit(6))
+    found = replayed(gate, limit(6))
     assert (found.refused_now, found.free.levels[ROW].peak) == (1, 7 * 10**9)
 
 
@@ -266,8 +259,7 @@ def test_growth_past_the_gate_of_what_was_refused_here_counts(tmp_path: Path):
     gate.observe(web(7, 3))
     gate.later(60)
     gate.ask(scale("web", 7))
-    gate.close()
-    found = replayed(tmp_path, limit(3))
+    found = replayed(gate, limit(3))
     assert (found.refused_now, found.denied_minutes) == (1, 62 * 2 / 60)
 
 
@@ -278,8 +270,7 @@ def test_an_object_that_is_refused_here_is_not_made(tmp_path: Path):
     gate.observe(workload("new", 3))
     gate.later(60)
     gate.ask(scale("web", 4))
-    gate.close()
-    found = replayed(tmp_path, limit(4))
+    found = replayed(gate, limit(4))
     assert (found.refused_now, found.same) == (1, 1)
 
 
@@ -313,8 +304,7 @@ def test_a_template_that_is_replaced_may_run_for_a_while(tmp_path: Path):
     gate = Recorded(tmp_path, [cpus(4)], web(1))
     cheaper = {"spec": {"replicas": 5, "template": pod({"cpu": "500m"})}}
     assert gate.ask(patch(path(), cheaper)).verdict is Verdict.DENY
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.asks) == (1, 1)
 
 
@@ -324,8 +314,7 @@ def test_a_count_is_no_retry_of_an_object(tmp_path: Path):
     assert gate.ask(patch(path(), dearer)).verdict is Verdict.DENY
     gate.later(1)
     assert gate.ask(scale("web", 3)).verdict is Verdict.ALLOW
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.asks) == (2, 2)
 
 
@@ -367,8 +356,7 @@ def test_claims_that_are_there_are_taken_up_by_the_next_replicas(tmp_path: Path)
     gate.observe(database(3, 2))
     gate.later(1)
     assert gate.ask(scale("db", 5, resource="statefulsets")).verdict is Verdict.DENY
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.asks) == (2, 2)
     assert found.free.levels["acme", "requests.storage"].peak == 10 * 2**30 * 10**9
 
@@ -391,20 +379,18 @@ def test_what_was_refused_and_is_not_there_is_wanted_until_nobody_asks_any_more(
         gate.later(10)
     gate.later(970)
     gate.ask(scale("web", 2))
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.denied_minutes) == (4, pytest.approx(3 * 40 / 60))
     level = found.free.levels[ROW]
     assert (level.percentile(0.9), level.peak) == (2 * 10**9, 5 * 10**9)
-    assert replayed(tmp_path, limit(5)).under.missed == 0
+    assert replayed(gate, limit(5)).under.missed == 0
 
 
 def test_answers_that_no_quota_has_given_are_taken_as_recorded(tmp_path: Path):
     silent = workload("silent", 1, {"memory": "1Gi"})
     gate = Recorded(tmp_path, [quota("acme", {"requests.cpu": "9"})], silent)
     gate.ask(scale("silent", 3))
-    gate.close()
-    found = replayed(tmp_path, quota("acme", {"requests.cpu": "1"}))
+    found = replayed(gate, quota("acme", {"requests.cpu": "1"}))
     assert (found.asks, found.taken, found.same) == (1, 1, 1)
 
 
@@ -445,8 +431,7 @@ def test_a_change_of_quotas_is_replayed_too(tmp_path: Path):
     gate.limit(limit(6))
     gate.later(30)
     gate.ask(scale("web", 5))
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.asks, found.denied_minutes) == (2, 2, pytest.approx(1.5))
 
 
@@ -457,8 +442,7 @@ def test_labels_of_namespaces_move_workloads_between_quotas(tmp_path: Path):
     gate.gate.observe_namespace("team-a", {"workspace": "calm"})
     gate.later(30)
     gate.ask(scale("web", 5))
-    gate.close()
-    found = replayed(tmp_path)
+    found = replayed(gate)
     assert (found.same, found.asks) == (2, 2)
     assert found.free.levels["calm", "pods"].peak == 5 * 10**9
 
@@ -473,8 +457,7 @@ def test_files_of_several_gates_are_one_record(tmp_path: Path):
         gate.later(10)
     other.ask(scale("web", 6))
     for gate in (one, other):
-        gate.close()
-    found = replayed(tmp_path, limit(4))
+        found = replayed(gate, limit(4))
     assert (found.asks, found.same, found.refused_now, found.gaps) == (2, 1, 1, 0)
 
 
@@ -489,8 +472,7 @@ def test_a_gate_that_is_behind_takes_nothing_back(tmp_path: Path):
         gate.later(10)
     one.ask(scale("web", 8))
     for gate in (one, other):
-        gate.close()
-    assert replayed(tmp_path, limit(9)).free.levels[ROW].percentile(0.99) == 4 * 10**9
+        assert replayed(gate, limit(9)).free.levels[ROW].percentile(0.99) == 4 * 10**9
 
 
 def test_a_record_in_mode_audit_grants_and_says_what_enforce_would(tmp_path: Path):
@@ -498,9 +480,8 @@ def test_a_record_in_mode_audit_grants_and_says_what_enforce_would(tmp_path: Pat
     grown(gate, 5, 2)
     gate.later(60)
     gate.ask(scale("web", 3))
-    gate.close()
-    assert replayed(tmp_path).same == 2
-    enforced = replayed(tmp_path, limit(3))
+    assert replayed(gate).same == 2
+    enforced = replayed(gate, limit(3))
     assert (enforced.refused_now, enforced.denied_minutes) == (1, 62 * 3 / 60)
 
 
@@ -512,8 +493,7 @@ def test_guarantees_and_overrides_of_the_record_hold(tmp_path: Path):
     gate = Recorded(tmp_path, kept, web(2))
     gate.ask(scale("web", 4))
     gate.ask(scale("web", 3))
-    gate.close()
-    assert replayed(tmp_path).same == 2
+    assert replayed(gate).same == 2
 
 
 def test_a_grant_above_a_limit_is_a_bug_that_is_told(example: Path, monkeypatch: pytest.MonkeyPatch):

@@ -87,11 +87,11 @@ async def of_a_service(folder: Path, text: str) -> dict[str, int]:
     async with Platform(body=(of_list % json.dumps(ACME)).encode()) as platform:
         endpoint = Endpoint(f"{platform.url}/quotas", 5.0)
         source = HttpQuotas(endpoint, 10.0, accepted.append, lambda result, _: told.append(result))
-        async with source.client:
-            await source.ask()
+        async with source.client.session() as session:
+            await source.ask(session)
             platform.body = (of_list % text).encode()
-            await source.ask()
-            await source.ask()
+            await source.ask(session)
+            await source.ask(session)
     assert told[1] == "malformed" or accepted[-1].standings[0].fault is not None
     return hard(accepted[-1])
 

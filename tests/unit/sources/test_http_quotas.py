@@ -47,9 +47,9 @@ class Source:
         )
 
     async def asked(self, times: int = 1) -> list[str]:
-        async with self.quotas.client:
+        async with self.quotas.client.session() as session:
             for _ in range(times):
-                await self.quotas.ask()
+                await self.quotas.ask(session)
         return [result for result, _ in self.told]
 
     @property

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from extauthz.core.fitting import scaled
 from extauthz.core.intake.admission import manifest as read_manifest
-from extauthz.core.intake.counts import read
 from extauthz.core.kinds import ADMITTED, BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Kind, Observed, Reading, Request, Unreadable, WorkloadRef, Write
+from extauthz.core.model import Kind, Observed, Reading, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS, at
 from extauthz.serve.servers.api.rights import Problem
@@ -130,17 +129,14 @@ def _deployment(template: Json) -> Json:
     }
 
 
-def write(asked: Json, customs: Customs = NO_CUSTOMS) -> Reading | Manifest:
-    """The write that is to be decided: of a workload to a count, an HTTP request, or an object as the webhook would be
-    shown it.
+def write(asked: Json, customs: Customs = NO_CUSTOMS) -> Write | Manifest:
+    """The write that is to be decided: of a workload to a count, or an object as the webhook would be shown it.
 
     Raises:
         Problem: a field is wrong.
     """
     if "object" in asked:
         return manifest(asked, customs)
-    if "method" in asked:
-        return read(_request(asked))
     ref, replicas = reference(asked), asked.get("replicas")
     if type(replicas) is not int or not 0 <= replicas <= MAX_REPLICAS:
         raise Problem(400, f"replicas: must be a whole number from 0 to {MAX_REPLICAS}")
@@ -153,12 +149,3 @@ def mapping(asked: Json, field: str) -> Json:
     if not isinstance(found, dict):
         raise Problem(400, f"{field}: must be an object")
     return found
-
-
-def _request(asked: Json) -> Request:
-    headers, body = asked.get("headers", {}), asked.get("body", "")
-    texts = [asked["method"], asked.get("path"), body, *(headers.values() if isinstance(headers, dict) else [None])]
-    if not all(isinstance(text, str) for text in texts):
-        raise Problem(400, "method, path, body and each of headers: must be texts; headers: must be an object")
-    lower = {name.lower(): value for name, value in headers.items()}
-    return Request(asked["method"], asked["path"], lower, body.encode())

@@ -17,7 +17,7 @@ import yaml
 from aiohttp import web
 
 from extauthz.core.errors import BodyError
-from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
+from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import TOO_COMPLEX, Work
 from extauthz.serve.servers import listener
@@ -188,10 +188,9 @@ async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
 
 async def _decision(asked: Asked) -> Json:
     body = await _body(asked)
-    reading = await asked.take(lambda: questions.write(body, asked.answers.customs))
-    if not isinstance(reading, NotAWrite) and reading.ref is not None:
-        await asked.must_see(Scope.NAMESPACE, reading.ref.namespace)
-    return await asked.veiled(await asked.take(lambda: asked.answers.decision(reading)))
+    write = await asked.take(lambda: questions.write(body, asked.answers.customs))
+    await asked.must_see(Scope.NAMESPACE, write.ref.namespace)
+    return await asked.veiled(await asked.take(lambda: asked.answers.decision(write)))
 
 
 async def _pending(asked: Asked) -> Json:
@@ -276,7 +275,7 @@ def _guarded(
         rights: Rights | None = None
         try:
             rights = await access.rights(request)
-            asked = Asked(_answers(known), rights, request, share)
+            asked = Asked(known_answers(known), rights, request, share)
             found = await answer(asked)
             response = await asked.take(lambda: _response(request, found))
         except Problem as problem:
@@ -287,7 +286,8 @@ def _guarded(
     return guarded
 
 
-def _answers(known: Known) -> Answers:
+def known_answers(known: Known) -> Answers:
+    """Raises Problem while the gate still reads."""
     answers = known()
     if answers is None:
         raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")

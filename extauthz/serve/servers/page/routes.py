@@ -13,7 +13,7 @@ from aiohttp import web
 from extauthz.serve.servers import listener
 from extauthz.serve.servers.api.people import COOKIE
 from extauthz.serve.servers.api.rights import Access, Problem, Rights
-from extauthz.serve.servers.api.routes import Asked, Known
+from extauthz.serve.servers.api.routes import Asked, Known, known_answers
 from extauthz.serve.servers.bodies import Share
 from extauthz.serve.servers.page import live, quota, rendering, tree, workload
 from extauthz.serve.servers.page.live import Client, Knowledge, Streams, digest
@@ -173,10 +173,7 @@ class Page:
         return view.template, {"title": view.title, "now_s": now_s, "knows": said, **view.context}
 
     def _asked(self, request: web.Request, rights: Rights) -> Asked:
-        answers = self._known()
-        if answers is None:
-            raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
-        return Asked(answers, rights, request, self._share)
+        return Asked(known_answers(self._known), rights, request, self._share)
 
     async def _file(self, request: web.Request, rights: Rights) -> web.StreamResponse:
         found = self._static.get(request.match_info["file"])
