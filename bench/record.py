@@ -26,18 +26,8 @@ from extauthz.tell.observe.episodes import Recent
 from extauthz.tell.observe.log import Log
 from extauthz.tell.observe.metrics import Levels, Metrics
 from extauthz.tell.observe.observers import Observers
+from extauthz.tell.record import lines
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.lines import (
-    SCHEMA,
-    Ask,
-    Labelled,
-    Line,
-    Load,
-    Quota,
-    Start,
-    costs_text,
-    encode_lines,
-)
 from extauthz.tell.record.recorder import Recorder
 
 from .decision import FULL, QUICK, Size, batch, in_us, loaded
@@ -131,34 +121,34 @@ def write_month(folder: Path, workloads: int, asks: int) -> None:
     """
     pick, begins_s = random.Random("month"), 1_800_000_000.0
     quotas, counts = min(400, workloads // 10), [2] * workloads
-    pod = costs_text({"requests.cpu": NANO // 2, "requests.memory": NANO << 30, "pods": NANO})
+    pod = lines.costs_text({"requests.cpu": NANO // 2, "requests.memory": NANO << 30, "pods": NANO})
     hard = {"requests.cpu": str(2 * workloads // quotas), "pods": "1k"}
     selects = [{"namespaceSelector": {"matchLabels": {"q": str(q)}}, "hard": hard} for q in range(quotas)]
     names = [f"deployments.apps/ns-{i % quotas}/web-{i:05}" for i in range(workloads)]
 
-    def load(at_s: float, i: int) -> Load:
-        return Load(at_s, workload=names[i], replicas=counts[i], pod=pod, version=str(int(at_s)))
+    def load(at_s: float, i: int) -> lines.Load:
+        return lines.Load(at_s, workload=names[i], replicas=counts[i], pod=pod, version=str(int(at_s)))
 
-    def state(at_s: float) -> list[Line]:
-        there: list[Line] = [Quota(at_s, name=f"q-{q}", spec=spec) for q, spec in enumerate(selects)]
-        there += [Labelled(at_s, name=f"ns-{q}", labels={"q": str(q)}) for q in range(quotas)]
+    def state(at_s: float) -> list[lines.Line]:
+        there: list[lines.Line] = [lines.Quota(at_s, name=f"q-{q}", spec=spec) for q, spec in enumerate(selects)]
+        there += [lines.Labelled(at_s, name=f"ns-{q}", labels={"q": str(q)}) for q in range(quotas)]
         there += [load(at_s, i) for i in range(workloads)]
-        return [Start(at_s, schema=SCHEMA, gate="g", run="1", settings={}, state=len(there)), *there]
+        return [lines.Start(at_s, schema=lines.SCHEMA, gate="g", run="1", settings={}, state=len(there)), *there]
 
-    at_s, lines, made = begins_s, state(begins_s), 0
+    at_s, rows, made = begins_s, state(begins_s), 0
     for number in range(asks):
         at_s = begins_s + number * 30 * 86400 / asks
         i = pick.randrange(workloads)
         to = pick.randrange(1, 6) if pick.random() < 0.2 else counts[i]
         fits = "fits" if to > counts[i] else "no-growth"
-        lines.append(Ask(at_s, f"{number:016x}", names[i], "allow", fits, "patch", counts[i], to))
+        rows.append(lines.Ask(at_s, f"{number:016x}", names[i], "allow", fits, "patch", counts[i], to))
         if to != counts[i]:
             counts[i] = to
-            lines.append(load(at_s, i))
+            rows.append(load(at_s, i))
         if number % 200_000 == 199_999 or number == asks - 1:
-            members = (encode_lines(lines[begin : begin + 1_000]) for begin in range(0, len(lines), 1_000))
+            members = (lines.encode_lines(rows[begin : begin + 1_000]) for begin in range(0, len(rows), 1_000))
             (folder / f"g.{made:03}.jsonl.gz").write_bytes(b"".join(gzip.compress(one, 1) for one in members))
-            made, lines = made + 1, state(at_s)
+            made, rows = made + 1, state(at_s)
 
 
 def _replay(folder: Path, workloads: int, asks: int) -> list[Figure]:

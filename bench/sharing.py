@@ -18,16 +18,18 @@ from typing import Any, Self
 
 import grpc.aio
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
-from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
+from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 
+from extauthz.core.model import Request
 from extauthz.demo.gate import Gate
-from extauthz.serve.servers import access_log, ext_authz
+from extauthz.serve.servers import access_log
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane
 from tests.support import numbered, objects
 
 from . import inputs, one_by_one
+from .check import METHOD, message
 from .figures import Figure, Goal, figure
 from .filling import define
 from .machine import counted
@@ -129,9 +131,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         channel = await self._stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{self.gate.port}"))
-        self._check = channel.unary_unary(
-            f"/{ext_authz.SERVICE}/Check", None, response_deserializer=CheckResponse.FromString
-        )
+        self._check = channel.unary_unary(METHOD, response_deserializer=CheckResponse.FromString)
         channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")(self._entries())
         return self
 
@@ -169,13 +169,9 @@ def patch(number: int, replicas: int, query: str = "", namespace: str = NAMESPAC
 
 
 def _request(method: str, name: str, body: Tree, query: str = "", namespace: str = NAMESPACE) -> bytes:
-    request = CheckRequest()
-    http = request.attributes.request.http
-    http.method = method
-    http.path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale{query}"
-    http.headers["content-type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    http.raw_body = json.dumps(body).encode()
-    return bytes(request.SerializeToString())
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale{query}"
+    head = {"content-type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+    return message(Request(method, path, head, json.dumps(body).encode()))
 
 
 def growth(size: Size) -> Iterator[bytes]:

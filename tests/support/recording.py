@@ -36,6 +36,7 @@ class Recorded:
         **how: Any,
     ) -> None:
         self.folder = folder
+        self.folder = folder
         self.now_s = at_s
         self.files = Files(folder, name, 1 << 30, 1e9, lambda: self.now_s)
         self.gate: Gate = gate(quotas, *objects, **how)

@@ -212,6 +212,8 @@ encode_lines = Encoder().encode_lines
 
 def costs_text(given: Amounts) -> Any:  # noqa: ANN401 (what msgspec writes in the place of Costs)
     """Amounts for a line. What only the gate itself counts has a space in its key."""
+    if not given:
+        return NO_COSTS
     return _shared_text(given) if isinstance(given, Shared) else _text(given)
 
 

@@ -12,19 +12,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from extauthz.tell.record import lines
 from extauthz.tell.record.files import FILE, MEMBER, SUFFIX
-from extauthz.tell.record.lines import (
-    SCHEMA,
-    AnyLine,
-    Ask,
-    Gap,
-    Gone,
-    Labelled,
-    Load,
-    Quota,
-    Start,
-    read,
-)
 
 PIECE: Final = 16 * 1024
 """What is unpacked before it is counted. It has 16 MiB at most."""
@@ -54,12 +43,12 @@ class Begun(NamedTuple):
     """Workloads, and names of quotas and namespaces, of the state that follows."""
 
 
-Event: TypeAlias = Begun | Quota | Labelled | Load | Gone | Ask | Gap
+Event: TypeAlias = Begun | lines.Quota | lines.Labelled | lines.Load | lines.Gone | lines.Ask | lines.Gap
 
 
 class _File(NamedTuple):
     path: Path
-    start: Start
+    start: lines.Start
 
 
 class Record:
@@ -112,10 +101,10 @@ class Record:
             self.warnings.append(f"{path}: its beginning is missing, so none of it counts")
             return None
         start = _read(path, 1, line)
-        if not isinstance(start, Start):
+        if not isinstance(start, lines.Start):
             raise RecordError(f"{path}:1: k: a file begins with a line of k start; it is no record, remove it")
-        if start.schema != SCHEMA:
-            what = f"schema {start.schema} is not {SCHEMA}"
+        if start.schema != lines.SCHEMA:
+            what = f"schema {start.schema} is not {lines.SCHEMA}"
             raise RecordError(f"{path}:1: schema: {what}; read it with the release that wrote it")
         return _File(path, start)
 
@@ -131,12 +120,12 @@ class Record:
             if reader.torn is not None and reader.torn not in self.warnings:  # it may be read twice
                 self.warnings.append(reader.torn)
             for event in events:
-                last_s = max(last_s, event.ends_s if isinstance(event, Ask) else event.at_s)
+                last_s = max(last_s, event.ends_s if isinstance(event, lines.Ask) else event.at_s)
                 yield event
 
 
-def _gap(from_s: float, until_s: float) -> Gap:
-    return Gap(from_s, from_s=from_s, until_s=until_s)
+def _gap(from_s: float, until_s: float) -> lines.Gap:
+    return lines.Gap(from_s, from_s=from_s, until_s=until_s)
 
 
 class _Reader:
@@ -144,7 +133,7 @@ class _Reader:
         self._path = path
         self._is_new = is_new
         self._events: list[Event] = []
-        self._refused: dict[str, Ask] = {}
+        self._refused: dict[str, lines.Ask] = {}
         """Refused questions by id."""
         self._listed: set[object] = set()
         self._state = 0
@@ -215,28 +204,28 @@ class _Reader:
             self._events.append(_gap(self._events[-1].at_s if self._events else after.at_s, after.at_s))
         self.torn = f"{self._path}: a part in the middle is missing"
 
-    def _take(self, line: AnyLine) -> None:
-        if self._state > 0 and isinstance(line, Quota | Labelled | Load):
+    def _take(self, line: lines.AnyLine) -> None:
+        if self._state > 0 and isinstance(line, lines.Quota | lines.Labelled | lines.Load):
             self._state -= 1
-            self._listed.add(line.ref if isinstance(line, Load) else line.name)
-        if isinstance(line, Start):
+            self._listed.add(line.ref if isinstance(line, lines.Load) else line.name)
+        if isinstance(line, lines.Start):
             self._state = line.state
             self._events.append(Begun(line.at_s, line.gate, line.settings, self._is_new, self._listed))
             return
-        if isinstance(line, Ask) and not line.is_allowed:
+        if isinstance(line, lines.Ask) and not line.is_allowed:
             known = self._refused.setdefault(line.id, line)
             if known is not line:
                 known.n, known.last_s = line.n, line.last_s
                 return
-        if isinstance(line, Gap):
+        if isinstance(line, lines.Gap):
             line.at_s = line.from_s
         self._events.append(line)
 
 
-def _read(path: Path, number: int, text: bytes) -> AnyLine | None:
+def _read(path: Path, number: int, text: bytes) -> lines.AnyLine | None:
     try:
-        found = read(text)
-        if isinstance(found, Ask | Load):
+        found = lines.read(text)
+        if isinstance(found, lines.Ask | lines.Load):
             found.ref  # noqa: B018 (it raises where it names none)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}:{number}: {error}; copy the file anew, or remove it") from None

@@ -123,13 +123,13 @@ class Recorder:
     def decided(self, decision: Decision, reading: Reading | None, user: str = "", user_agent: str = "") -> None:
         """Note a decision, in its order among all changes. Of a count, as nearly all are, only references."""
         asker = asker_of(user[:_MOST_USER], "" if user else user_agent[-_MOST_USER:])
-        if type(reading) is Write and reading.object is None:
-            self._note(self._scribe.asked, decision, reading.replicas, asker)
+        if type(reading) is Write and reading.object is None and len(self._notes) < MOST:
+            self._notes.append((self._clock(), self._scribe.asked, (decision, reading.replicas, asker)))
             return
         brought: Object | None = None
-        to = decision.replicas
+        to = reading.replicas if isinstance(reading, Write) else decision.replicas
         if isinstance(reading, Write) and reading.object is not None:
-            to, made = reading.replicas, reading.object
+            made = reading.object
             pod = self._price(reading.ref.namespace, made.template) if made.template is not None else None
             brought = Object(pod, made.labels)
         self._note(self._scribe.asked, decision, to, asker, brought, isinstance(reading, Resize))

@@ -14,24 +14,8 @@ from extauthz.core.ledger.pod_costs import count_each
 from extauthz.core.model import Amounts, Decision, Evidence, Labels, Lower, Verdict, WorkloadRef
 from extauthz.core.quota.spec import dumped
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.tell.record import lines
 from extauthz.tell.record.files import Files
-from extauthz.tell.record.lines import (
-    NO_COSTS,
-    NO_LABELS,
-    SCHEMA,
-    Ask,
-    Gap,
-    Gone,
-    Labelled,
-    Line,
-    Load,
-    Quota,
-    Start,
-    costs_text,
-    encode_lines,
-    label_text,
-    text_of,
-)
 
 REWRITTEN_S: Final = 60.0
 """How late a line of retries may say how many there were."""
@@ -80,7 +64,7 @@ class _Fold:
 
     ref: WorkloadRef
     what: tuple[object, ...]
-    ask: Ask
+    ask: lines.Ask
     roots: frozenset[str]
     told: int = 1
     """How many of them are in the file."""
@@ -88,7 +72,7 @@ class _Fold:
 
 
 _Key = TypeVar("_Key")
-_Kept = TypeVar("_Kept", bound=Line)
+_Kept = TypeVar("_Kept", bound=lines.Line)
 
 
 class Scribe:
@@ -104,9 +88,9 @@ class Scribe:
         self._head = head
         self._roots: dict[str, str] = {}
         """Quota to the one at the top of its tree."""
-        self._quotas: dict[str, Quota] = {}
-        self._namespaces: dict[str, Labelled] = {}
-        self._workloads: dict[WorkloadRef, Load] = {}
+        self._quotas: dict[str, lines.Quota] = {}
+        self._namespaces: dict[str, lines.Labelled] = {}
+        self._workloads: dict[WorkloadRef, lines.Load] = {}
         """What is said of each, as of now."""
         self._going: dict[WorkloadRef, tuple[float, bool]] = {}
         """Those that seem to be gone: since when, oldest first, and whether something pended. What only moves is back
@@ -114,7 +98,7 @@ class Scribe:
         self._told: set[WorkloadRef | str] | None = None
         """Workloads and namespaces that were told since ``telling``; ``None``: nobody is asked to."""
         self._folds: dict[WorkloadRef, _Fold] = {}
-        self._lines: list[Line] = []
+        self._lines: list[lines.Line] = []
         self._began = False
         self._renews = False
         """Notes were lost: the next file has to say what is there."""
@@ -176,21 +160,21 @@ class Scribe:
             if self._workloads.pop(ref, None) is None and not ends:
                 continue
             self._end_all()
-            self._lines.append(Gone(since_s, workload=text_of(ref)))
+            self._lines.append(lines.Gone(since_s, workload=lines.text_of(ref)))
 
-    def _load(self, ref: WorkloadRef, position: Position, seen: Seen) -> Load:
+    def _load(self, ref: WorkloadRef, position: Position, seen: Seen) -> lines.Load:
         most, replicas = position.envelope.replicas, seen.replicas
         pod, beside, covers = self._parts(ref, position, seen)
-        return Load(
+        return lines.Load(
             self._at_s,
-            workload=text_of(ref),
+            workload=lines.text_of(ref),
             replicas=replicas,
             most=most if most > max(position.used.replicas, replicas) else 0,
-            pod=costs_text(pod),
-            beside=costs_text(beside) if beside else NO_COSTS,
-            covers=costs_text(covers) if covers else NO_COSTS,
-            may=costs_text(seen.may) if seen.may else NO_COSTS,
-            labels=label_text(seen.labels) if seen.labels else NO_LABELS,
+            pod=lines.costs_text(pod),
+            beside=lines.costs_text(beside),
+            covers=lines.costs_text(covers),
+            may=lines.costs_text(seen.may or {}),
+            labels=lines.label_text(seen.labels) if seen.labels else lines.NO_LABELS,
             version=seen.version,
             is_unknown=position.unknown,
         )
@@ -248,11 +232,11 @@ class Scribe:
 
     def _ask(
         self, ref: WorkloadRef, decision: Decision, to: int | None, asker: str, brought: Object | None, resizes: bool
-    ) -> Ask:
-        ask = Ask(
+    ) -> lines.Ask:
+        ask = lines.Ask(
             self._at_s,
             decision.id,
-            text_of(ref),
+            lines.text_of(ref),
             decision.verdict,
             decision.reason,
             "resize" if resizes else decision.operation or "",
@@ -261,8 +245,8 @@ class Scribe:
             asker,
         )
         if brought is not None:
-            ask.pod = costs_text(brought.pod) if brought.pod is not None else None
-            ask.labels = label_text(brought.labels)
+            ask.pod = lines.costs_text(brought.pod) if brought.pod is not None else None
+            ask.labels = lines.label_text(brought.labels)
         if decision.reason not in PLAIN:
             ask.by, ask.would = _against(decision.evidence), decision.would
         return ask
@@ -298,10 +282,10 @@ class Scribe:
         self._end_all()
         for name in self._quotas.keys() - self._roots.keys():
             del self._quotas[name]
-            self._lines.append(Gone(self._at_s, quota=name))
+            self._lines.append(lines.Gone(self._at_s, quota=name))
         for node in tree.nodes:
             name = node.quota.name
-            line = Quota(self._at_s, name=name, spec=dumped(node.quota), is_illegible=bool(node.illegible))
+            line = lines.Quota(self._at_s, name=name, spec=dumped(node.quota), is_illegible=bool(node.illegible))
             self._say(self._quotas, name, line)
 
     def labelled(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -310,10 +294,10 @@ class Scribe:
         if self._told is not None:
             self._told.add(name)
         if labels is not None:
-            self._say(self._namespaces, name, Labelled(self._at_s, name=name, labels=dict(labels)))
+            self._say(self._namespaces, name, lines.Labelled(self._at_s, name=name, labels=dict(labels)))
             return
         self._namespaces.pop(name, None)
-        self._lines.append(Gone(self._at_s, namespace=name))
+        self._lines.append(lines.Gone(self._at_s, namespace=name))
 
     def _say(self, kept: dict[_Key, _Kept], key: _Key, line: _Kept, *, anew: bool = False) -> bool:
         """Write a line if it says something else than the last one, or ``anew``. Returns whether it was."""
@@ -336,7 +320,7 @@ class Scribe:
         self._told = set()
         if lost:
             self._renews = True
-            self._lines.append(Gap(self._at_s, from_s=since_s or self._at_s, until_s=self._at_s, lost=lost))
+            self._lines.append(lines.Gap(self._at_s, from_s=since_s or self._at_s, until_s=self._at_s, lost=lost))
 
     def all_told(self) -> None:
         """Those that were not told are gone. After a loss the next file says what is there."""
@@ -355,20 +339,19 @@ class Scribe:
         self._end_all()
         self._put_all()
         self._began, self._renews = True, False
-        state: list[Line] = [*self._quotas.values(), *self._namespaces.values(), *self._workloads.values()]
+        state: list[lines.Line] = [*self._quotas.values(), *self._namespaces.values(), *self._workloads.values()]
         for line in state:
             line.at_s = self._at_s
-        head = Start(self._at_s, schema=SCHEMA, **self._head, state=len(state))
-        self._files.begin(self._at_s, [encode_lines([line]) for line in (head, *state)])
+        head = lines.Start(self._at_s, schema=lines.SCHEMA, **self._head, state=len(state))
+        self._files.begin(self._at_s, [lines.encode_lines([line]) for line in (head, *state)])
         lost, since_s = self._files.lost() if not self._files.ends else (0, 0.0)
         if lost:
-            self._lines.append(Gap(self._at_s, from_s=since_s, until_s=self._at_s, lost=lost))
+            self._lines.append(lines.Gap(self._at_s, from_s=since_s, until_s=self._at_s, lost=lost))
 
     def _put_all(self) -> None:
-        lines = self._lines
-        if lines and self._began:
-            self._files.put(self._at_s, encode_lines(lines), len(lines))
-        lines.clear()
+        if self._lines and self._began:
+            self._files.put(self._at_s, lines.encode_lines(self._lines), len(self._lines))
+        self._lines.clear()
 
 
 def _against(evidence: Evidence) -> tuple[str, ...]:

@@ -142,7 +142,6 @@ class Replay:
         self._plays = [self._play, self._free] if limits is None else [self._play]
         self._specs: dict[str, Quota] = {}
         self._is_new_tree = quotas is not None
-        self._namespaces: set[str] = set()
         self._gates: set[str] = set()
         self._ends_s = self._last_s = 0.0
         tree = self._play.gate.ledger.coverage.tree
@@ -218,7 +217,7 @@ class Replay:
             self._end(ref)
         for name in [name for name in self._specs if name not in begun.listed]:
             self._limit(name, None)
-        for name in [name for name in self._namespaces if name not in begun.listed]:
+        for name in [name for name in self._play.gate.ledger.coverage.namespaces if name not in begun.listed]:
             self._label(name, None)
 
     def _gone(self, gone: Gone) -> None:
@@ -254,10 +253,6 @@ class Replay:
         self._result.hard |= {(node.quota.name, key): hard for node in tree.nodes for key, hard in node.hard.items()}
 
     def _label(self, name: str, labels: Mapping[str, str] | None) -> None:
-        if labels is None:
-            self._namespaces.discard(name)
-        else:
-            self._namespaces.add(name)
         if self._play.gate.ledger.coverage.labels(name) != labels:
             for play in self._plays:
                 play.label(name, labels)
