@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from extauthz.cli.flags.settings import effective
-from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.texts import MAX_SENTENCE, cut
 from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.cluster.file import StateFile
 from extauthz.inputs.files import content
 from extauthz.inputs.files.objects import Placed
 from extauthz.inputs.sources import file as quota_file
@@ -47,23 +47,22 @@ def asked(arguments: argparse.Namespace, more: Sequence[Placed] = ()) -> Files:
     where = pod_groups.where(effective(arguments).pod_groups, getattr(arguments, "custom", ()))
     now_s = time.time() if arguments.now is None else arguments.now
 
-    def state() -> Snapshot:
-        contents = [one for path in arguments.state for one in content.read(path)]
-        return state_file.parse(contents, where, more).state
+    def state() -> StateFile:
+        return state_file.parse([one for path in arguments.state for one in content.read(path)], where, more)
 
     return of_state(arguments, state, now_s)
 
 
-def of_state(arguments: argparse.Namespace, state: Callable[[], Snapshot], now_s: float) -> Files:
+def of_state(arguments: argparse.Namespace, state: Callable[[], StateFile], now_s: float) -> Files:
     """A gate with the quotas of ``--quotas`` and that state, which is read after them. Raises as ``asking.source``."""
     made = Gate(policy(effective(arguments)))
     made.epoch_s = now_s
     quotas = quota_file.load(arguments.quotas)
-    for warning in quotas.warnings:
-        sys.stderr.write(f"extauthz: warning: {warning}\n")
     made.load_quotas(quotas.tree, 0.0)
     made.ledger.usage.on_unreadable = unreadable
-    made.load_state(state(), 0.0)
+    found = state()
+    made.load_state(found.state, 0.0)
+    sys.stderr.writelines(f"extauthz: warning: {one}\n" for one in (*quotas.warnings, *found.warnings))
     return Files(made)
 
 

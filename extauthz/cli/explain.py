@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingsError("--namespace is needed with KIND/NAME")
     check_credentials(arguments)
     try:
-        return _explained(Asked(arguments, *_objects(arguments)))
+        return _explained(_asked(arguments))
     except ExplainError as error:
         return exits.fail(UNKNOWN, error)
     except (KeyError, TypeError, AttributeError, QuantityError) as error:
@@ -71,8 +71,8 @@ def _explained(asked: Asked) -> int:
     return 1 if found["held"] else 0
 
 
-def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
-    """All of them, and the time that they are of."""
+def _asked(arguments: argparse.Namespace) -> Asked:
+    """With all objects, and the time that they are of."""
     if not arguments.state:
         if arguments.quotas is not None:
             raise SettingsError("--quotas needs --state; with a cluster ask a gate that runs: --server URL")
@@ -83,7 +83,7 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
         from extauthz.cli import explain_cluster  # it needs the Kubernetes client
 
         reading = explain_cluster.read(arguments.kubeconfig, arguments.namespace, *arguments.what)
-        return asyncio.run(reading), time.time()
+        return Asked(arguments, asyncio.run(reading), time.time())
     if arguments.kubeconfig is not None:
         raise SettingsError("--state and --kubeconfig are two places; leave one of them out")
     contents = [one for path in arguments.state for one in content.read(path)]
@@ -91,9 +91,9 @@ def _objects(arguments: argparse.Namespace) -> tuple[Objects, float]:
     if problems:
         raise FilesError(problems)
     objects = Objects(each.tree for each in found)
-    if arguments.now is not None:
-        return objects, arguments.now
-    now = newest(objects.all())
-    at = stamp(now, "seconds")
-    sys.stderr.write(f"extauthz: as of {at}, the newest time in the objects (--now TIME for another)\n")
-    return objects, now
+    now = arguments.now
+    if now is None:
+        now = newest(objects.all())
+        at = stamp(now, "seconds")
+        sys.stderr.write(f"extauthz: as of {at}, the newest time in the objects (--now TIME for another)\n")
+    return Asked(arguments, objects, now, found)

@@ -11,20 +11,19 @@ from extauthz.cli import asking, asking_files, asking_server, headroom
 from extauthz.cli.explain_finding import NothingScalesError
 from extauthz.cli.flags.settings import effective
 from extauthz.cli.report import wrapped
-from extauthz.core.decision.cluster_state import Snapshot
 from extauthz.core.decision.gate import CLAMPED
 from extauthz.core.decision.sentences import ordinal
-from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.fields import at
 from extauthz.explain import remedies, target
 from extauthz.explain.answer import Change, replicas
 from extauthz.explain.objects import ExplainError, Objects, namespace_of
-from extauthz.inputs.cluster.snapshot import DEFINITION, SnapshotBuilder
+from extauthz.inputs.cluster import file as state_file
+from extauthz.inputs.files.objects import Placed
 from extauthz.serve.servers.api import shown
 from extauthz.serve.servers.api.rights import Problem
 from extauthz.serve.service import pod_groups
-from extauthz.serve.service.setting_types import SettingsError
 
 Json = dict[str, Any]
 
@@ -35,6 +34,8 @@ class Asked(NamedTuple):
     arguments: argparse.Namespace
     objects: Objects
     now: float
+    placed: Sequence[Placed] = ()
+    """The objects again, where they are of files."""
 
     @property
     def is_for_quota(self) -> bool:
@@ -101,7 +102,9 @@ def said(asked: Asked, autoscaler: Tree, wanted: int, most: int | None) -> Json 
 def _source(asked: Asked) -> asking.Source:
     if asked.arguments.server:
         return asking_server.asked(asked.arguments)
-    return asking_files.of_state(asked.arguments, lambda: _state(asked), asked.now)
+    where = pod_groups.where(effective(asked.arguments).pod_groups)
+    found = [one for one in asked.placed if at(one.tree, "kind")]  # what metrics servers answer has none
+    return asking_files.of_state(asked.arguments, lambda: state_file.of(found, where), asked.now)
 
 
 def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | None:
@@ -114,17 +117,6 @@ def _line(source: asking.Source, decision: Json, ref: WorkloadRef) -> Json | Non
                 if shown.named(ref).items() <= one.items():
                     return {"quota": root, "place": one["place"], "againSeconds": one["asksEverySeconds"]}
     return None
-
-
-def _state(asked: Asked) -> Snapshot:
-    builder = SnapshotBuilder(pod_groups.where(effective(asked.arguments).pod_groups))
-    try:
-        for tree in sorted(asked.objects.all(), key=lambda one: one.get("kind") != DEFINITION[1]):
-            if tree.get("kind"):
-                builder.add(tree)
-    except ObjectError as error:
-        raise SettingsError(f"--state: {error}") from None
-    return builder.state()
 
 
 # What is told of it. ``quota``: a decision and a headroom as the HTTP API shows them (docs/explain.md).

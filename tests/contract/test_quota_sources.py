@@ -136,6 +136,7 @@ def test_what_is_no_workspace_quota_is_refused_with_the_cure(spell, tmp_path, th
     assert "write kind: WorkspaceQuota" in str(caught.value)
 
 
+@pytest.mark.parametrize("spell", [yaml_documents, directory])
 async def test_a_watched_source_keeps_to_the_good_and_tells_the_bad(spell, tmp_path):
     path = spell(tmp_path, CORP, ACME)
     watched = Watched(path, quota_file.parse)

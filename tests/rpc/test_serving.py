@@ -282,6 +282,18 @@ class TestStrangers:
             writer.close()
             assert 0 < answered < 50_000
 
+    async def test_one_connection_too_many_is_closed_at_once(self, service: Service):
+        async with listening(service.methods(), accepted=Accepting(connections=2)) as (server, address):
+            pairs = [await greeted(address, calls=HELD) for _ in range(2)]
+            reader, writer = await connected(address)
+            assert await ends(reader) == b""
+            pairs[0][1].close()
+            await until(lambda: len(server._links) == 1)
+            async with channel(address) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+            for each in (writer, *(pair[1] for pair in pairs)):
+                each.close()
+
     async def test_one_peer_has_its_share_and_no_more(self, service: Service):
         """As at the HTTP servers: it is the same listener."""
         async with listening(service.methods(), accepted=Accepting(connections=9, each=2)) as (_, address):
@@ -318,6 +330,20 @@ class TestStrangers:
             assert not reader.at_eof()
             one.close()
             other.close()
+
+    async def test_handshakes_that_do_not_come_keep_nobody_out(self, service: Service, tmp_path: Path):
+        authority = Authority(tmp_path)
+        context = server_context(authority)
+        credentials = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+        accepted = Accepting(connections=9, each=3, handshake_s=0.3)
+        async with listening(service.methods(), tls=context, accepted=accepted) as (_, address):
+            silent = [await connected(address) for _ in range(7)]
+            async with channel(f"localhost:{address.rpartition(':')[2]}", credentials) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+                assert [await ends(reader) for reader, _ in silent] == [b""] * 7
+                assert await one.unary_unary(U)(b"x") == b"x", "who is served stays"
+            for _, writer in silent:
+                writer.close()
 
     async def test_one_who_has_much_to_be_read_is_read_in_turns(self, service: Service):
         """Between two turns another is answered: what one sends at once is not worked on at once."""

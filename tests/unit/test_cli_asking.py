@@ -223,6 +223,14 @@ def test_wrong_usage_names_the_cure(capsys: pytest.CaptureFixture[str], words: t
     assert cure in err
 
 
+def test_a_state_without_the_namespace_of_a_workload_says_that_its_quotas_are_unknown(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "state.json").write_text(json.dumps(STATE | {"items": [deployment("web", 2)]}))
+    of_files = ("--quotas", f"{files}/quotas.yaml", "--state", f"{tmp_path}/state.json")
+    assert 'there is no Namespace "shop" in the state' in run(capsys, "check", "deploy/web", "-n", "shop", *of_files)[2]
+
+
 def test_a_server_that_does_not_answer_or_is_another_is_named(capsys: pytest.CaptureFixture[str], server: str):
     code, _, err = run(capsys, "top", "--server", "http://127.0.0.1:1")
     assert code == 69

@@ -28,7 +28,7 @@ def test_it_is_watched_as_the_table_has_it(kind: WorkloadKind):
 
 @every_kind
 def test_the_doctor_asks_for_the_right_to_watch_it(kind: WorkloadKind):
-    assert {right.verb for right in RIGHTS if (right.group, right.resource) == kind.key} == {"list", "watch"}
+    assert {right.verb for right in RIGHTS if (right.group, right.plural) == kind.key} == {"list", "watch"}
 
 
 @every_kind

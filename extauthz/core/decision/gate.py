@@ -185,21 +185,14 @@ class Gate(ClusterState):
 
     def _lowered(self, write: Write, question: Asking, refused: Decision, observed: Observed) -> Decision | None:
         """With a count that quotas have room for."""
-        why, count = refused, refused.evidence.fits
-        assert refused.replicas is not None
-        while count is not None and observed.replicas < count < (why.replicas or 0):
-            asked = known.of_write(self, write._replace(replicas=count), question)
-            granted = decided(asked)
-            if isinstance(granted.todo, NeedsFetch):
-                return granted
-            if granted.verdict is Verdict.ALLOW and granted.replicas == count:
-                sentence = sentences.clamped(write.ref, refused.replicas, count, why.evidence)
-                lower = Lower(count, observed.resource_version)
-                return why._replace(replicas=refused.replicas, todo=lower, sentence=sentence)
-            if not _is_refused_for_its_count_alone(asked, granted, observed):
-                return None
-            why, count = granted, granted.evidence.fits
-        return None  # nothing fits, or it would be a hidden scale-down
+        asked_for, count = refused.replicas, refused.evidence.fits
+        if asked_for is None or count is None or not observed.replicas < count < asked_for:
+            return None  # nothing fits, or it would be a hidden scale-down
+        granted = decided(known.of_write(self, write._replace(replicas=count), question))
+        if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
+            return None  # something else speaks against it
+        sentence = sentences.clamped(write.ref, asked_for, count, refused.evidence)
+        return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
 
 
 CLAMPED = "clamped"

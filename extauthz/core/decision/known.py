@@ -481,9 +481,9 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
     if timed:
         why = f"cannot tell which amounts hold now: {state.clock_why}"
         yield _NotKnown(policy.on(Unknown.STALE, timed, who), "stale", why)
-    if illegible := [node for node in grown if node.illegible]:
-        why = f"cannot read the limits of quota {', '.join(node.quota.name for node in illegible)}"
-        yield _NotKnown(policy.on(Unknown.STALE, illegible, who), "illegible-quota", why)
+    if growth.illegible:
+        why = f"cannot read the limits of quota {', '.join(node.quota.name for node in growth.illegible)}"
+        yield _NotKnown(policy.on(Unknown.STALE, growth.illegible, who), "illegible-quota", why)
     if proposal.step.after.unknown:
         unseen = UNSEEN_CLASS in proposal.step.after.envelope.amounts
         why = f"does not know what one of its pods costs{': it has not seen their RuntimeClass' if unseen else ''}"

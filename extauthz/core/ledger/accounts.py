@@ -266,6 +266,8 @@ class StepGrowth(NamedTuple):
     """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
     unpriced: Nodes
     """Quotas whose usage is not known, because a workload has no known footprint."""
+    illegible: Nodes
+    """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
     unknown_devices: Nodes
@@ -275,7 +277,7 @@ class StepGrowth(NamedTuple):
     @property
     def is_uncertain(self) -> bool:
         """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
-        return bool(self.unpriced or self.unknown_devices or any(node.illegible for node in self.grows))
+        return bool(self.unpriced or self.illegible or self.unknown_devices)
 
 
 # The account of one quota, and what guarantees keep of it (docs/internals/ledger.md).
@@ -554,6 +556,7 @@ class Accounts:
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[QuotaNode] = []
+        illegible: list[QuotaNode] = []
         grows: list[QuotaNode] = []
         of_devices: list[QuotaNode] = []
         for node in nodes:
@@ -561,7 +564,8 @@ class Accounts:
             if not (risen or above or grows_here or (kept and any(node is at for at, _ in kept))):
                 continue  # what grows nothing passes, however far over the quota is
             takes = node.limits_devices and (UNKNOWN_DEVICES in risen or UNKNOWN_DEVICES in above)
-            grows_here = grows_here or takes or node.illegible  # of an illegible one nobody can tell what it limits
+            is_illegible = bool(node.illegible)  # nobody can tell what it limits
+            grows_here = grows_here or takes or is_illegible
             account = self._accounts.get(node, _UNTOUCHED)
             keys = [key for key in node.hard if key in risen or key in above]
             is_unpriced = account.unbounded > 0 and (grows_here or any(map(account.is_unbounded, keys)))
@@ -578,11 +582,13 @@ class Accounts:
                 grows.append(node)
                 of_devices += [node] if takes else []
                 unpriced += [node] if is_unpriced else []
+                illegible += [node] if is_illegible else []
         return StepGrowth(
             tuple(refused),
             tuple(audited),
             tuple(grows),
             tuple(unpriced),
+            tuple(illegible),
             tuple(dict.fromkeys([row for one in rises for row in _unspecified(one)])),
             tuple(of_devices),
         )
@@ -790,12 +796,11 @@ def _above(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple
 def _grown(rises: Iterable[_Rises], node: QuotaNode) -> Grown:
     """By how much a quota grows above the envelope."""
     more, sure = [], []
-    for one in rises:
+    for one in [one for one in rises if node in one.step.after.envelope_in]:
         before, after, *_ = one.step
-        if node in after.envelope_in:
-            more.append(one.here(node)[0])
-            stays = difference(_counted_in(before, node)[1], NOTHING) if node not in before.unsure_in else _NO_CHANGE
-            sure.append(stays if node in after.unsure_in else more[-1])
+        more.append(one.here(node)[0])
+        stays = difference(_counted_in(before, node)[1], NOTHING) if node not in before.unsure_in else _NO_CHANGE
+        sure.append(stays if node in after.unsure_in else more[-1])
     return Grown(node, _summed(more), _summed(sure))
 
 

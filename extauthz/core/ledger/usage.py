@@ -55,6 +55,8 @@ class Usage:
         """How often quotas or costs have changed. Positions of before are kept no longer."""
         self._under_way: _Recount | None = None
         """A count from scratch that is under way."""
+        self.is_counting = False
+        """Whether that counts anew, and not only checks."""
         self.is_loading = False
         """Whether nothing is counted."""
         self.on_count: Callable[[], None] | None = None
@@ -75,11 +77,6 @@ class Usage:
         """Count all that has come, pending writes among it."""
         self.is_loading = False
         self.count_anew()
-
-    @property
-    def is_counting(self) -> bool:
-        """Whether something is being counted anew, and not only checked."""
-        return self._under_way is not None and self._under_way.roots is not None
 
     # What bears on the positions of many.
 
@@ -166,11 +163,12 @@ class Usage:
         of before are shown, and no growth is granted in these trees.
         """
         if self._under_way is not None:
-            roots = roots | (self._under_way.roots or frozenset())
+            roots = roots | self._under_way.roots
         self.accounts = self.accounts.under(self._coverage.tree, roots)
         self._epoch += 1
         fresh = Accounts(self._coverage.tree, roots)
         self._under_way = _Recount(self, self._workloads, self._units_in(roots), fresh, roots)
+        self.is_counting = True
         if self.on_count is None:
             self._finish()
         elif len(self._under_way) > AT_ONCE or self.count(AT_ONCE):
@@ -185,11 +183,11 @@ class Usage:
     def count(self, most: int) -> bool:
         """Count so many workloads of a count that ``on_count`` was told of. False: all is counted, and in force."""
         recount = self._under_way
-        if recount is None or recount.roots is None:
+        if recount is None or not self.is_counting:
             return False
         if recount.step(most):
             return True
-        self._under_way = None
+        self._under_way, self.is_counting = None, False
         self.accounts.take(recount.fresh)
         if self.witness is not None:
             self.witness.counted_anew()
@@ -338,7 +336,7 @@ class _Recount:
     Args:
         units: kinds in namespaces that are to be counted.
         fresh: the new sums.
-        roots: of the trees whose sums of before are in force no longer; ``None``: those are only checked.
+        roots: of the trees whose sums of before are in force no longer.
     """
 
     def __init__(
@@ -347,7 +345,7 @@ class _Recount:
         workloads: Workloads,
         units: Iterable[tuple[Kind, str]],
         fresh: Accounts,
-        roots: Set[str] | None = None,
+        roots: Set[str] = frozenset(),
     ) -> None:
         self._usage = usage
         self._workloads = workloads

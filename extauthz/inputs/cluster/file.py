@@ -37,12 +37,19 @@ def parse(
     Raises:
         FilesError: with each object that is not as an API server prints it.
     """
-    builder = SnapshotBuilder(templates)
-    seen: dict[str, Placed] = {}
     found, illegible = objects(contents)
     if more:
         there = {_name(one.tree) for one in found}
         found += [one for one in more if _name(one.tree) not in there]
+    return of(found, templates, illegible)
+
+
+def of(
+    found: Sequence[Placed], templates: Mapping[str, Where] | None = None, illegible: Sequence[FileProblem] = ()
+) -> StateFile:
+    """The same of objects that were read already; ``illegible``: what cannot be read of their files."""
+    builder = SnapshotBuilder(templates)
+    seen: dict[str, Placed] = {}
     problems: list[FileProblem] = []
     for placed in sorted(found, key=_is_no_definition):
         _take(placed, builder, seen, problems)

@@ -15,8 +15,9 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.counts import read
-from extauthz.core.model import Decision, Fetch, Lower, NeedsFetch, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, Growth, Lower, NeedsFetch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.policies import Enlisted, GrowthPolicy, NotYet, Policies
 from extauthz.core.quota.selectors import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
@@ -213,6 +214,17 @@ def test_where_something_is_not_known_it_is_left_to_the_decision():
     asked = clamping(workload("web", 2))
     asked.stale("a watch is silent")
     assert ask(asked, scale("web", 9)) is None
+
+
+def test_what_would_fit_is_not_proposed_where_a_policy_refuses_it():
+    class Wants(GrowthPolicy):
+        def permit(self, growth: Growth) -> NotYet | None:
+            return NotYet("later", 5) if growth.to == 4 else None
+
+    asked = clamping(workload("web", 2))
+    assert granted(asked, scale("web", 9)) == 4
+    asked.enlist(Policies([Enlisted("p", Wants())]))
+    assert granted(asked, scale("web", 9)) is None
 
 
 def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):
