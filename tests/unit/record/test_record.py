@@ -275,6 +275,7 @@ def test_a_full_queue_drops_counts_and_leaves_a_gap(gate: Recorded, tmp_path: Pa
     found = [event for event in Record(tmp_path).events() if isinstance(event, Gap)]
     assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S, BEGINS_S + 10)]
     assert Replay(Record(tmp_path), None).run().gap_s == 10
+    assert len(list(tmp_path.iterdir())) == 2, "what is there is said anew"
 
 
 def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: Path):
