@@ -160,7 +160,7 @@ def test_what_a_deployment_covers_is_beside_it(tmp_path: Path):
 def test_nothing_about_persons_is_recorded(tmp_path: Path):
     """Neither users, nor annotations, nor whom a quota binds, nor what it says to owners."""
     secret = quota("acme", {"pods": "5"}, requesters={"include": {"users": ["mallory"]}})
-    gate = Recorded(tmp_path, [secret], workload("web", 2, annotations={"policy.extauthz.dev/x": "mallory"}))
+    gate = Recorded(tmp_path, [secret], workload("web", 2, annotations={"x": "mallory"}))
     gate.ask(scale("web", 4)._replace(source="mallory", requester="mallory", headers={"user-agent": "mallory"}))
     reading = gate.ask(create(workload("new", 1, annotations={"x": "mallory"})))
     assert reading.verdict is Verdict.ALLOW
