@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from extauthz.cli import main
+from extauthz.tell.record.lines import Ask
 from extauthz.tell.record.reading import Record
 from extauthz.tools.replay.run import Replay
 
@@ -51,3 +53,12 @@ def test_cut_it_reads_with_one_warning(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "A.jsonl.gz").write_bytes(path.read_bytes()[:20_000])
     assert replay(record=tmp_path) == 0
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_each_quota_refuses_as_many_asks_as_the_record_says():
+    """A retry may be refused by another quota than the first ask, too."""
+    found = Replay(Record(RECORD), None).run()
+    said = Counter[str]()
+    for ask in (event for event in Record(RECORD).events() if isinstance(event, Ask)):
+        said.update({path.rpartition("/")[2]: ask.n for path in ask.by})
+    assert {quota: row.asks for (quota, _), row in found.under.refused.items() if row.asks} == said
