@@ -154,15 +154,15 @@ def test_check_without_replicas_says_of_how_many_that_an_autoscaler_may_ask_for(
 
 
 @pytest.mark.parametrize(
-    ("more", "counts", "said"),
+    ("more", "code", "counts", "said"),
     [
-        ("rayclusters.ray.io/ray", "objects", "is one object and 2 more like it fit.\n\nOne more does not fit:"),
-        ("rayclusters.ray.io/large", "objects", "is one object and no more like it fits.\n\nOne more does not fit:"),
-        ("jobs.batch/train", "parallelism", "runs up to 2 pods at once and may run 4.\n\n5 pods do not fit:"),
+        ("rayclusters.ray.io/ray", 0, "objects", "is one object and 2 more like it fit.\n\nOne more does not fit:"),
+        ("rayclusters.ray.io/large", 1, "objects", "is one object and no more like it fits.\n\nOne more does not fit:"),
+        ("jobs.batch/train", 0, "parallelism", "runs up to 2 pods at once and may run 4.\n\n5 pods do not fit:"),
     ],
 )
 def test_check_without_replicas_of_what_has_no_scale_counts_whole_objects_and_of_a_job_pods_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, counts: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, code: int, counts: str, said: str
 ):
     def ray(name: str, workers: int) -> dict[str, object]:
         made = raycluster(worker("a", workers, {"cpu": "250m"}), headGroupSpec={"template": pod({"cpu": "500m"})})
@@ -179,7 +179,8 @@ def test_check_without_replicas_of_what_has_no_scale_counts_whole_objects_and_of
     (tmp_path / "quotas.yaml").write_text(QUOTAS)
     (tmp_path / "state.json").write_text(json.dumps(STATE | {"items": [*items, job]}))
     where = ("--quotas", f"{tmp_path}/quotas.yaml", "--state", f"{tmp_path}/state.json", f"--pod-groups={RAY}")
-    _, out, _ = run(capsys, "check", more, "-n", "shop", *where)
+    found, out, _ = run(capsys, "check", more, "-n", "shop", *where)
+    assert found == code, "whether one more fits"
     assert out.startswith(f"{more.replace('/', ' shop/')} {said}")
     assert json.loads(run(capsys, "check", more, "-n", "shop", "-o", "json", *where)[1])["counts"] == counts
 

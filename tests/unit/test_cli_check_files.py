@@ -83,6 +83,12 @@ def test_each_object_with_replicas_gets_a_line_and_one_that_is_refused_its_sente
     assert third.startswith("allow       statefulsets.apps shop/db, 3 → 3: ")
 
 
+def test_a_refusal_weighs_more_than_what_is_not_weighed(check):
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: bare, namespace: shop}\n"
+    code, said = check.asked("-f", check.file("a.yaml", f"{pod}---\n{made('new')}"))
+    assert (code, "not weighed Pod shop/bare" in said) == (1, True)
+
+
 def test_a_count_that_a_manifest_leaves_out_stays_as_it_is(check):
     """As with an HPA beside ``kubectl apply``."""
     assert check.asked("-f", check.file("a.yaml", made(replicas="serviceName: db"))) == (

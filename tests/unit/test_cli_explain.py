@@ -144,6 +144,17 @@ def test_where_the_quota_lowers_a_count_explain_and_check_say_so(ask, tmp_path, 
     )
 
 
+def test_where_a_write_was_refused_and_would_fit_by_now_that_is_said(ask, tmp_path):
+    trees = yaml.safe_load(EXAMPLE)
+    refused = {"type": "AbleToScale", "status": "False", "reason": "FailedUpdateScale", "message": "exceeded quota"}
+    conditions = trees["items"][-1]["status"]["conditions"]
+    trees["items"][-1]["status"]["conditions"] = [refused, *(one for one in conditions if one["type"] != "AbleToScale")]
+    trees["items"][-1]["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"] = 83
+    (tmp_path / "refused.yaml").write_text(yaml.safe_dump(trees))
+    words = ("hpa/web", "-n", "shop", "-o", "json", "--quotas", "quotas.yaml")
+    assert "The quota would allow it now." in json.loads(ask(*words, state="refused.yaml")[1])["sentence"]
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_of_a_public_kind_whose_definition_is_not_there_nothing_is_certain(ask, tmp_path, name):
     """Where its count and its pods are only the definition tells, or its scale."""

@@ -49,6 +49,7 @@ class Terms(NamedTuple):
 
 
 _PLAIN = Terms()
+_NO_COSTS: Final[Mapping[bytes, Shared]] = {}
 
 
 class PodCosts:
@@ -71,8 +72,10 @@ class PodCosts:
         """DeviceClass to the extended resource that its devices are too; empty: none."""
         self._terms: dict[str, Terms] = {}
         """Of namespaces that have any."""
-        self._costs: dict[tuple[bytes, Terms], Shared] = {}
-        """What one pod costs, by the text of its template and the terms of its namespace."""
+        self._costs: dict[Terms, dict[bytes, Shared]] = {}
+        """What one pod costs, by the terms of its namespace and the text of its template."""
+        self._kept = 0
+        """How many these are."""
         self._claims: LRUCache[tuple[bytes, Terms], Mapping[str, Amounts]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Shared] = {}
 
@@ -132,9 +135,8 @@ class PodCosts:
 
     def _forget(self) -> None:
         self.epoch += 1
-        self._costs.clear()
+        self._forget_costs()
         self._claims.clear()
-        self._sizes.clear()
 
     def per_pod(self, namespace: str, template: Template) -> Shared:
         """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
@@ -142,14 +144,20 @@ class PodCosts:
         Raises:
             ObjectError: the template is none that the API server would accept.
         """
-        of = template.text, self.terms(namespace)
-        cost = self._costs.get(of)
+        terms = self.terms(namespace)
+        cost = self._costs.get(terms, _NO_COSTS).get(template.text)
         if cost is None:
-            if len(self._costs) >= self.max_footprints:
-                self._costs.clear()
-                self._sizes.clear()
-            cost = self._costs[of] = self._share(self._per_pod(json.loads(template.text), of[1]))
+            if self._kept >= self.max_footprints:
+                self._forget_costs()
+            cost = self._share(self._per_pod(json.loads(template.text), terms))
+            self._costs.setdefault(terms, {})[template.text] = cost
+            self._kept += 1
         return cost
+
+    def _forget_costs(self) -> None:
+        self._costs.clear()
+        self._sizes.clear()
+        self._kept = 0
 
     def _of_groups(self, groups: Iterable[Tree], terms: Terms) -> dict[str, int]:
         total: dict[str, int] = {}

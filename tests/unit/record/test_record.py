@@ -160,7 +160,7 @@ def test_what_a_deployment_covers_is_beside_it(tmp_path: Path):
 def test_nothing_about_persons_is_recorded(tmp_path: Path):
     """Neither users, nor annotations, nor whom a quota binds, nor what it says to owners."""
     secret = quota("acme", {"pods": "5"}, requesters={"include": {"users": ["mallory"]}})
-    gate = Recorded(tmp_path, [secret], workload("web", 2, annotations={"policy.extauthz.dev/x": "mallory"}))
+    gate = Recorded(tmp_path, [secret], workload("web", 2, annotations={"x": "mallory"}))
     gate.ask(scale("web", 4)._replace(source="mallory", requester="mallory", headers={"user-agent": "mallory"}))
     reading = gate.ask(create(workload("new", 1, annotations={"x": "mallory"})))
     assert reading.verdict is Verdict.ALLOW
@@ -275,6 +275,7 @@ def test_a_full_queue_drops_counts_and_leaves_a_gap(gate: Recorded, tmp_path: Pa
     found = [event for event in Record(tmp_path).events() if isinstance(event, Gap)]
     assert [(one.at_s, one.until_s) for one in found] == [(BEGINS_S, BEGINS_S + 10)]
     assert Replay(Record(tmp_path), None).run().gap_s == 10
+    assert len(list(tmp_path.iterdir())) == 2, "what is there is said anew"
 
 
 def test_a_folder_that_cannot_be_written_costs_lines_and_nothing_else(tmp_path: Path):
