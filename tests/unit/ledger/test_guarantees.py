@@ -18,7 +18,7 @@ from extauthz.core.model import Decision, Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing import Asker, create, gate, patch, path, quota, scale, workload
+from extauthz.testing import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 from tests.unit.ledger.test_recount import finished
 
 GPU = "requests.nvidia.com/gpu"
@@ -189,6 +189,19 @@ def test_what_moves_below_one_quota_uses_what_that_is_guaranteed():
     ask = Asker(gate([root(8), mid, *tiers, free], *there))
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "a2"}}})).verdict is Verdict.ALLOW
     assert ask(patch(path(), {"metadata": {"labels": {"tier": "free"}}})).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(("hard", "short"), [(24, []), (23, ["root"])])
+def test_the_owner_of_what_joins_it_uses_nothing_of_what_the_other_is_guaranteed(hard: int, short: list[str]):
+    tiers = [
+        quota(tier, {GPU: "20"}, parent="root", namespaces={}, workloads={"tier": tier}, guaranteed={GPU: "6"})
+        for tier in ("web", "old", "idle")
+    ]
+    there = workload("web", 2, {"nvidia.com/gpu": "1"}, labels={"tier": "web"})
+    alone = workload("old", 2, {"nvidia.com/gpu": "3"}, kind="ReplicaSet", labels={"app": "web", "tier": "old"})
+    joins = patch(path("old", resource="replicasets"), {"metadata": {"ownerReferences": owned_by("web")}})
+    said = Asker(gate([root(hard), *tiers], there, alone))(joins)
+    assert [row.quota for row in said.evidence.shortages] == short
 
 
 def test_objects_are_guaranteed_too():
