@@ -111,7 +111,7 @@ async def _slow(request: web.Request) -> web.Response:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all were known."""
-    monkeypatch.setattr(routes, "_answers", lambda known: None)
+    monkeypatch.setattr(routes, "known_answers", lambda known: None)
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
