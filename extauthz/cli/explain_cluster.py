@@ -136,7 +136,7 @@ class Reading:
         await self._add(f"{path}/scale", "Scale")
 
     async def _hpa(self, name: str) -> bool:
-        """False: there is none of this name."""
+        """False: no object has this name."""
         try:
             await self._hpas()
         except ApiError as error:

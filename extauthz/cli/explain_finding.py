@@ -79,7 +79,7 @@ def one(objects: Objects, namespace: str, kind: str, name: str) -> Tree:
     """An autoscaler, or a Knative Service.
 
     Raises:
-        ExplainError: there is none of this name.
+        ExplainError: no object has this name.
     """
     for tree in of_api(objects, kind, namespace):
         if tree["metadata"]["name"] == name:

@@ -95,8 +95,8 @@ MADE_BY_CUSTOM: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
     ("opentelemetry.io", "OpenTelemetryCollector"): (DEPLOYMENTS, STATEFUL_SETS),
 }
 """Custom resources whose replicas are not pods of their own: (API group, ``kind``) to what their operators make of
-them. Any may make pods. What else names a custom resource as its owner is none of its replicas: anybody can write
-that, and an operator may make something beside them."""
+them. Any may make pods. Another kind that names a custom resource as its owner is not a replica of it: anybody can
+write that, and an operator may make something beside them."""
 
 POD_MAKERS: Final = (
     *(

@@ -115,7 +115,7 @@ class Queries:
     # Quotas.
 
     def quota(self, name: str) -> QuotaUse | None:
-        """One quota; ``None``: there is none of that name."""
+        """One quota; ``None``: no quota has that name."""
         return next(self.quotas(name), None)
 
     def quotas(self, below: str | None = None, after: str | None = None) -> Iterator[QuotaUse]:

@@ -91,7 +91,7 @@ def _count(value: object) -> int:
 
 def _labels(value: object) -> Labels:
     labels = str(value)
-    labels_dict(labels)  # of what is none, nobody could say which quotas it counts in
+    labels_dict(labels)  # without labels that can be read, its quotas are not known
     return labels
 
 

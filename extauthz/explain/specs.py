@@ -172,7 +172,7 @@ class Metric:
 
     @property
     def resource(self) -> str:
-        """Of pods; empty where the metric is none of these."""
+        """Of pods; empty for another metric."""
         return self.name if self.type in ("Resource", "ContainerResource") else ""
 
 

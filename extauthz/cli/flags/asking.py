@@ -52,7 +52,7 @@ def workload(text: str) -> tuple[str, str, str]:
     """API group, plural and name of ``deploy/web``, ``deployment/web``, ``deployments.apps/web``.
 
     Raises:
-        argparse.ArgumentTypeError: it is none of these.
+        argparse.ArgumentTypeError: it is something else.
     """
     kind, slash, name = text.partition("/")
     if not slash or not kind or not name:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.decision import known, policing, sentences, turns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.decision.known import FITS, Asking, Case, Grounds
+from extauthz.core.decision.known import FITS, Asking, Grant, WriteContext
 from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.entry import PendingWrite, State, is_newer
@@ -166,14 +166,14 @@ class Gate(ClusterState):
             return None
         self._looks_at(now_s)
         question = Asking(decision_id, now_s, source, False, requester)
-        asked = known.of_write(self, reading, question)
-        observed = asked.observed
-        if observed is None or asked.creates:
+        context = known.of_write(self, reading, question)
+        observed = context.observed
+        if observed is None or context.creates:
             return None
-        refused = decided(asked)
+        refused = decided(context)
         if isinstance(refused.todo, NeedsFetch):
             return refused
-        if not _is_refused_for_its_count_alone(asked, refused, observed):
+        if not _is_refused_for_its_count_alone(context, refused, observed):
             return None
         version = reading.precondition.resource_version
         if not observed.resource_version or version not in (None, observed.resource_version):
@@ -199,26 +199,26 @@ CLAMPED = "clamped"
 """Granted, with a lower count."""
 
 
-def _rank(asked: Case, proposal: Proposal) -> int:
-    return asked.state.policies.rank(policing.growth(asked, proposal))
+def _rank(context: WriteContext, proposal: Proposal) -> int:
+    return context.state.policies.rank(policing.growth(context, proposal))
 
 
 _FOR_ITS_COUNT = (weighing.EXCEEDED, NOT_ITS_TURN)
 
 
-def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
+def _is_refused_for_its_count_alone(context: WriteContext, refused: Decision, observed: Observed) -> bool:
     """By quotas in mode Clamp and nothing else, for want of room, or because others come first; it differs from what is
     observed only by the count; and nothing else is charged for it."""
     if refused.verdict is not Verdict.DENY or refused.reason not in _FOR_ITS_COUNT:
         return False
-    proposal = _weighed(asked)
+    proposal = _weighed(context)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     refusing = {short.quota for short in refused.evidence.shortages}
     return (
         refusing <= clamping
-        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(asked, proposal, _rank(asked, proposal)))
-        and asked.pending_write.replicas is not None
-        and not asked.pending_write.changes(observed)
+        and all(node.quota.mode is Mode.CLAMP for node in turns.holding(context, proposal, _rank(context, proposal)))
+        and context.pending_write.replicas is not None
+        and not context.pending_write.changes(observed)
         and proposal.head is proposal.entry
     )
 
@@ -226,70 +226,73 @@ def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Ob
 # The phases.
 
 
-def decided(asked: Case) -> Decision:
+def decided(context: WriteContext) -> Decision:
     """The answer to a write. Its place in the ledger is taken at once if it is granted."""
-    if asked.write.replicas == 0 and asked.write.object is None:
+    if context.write.replicas == 0 and context.write.object is None:
         # An object that asks for none goes on: a count that was allowed before may land on its template.
-        return asked.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
-    answer = known.missing(asked)
+        return context.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
+    answer = known.missing(context)
     if answer is not None:
         return answer
-    if not asked.state.ledger.coverage.namespaces[asked.ref.namespace].covered:
-        return _uncovered(asked)
-    answer = move_waits(asked)
+    if not context.state.ledger.coverage.namespaces[context.ref.namespace].covered:
+        return _uncovered(context)
+    answer = move_waits(context)
     if answer is not None:
         return answer
-    proposal = _weighed(asked)
-    found = _judged(asked, proposal)
-    return found if isinstance(found, Decision) else granted(asked, proposal, found)
+    proposal = _weighed(context)
+    found = _judged(context, proposal)
+    return found if isinstance(found, Decision) else granted(context, proposal, found)
 
 
-def _weighed(asked: Case) -> Proposal:
-    return asked.state.ledger.propose(asked.ref, asked.pending_write, asked.expected, asked.entry)
+def _weighed(context: WriteContext) -> Proposal:
+    return context.state.ledger.propose(context.ref, context.pending_write, context.expected, context.entry)
 
 
-def _uncovered(asked: Case) -> Decision:
+def _uncovered(context: WriteContext) -> Decision:
     """No quota may cover its namespace. The write is followed, because a quota may come to cover it.
 
     A count for an object that is not known is followed too: the object may be made before the count lands.
     """
     why, evidence = "no quota covers this namespace", Evidence(afterwards=True)
-    answer, proposal = asked.answer(Verdict.ALLOW, "no-quota", why, asked.write.replicas, evidence), _weighed(asked)
-    if _bound_met(asked, proposal) is not None:
+    answer, proposal = (
+        context.answer(Verdict.ALLOW, "no-quota", why, context.write.replicas, evidence),
+        _weighed(context),
+    )
+    if _bound_met(context, proposal) is not None:
         return answer
-    recorded = record(asked, proposal, FITS)
+    recorded = record(context, proposal, FITS)
     return answer._replace(todo=recorded.todo, pending_write=recorded.id)
 
 
-def _judged(asked: Case, proposal: Proposal) -> Decision | Grounds:
-    """The first refusal of whatever is asked of it; else the grounds of a grant."""
-    grounds = _at_first(proposal)
-    for judge in _judges(asked, proposal):
-        found = judge(asked, proposal, grounds)
+def _judged(context: WriteContext, proposal: Proposal) -> Decision | Grant:
+    """The first refusal of whatever is asked of it; else the grant."""
+    grant = _at_first(proposal)
+    for judge in _judges(context, proposal):
+        found = judge(context, proposal, grant)
         if isinstance(found, Decision):
             return found
-        grounds = found
-    return grounds
+        grant = found
+    return grant
 
 
-Judge: TypeAlias = Callable[[Case, Proposal, Grounds], Decision | Grounds]
+Judge: TypeAlias = Callable[[WriteContext, Proposal, Grant], Decision | Grant]
 
 
-def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
+def _judges(context: WriteContext, proposal: Proposal) -> list[Judge]:
     """What is asked of a write, in the order in which it is told. What nearly never applies is not asked.
 
     A resize has no count of its own to judge, and what it adds is not unspecified.
     """
-    state, step, growth = asked.state, proposal.step, proposal.growth
+    state, step, growth = context.state, proposal.step, proposal.growth
     is_certain = state.hold_until_s is None and state.stale_why is None and not state.ledger.usage.is_counting
     if state.clock_why is not None:
         is_certain = is_certain and not any(node.timed for node in growth.grows)
     judges: list[Judge] = []
     if proposal.joins is not None:
         judges.append(known.unseen_owner)  # it names an owner that the gate does not know
-    if asked.adds and not (is_certain and not (step.after.unknown or growth.is_uncertain)):
+    if context.adds and not (is_certain and not (step.after.unknown or growth.is_uncertain)):
         judges.append(known.uncertain)  # something that bears on what it takes is not known
-    if growth.unspecified and not asked.resizes:
+    if growth.unspecified and not context.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits
     if state.policies.all:
         judges.append(policing.let_grow)  # a policy does not let it grow, or not so far
@@ -303,11 +306,11 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     return judges
 
 
-_NO_GROWTH = Grounds("no-growth", "grows nothing")
-_NO_QUOTA = Grounds("no-quota", "no quota covers this workload")
+_NO_GROWTH = Grant("no-growth", "grows nothing")
+_NO_QUOTA = Grant("no-quota", "no quota covers this workload")
 
 
-def _at_first(proposal: Proposal) -> Grounds:
+def _at_first(proposal: Proposal) -> Grant:
     if proposal.growth.grows:
         return FITS
     return _NO_GROWTH if proposal.step.after.envelope_in else _NO_QUOTA
@@ -334,63 +337,63 @@ class Recorded(NamedTuple):
     """Id of the pending write that stands for it."""
 
 
-def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
+def granted(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision:
     """Nothing speaks against it."""
-    reason, why = _would_refuse(asked, proposal, grounds) or (grounds.reason, grounds.why)
-    recorded = record(asked, proposal, grounds)
+    reason, why = _would_refuse(context, proposal, grant) or (grant.reason, grant.why)
+    recorded = record(context, proposal, grant)
     evidence = Evidence(
         audit=proposal.growth.audit,
-        unspecified=grounds.unspecified,
-        policies=grounds.policies,
-        grows=bool(proposal.growth.grows) or asked.may_raise,
+        unspecified=grant.unspecified,
+        policies=grant.policies,
+        grows=bool(proposal.growth.grows) or context.may_raise,
     )
-    replicas = asked.pending_write.replicas if asked.has_count else None
-    sentence = why + recorded.remark + grounds.remark
-    return asked.answer(Verdict.ALLOW, reason, sentence, replicas, evidence, recorded.todo, recorded.id)
+    replicas = context.pending_write.replicas if context.has_count else None
+    sentence = why + recorded.remark + grant.remark
+    return context.answer(Verdict.ALLOW, reason, sentence, replicas, evidence, recorded.todo, recorded.id)
 
 
-def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
+def record(context: WriteContext, proposal: Proposal, grant: Grant) -> Recorded:
     """Record what was allowed and may still land."""
-    if asked.free:
-        return Recorded(asked.free)
-    if not asked.question.charge:
+    if context.free:
+        return Recorded(context.free)
+    if not context.question.charge:
         return Recorded("; a question, charged nothing", COMMIT)
-    pending_write, ledger = asked.pending_write, asked.state.ledger
+    pending_write, ledger = context.pending_write, context.state.ledger
     twin = _twin(pending_write, proposal)
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
         return Recorded("", COMMIT, twin.id)
-    if asked.lowers and _bound_met(asked, proposal) is not None:
-        return Recorded("", COMMIT, _pinned(asked, proposal))
+    if context.lowers and _bound_met(context, proposal) is not None:
+        return Recorded("", COMMIT, _pinned(context, proposal))
     ledger.record(proposal, pending_write)
-    if grounds.growth is not None:
-        asked.state.policies.reserve(grounds.growth)
+    if grant.growth is not None:
+        context.state.policies.reserve(grant.growth)
     return Recorded("", COMMIT, pending_write.id)
 
 
-def _pinned(asked: Case, proposal: Proposal) -> str:
+def _pinned(context: WriteContext, proposal: Proposal) -> str:
     """Follow a count that takes no room, where no more writes are followed. Returns the id of what stands for it.
 
     That is one count for the workload, as high as what is observed, and bound to no version. So it stands for every
     lower one, and there are no more of them than there are workloads.
     """
-    assert asked.observed is not None, "it is lower than that"
-    ledger = asked.state.ledger
-    pin = replace(asked.pending_write, replicas=asked.observed.replicas, precondition=NO_PRECONDITION)
+    assert context.observed is not None, "it is lower than that"
+    ledger = context.state.ledger
+    pin = replace(context.pending_write, replicas=context.observed.replicas, precondition=NO_PRECONDITION)
     for one in (proposal.entry.pending_writes or {}).values():
         if one.effect == pin.effect:
             ledger.pending.renew(one, pin.expires_s)
             return one.id
-    ledger.record(ledger.propose(asked.ref, pin, asked.expected, asked.entry), pin)
+    ledger.record(ledger.propose(context.ref, pin, context.expected, context.entry), pin)
     return pin.id
 
 
-def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:
+def _would_refuse(context: WriteContext, proposal: Proposal, grant: Grant) -> tuple[str, str] | None:
     """Reason and sentence of a write that quotas in mode Audit would have refused; ``None``: none would."""
     short = proposal.growth.audit
-    if not (short or grounds.unspecified):
+    if not (short or grant.unspecified):
         return None
-    ref, rows = asked.write.ref, [row for row in grounds.unspecified if row.audits]
+    ref, rows = context.write.ref, [row for row in grant.unspecified if row.audits]
     would = [sentences.exceeded(ref, short, None, 0)] if short else []
     would += [sentences.must_specify(ref, rows)] if rows else []
     return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; Enforce would say: {'; '.join(would)}"
@@ -403,15 +406,15 @@ def _names(rows: Sequence[Shortage | Unspecified]) -> str:
 # Bounds of what pends.
 
 
-def full(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def full(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """The refusal of one more write where that would be too many. Less is never refused."""
-    found = _bound_met(asked, proposal)
-    if found is None or asked.lowers:
-        return grounds
+    found = _bound_met(context, proposal)
+    if found is None or context.lowers:
+        return grant
     reason, whose = found
-    latest = sentences.about(asked.state.policy.window_s)
+    latest = sentences.about(context.state.policy.window_s)
     why = f"already follows {whose} that may still land; try again in {latest} at the latest"
-    return asked.unavailable(reason, why)
+    return context.unavailable(reason, why)
 
 
 def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | None:
@@ -427,18 +430,18 @@ def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | Non
     return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
 
 
-def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
+def _bound_met(context: WriteContext, proposal: Proposal) -> tuple[str, str] | None:
     """The code of the bound that is met, and whose writes they are; ``None``: none is met, or nothing is recorded, or a
     pending write stands for it too.
 
     Nobody has more pending writes than there are in all.
     """
-    if asked.free or _twin(asked.pending_write, proposal) is not None:
+    if context.free or _twin(context.pending_write, proposal) is not None:
         return None
-    policy, ledger, pending_write = asked.state.policy, asked.state.ledger, asked.pending_write
+    policy, ledger, pending_write = context.state.policy, context.state.ledger, context.pending_write
     live = proposal.entry.pending_writes or {}
     is_one_too_many = _is_one_too_many(pending_write, live, policy.max_intents_per_workload)
-    source, in_all = asked.question.source, len(ledger.pending)
+    source, in_all = context.question.source, len(ledger.pending)
     if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     if is_one_too_many:
@@ -449,14 +452,14 @@ def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
         for root in proposal.step.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
-    more = held_by(asked.ref, pending_write, proposal.step.after.envelope_in)
-    return _memory_met(asked, proposal, more) if more else None
+    more = held_by(context.ref, pending_write, proposal.step.after.envelope_in)
+    return _memory_met(context, proposal, more) if more else None
 
 
-def _memory_met(asked: Case, proposal: Proposal, more: int) -> tuple[str, str] | None:
+def _memory_met(context: WriteContext, proposal: Proposal, more: int) -> tuple[str, str] | None:
     """The same of what writes hold. A count that a quota covers is never refused for it."""
-    ledger = asked.state.ledger
-    has_quota = ledger.coverage.namespaces[asked.ref.namespace].covered
+    ledger = context.state.ledger
+    has_quota = ledger.coverage.namespaces[context.ref.namespace].covered
     most = {"": MAX_BYTES_UNCOVERED if has_quota else MAX_BYTES_UNCOVERED // 2}
     for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
@@ -479,16 +482,16 @@ def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrit
 # Moves.
 
 
-def move_waits(asked: Case) -> Decision | None:
+def move_waits(context: WriteContext) -> Decision | None:
     """The refusal of a write that may move the workload while what follows it may still land."""
-    pending_write, observed = asked.pending_write, asked.observed
-    if asked.entry is None or observed is None or not pending_write.labels:
+    pending_write, observed = context.pending_write, context.observed
+    if context.entry is None or observed is None or not pending_write.labels:
         return None  # nearly always: a count moves nothing
     if not replace(pending_write, templates=()).changes(observed):
         return None
-    followers = [one for _, one in asked.state.ledger.followers(asked.entry)]
+    followers = [one for _, one in context.state.ledger.followers(context.entry)]
     if not followers:
         return None
-    left = sentences.about(max(one.expires_s for one in followers) - asked.question.now_s)
+    left = sentences.about(max(one.expires_s for one in followers) - context.question.now_s)
     why = "cannot move it to other quotas while changes of its pods or members may still land; try again in"
-    return asked.unavailable(MOVE_WAITS, f"{why} {left} at the latest")
+    return context.unavailable(MOVE_WAITS, f"{why} {left} at the latest")

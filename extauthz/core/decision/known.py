@@ -1,4 +1,4 @@
-"""The first phase: what is asked, what is known of the workload, and what the write may leave of it.
+"""The first phase: what is context, what is known of the workload, and what the write may leave of it.
 
 A pod that is resized in place is in a group of pods, which its owner covers. So what a resize adds is an entry of its
 own beside that, in the quotas in which the pod counts. It ends with the next version of the pod, which then counts as
@@ -63,7 +63,7 @@ class Asking(NamedTuple):
     requester: Requester | None
 
 
-class Case(NamedTuple):
+class WriteContext(NamedTuple):
     """One write, what is known, and what it may leave. No phase changes it."""
 
     question: Asking
@@ -170,7 +170,7 @@ class Case(NamedTuple):
         )
 
 
-class Grounds(NamedTuple):
+class Grant(NamedTuple):
     """Why a write may pass, as far as it was judged, and what a grant says of that."""
 
     reason: str = "fits"
@@ -185,10 +185,10 @@ class Grounds(NamedTuple):
     """What policies were asked; ``None``: there are none, or it grows nothing."""
 
 
-FITS = Grounds()
+FITS = Grant()
 
 
-def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
+def of_write(state: ClusterState, write: Write, question: Asking) -> WriteContext:
     """What is known of a write."""
     ref = write.ref if write.ref.name else write.ref._replace(name=f"#{question.id}")
     entry = state.ledger.workloads.get(ref)
@@ -212,7 +212,7 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     free = _why_not_recorded(state, write.dry_run) or _why_it_cannot_land(observed, pending_write)
     is_lower = observed is not None and write.replicas is not None and write.replicas <= observed.replicas
     lowers = made is None and is_lower
-    return Case(
+    return WriteContext(
         question, write, ref, state, entry, observed, creates, pending_write, expected, free, made is None, lowers
     )
 
@@ -252,25 +252,25 @@ def is_harmless(observed: Observed, pending_write: PendingWrite) -> bool:
     return pending_write.replicas is None or pending_write.replicas <= observed.replicas
 
 
-def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
+def templates(context: WriteContext, proposal: Proposal) -> Iterable[Template]:
     """The one that it brings; of a count those that it may multiply.
 
     Of each write the first. A server-side apply may also remove fields that its manager owned and no longer names; the
     gate cannot know these. If that made the template unknown, every apply of any field would be refused. The removal
     is observed afterwards.
     """
-    if asked.pending_write.templates:
-        return asked.pending_write.templates[:1]
+    if context.pending_write.templates:
+        return context.pending_write.templates[:1]
     shown, pending = proposal.entry.shown, proposal.entry.live_pending_writes()
     there = [shown.template] if shown is not None and shown.template is not None else []
     return [*there, *(one.templates[0] for one in pending if one.templates)]
 
 
-def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
+def of_resize(state: ClusterState, resize: Resize, question: Asking) -> WriteContext:
     """What is known of a resize, as of a write that makes what it adds.
 
     Raises:
-        ObjectError: the pod is none that the API server would accept.
+        ObjectError: the API server would not accept the pod.
     """
     seen = state.ledger.observations.pod(resize.ref)
     write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, 1, precondition=Precondition(resize.version))
@@ -287,7 +287,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
     )
     ref = resize.ref._replace(resource=RESIZES[1])
     free = _why_not_recorded(state, write.dry_run) or ("" if added else "; it holds as much already")
-    return Case(
+    return WriteContext(
         question,
         write,
         ref,
@@ -362,90 +362,90 @@ _PASSED: Final = {
 # Before a write is weighed.
 
 
-def missing(asked: Case) -> Decision | None:
+def missing(context: WriteContext) -> Decision | None:
     """The answer where it cannot be weighed: quotas, cluster, namespace or workload are not known."""
-    state, namespace = asked.state, asked.ref.namespace
+    state, namespace = context.state, context.ref.namespace
     if not (state.quotas_known and state.state_known):
         why = "has not seen the cluster yet" if state.quotas_known else "does not know the quotas yet"
-        return asked.unavailable("unsynced", f"{why}; try again shortly", _setting(asked, Unknown.UNSYNCED))
+        return context.unavailable("unsynced", f"{why}; try again shortly", _setting(context, Unknown.UNSYNCED))
     known = state.ledger.coverage.namespaces.get(namespace)
     if known is not None and not known.covered:  # but quotas or labels may have changed since
-        return _outdated(asked) if state.coverage_is_stale else None
-    if asked.observed is None and not asked.is_known:  # it may have been created a moment ago
+        return _outdated(context) if state.coverage_is_stale else None
+    if context.observed is None and not context.is_known:  # it may have been created a moment ago
         reason, why = "unknown-workload", f'has not seen it in namespace "{namespace}", so cannot tell what it costs'
     elif known is None:
         why = f'has not seen the namespace "{namespace}", so cannot tell which quotas cover it'
         reason = "unknown-namespace"
     else:
         return None
-    needs = NeedsFetch(Fetch.WORKLOAD, asked.write.ref)
-    return asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD), needs)
+    needs = NeedsFetch(Fetch.WORKLOAD, context.write.ref)
+    return context.unavailable(reason, why, _setting(context, Unknown.WORKLOAD), needs)
 
 
-def _outdated(asked: Case) -> Decision | None:
-    observed = asked.observed
-    if observed is not None and not asked.alters and (asked.pending_write.replicas or 0) <= observed.replicas:
+def _outdated(context: WriteContext) -> Decision | None:
+    observed = context.observed
+    if observed is not None and not context.alters and (context.pending_write.replicas or 0) <= observed.replicas:
         return None
-    setting = _setting(asked, Unknown.STALE)
-    why = f"may be out of date, so cannot tell which quotas cover it: {asked.state.stale_why}"
-    return asked.unavailable("stale", why, setting) if setting == "deny" else None
+    setting = _setting(context, Unknown.STALE)
+    why = f"may be out of date, so cannot tell which quotas cover it: {context.state.stale_why}"
+    return context.unavailable("stale", why, setting) if setting == "deny" else None
 
 
-def _setting(asked: Case, unknown: Unknown) -> OnUnknown:
+def _setting(context: WriteContext, unknown: Unknown) -> OnUnknown:
     """What to do if it is not known which quotas of the namespace a write concerns."""
-    state = asked.state
-    return state.policy.on(unknown, state.ledger.coverage.candidates(asked.ref.namespace), asked.question.requester)
+    state = context.state
+    return state.policy.on(unknown, state.ledger.coverage.candidates(context.ref.namespace), context.question.requester)
 
 
 # Once it is weighed.
 
 
-def unseen_owner(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def unseen_owner(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """The refusal of a write that names an owner that no source has shown: nobody can tell what comes of that.
 
     What is made with an owner is charged by itself until that is seen.
     """
     joins = proposal.joins
     if joins is None or joins.labels != (ANY_LABELS,):
-        return grounds
+        return grant
     owner = joins.owner.ref
     why = f'has not seen its owner, {owner.resource} "{owner.name}", so cannot tell what that comes to'
     needs = NeedsFetch(Fetch.WORKLOAD, owner)
-    return asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD), needs)
+    return context.unavailable("unknown-workload", why, _setting(context, Unknown.WORKLOAD), needs)
 
 
-def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def uncertain(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """What it takes is known, and something that bears on that is not."""
-    if asked.state.stale_why is not None and not proposal.step.after.envelope_in:
-        refused = _outdated(asked)  # no quota is known to cover it, but its labels or the quotas may have changed
+    if context.state.stale_why is not None and not proposal.step.after.envelope_in:
+        refused = _outdated(context)  # no quota is known to cover it, but its labels or the quotas may have changed
         if refused is not None:
             return refused
     if not proposal.growth.grows:
-        return _held(asked) or grounds
-    unknowns = list(_not_known(asked, proposal))
+        return _held(context) or grant
+    unknowns = list(_not_known(context, proposal))
     if not unknowns:
-        return grounds  # quotas are counted anew that are none of its own
-    needs = NeedsFetch(Fetch.COUNT, asked.write.ref) if _counted(asked, proposal) else None
+        return grant  # only quotas of others are counted anew
+    needs = NeedsFetch(Fetch.COUNT, context.write.ref) if _counted(context, proposal) else None
     for setting, reason, why in unknowns:
         if setting == "deny":
-            return asked.unavailable(reason, why, needs=needs)
+            return context.unavailable(reason, why, needs=needs)
     _, reason, why = unknowns[0]
-    return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
+    return grant._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
 
 
-def _counted(asked: Case, proposal: Proposal) -> list[QuotaNode]:
+def _counted(context: WriteContext, proposal: Proposal) -> list[QuotaNode]:
     """Quotas that it grows, and that are being counted anew."""
-    return list(filter(asked.state.ledger.usage.accounts.is_counting, proposal.growth.grows))
+    return list(filter(context.state.ledger.usage.accounts.is_counting, proposal.growth.grows))
 
 
-def _held(asked: Case) -> Decision | None:
+def _held(context: WriteContext) -> Decision | None:
     """It grows nothing by itself, but a count that an earlier run has allowed may still land on it."""
-    until_s = asked.state.hold_until_s
-    if until_s is None or not asked.may_raise or _setting(asked, Unknown.UNSYNCED) == "allow":
+    until_s = context.state.hold_until_s
+    if until_s is None or not context.may_raise or _setting(context, Unknown.UNSYNCED) == "allow":
         return None
-    left = _left(until_s - asked.question.now_s)
+    left = _left(until_s - context.question.now_s)
     why = f"grants no change of a template, labels or owner for {left}: a count that was allowed before"
-    return asked.unavailable("hold", f"{why} may still land on it")
+    return context.unavailable("hold", f"{why} may still land on it")
 
 
 def _left(left_s: float) -> str:
@@ -464,15 +464,15 @@ class _NotKnown(NamedTuple):
     why: str
 
 
-def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
+def _not_known(context: WriteContext, proposal: Proposal) -> Iterator[_NotKnown]:
     """Everything that is unknown about growth, the gravest first."""
-    growth, state, who = proposal.growth, asked.state, asked.question.requester
+    growth, state, who = proposal.growth, context.state, context.question.requester
     grown, policy = growth.grows, state.policy
     if state.hold_until_s is not None:
-        left = _left(state.hold_until_s - asked.question.now_s)
+        left = _left(state.hold_until_s - context.question.now_s)
         why = f"grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
-    if counted := _counted(asked, proposal):
+    if counted := _counted(context, proposal):
         why = "counts what quotas have in use anew, as quotas or costs have changed; try again in a second"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, counted, who), "unsynced", why)
     if state.stale_why is not None:
@@ -489,7 +489,7 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         why = f"does not know what one of its pods costs{': it has not seen their RuntimeClass' if unseen else ''}"
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, grown, who), "unknown-footprint", why)
     if growth.unknown_devices:
-        why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
+        why = ": ".join(("does not know what devices its pods take", *_unknown_devices(context, proposal)))
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)
     if growth.unpriced:
         names = ", ".join(node.quota.name for node in growth.unpriced)
@@ -497,12 +497,12 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unpriced, who), "unknown-usage", why)
 
 
-def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:
+def _unknown_devices(context: WriteContext, proposal: Proposal) -> Iterator[str]:
     """What is not known, the first few by name; nothing, if it is no template of the write."""
     found: dict[str, None] = {}
-    for template in templates(asked, proposal):
+    for template in templates(context, proposal):
         with suppress(ObjectError):
-            found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(asked.ref.namespace, template))
+            found |= dict.fromkeys(context.state.ledger.pod_costs.unknown_devices(context.ref.namespace, template))
     if found:
         names = ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])
         yield f"ResourceClaimTemplate {names}"

@@ -16,7 +16,7 @@ from typing import Final
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences, weighing
-from extauthz.core.decision.known import Case, Grounds
+from extauthz.core.decision.known import Grant, WriteContext
 from extauthz.core.ledger.accounts import Step, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import PendingWrite
@@ -44,51 +44,51 @@ _MAX_MESSAGE: Final = 512
 _MAX_AGAIN_S: Final = 24 * 3600.0
 
 
-def let_grow(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def let_grow(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """Whether all let it grow, and so far."""
-    grown = growth(asked, proposal)
+    grown = growth(context, proposal)
     if grown is None:
-        return grounds
-    found = _answered(asked, proposal, grounds._replace(growth=grown), FILTER)
+        return grant
+    found = _answered(context, proposal, grant._replace(growth=grown), FILTER)
     if isinstance(found, Decision) or grown.to <= grown.before:
         return found
-    return _limited(asked, proposal, found, grown)
+    return _limited(context, proposal, found, grown)
 
 
-def _limited(asked: Case, proposal: Proposal, grounds: Grounds, growth: Growth) -> Decision | Grounds:
+def _limited(context: WriteContext, proposal: Proposal, grant: Grant, growth: Growth) -> Decision | Grant:
     """Whether its count may grow so far. The smallest limit holds, a quota's among them."""
-    found = _answered(asked, proposal, grounds, LIMIT)
-    if isinstance(found, Grounds) or found.reason != POLICY_REFUSED:
+    found = _answered(context, proposal, grant, LIMIT)
+    if isinstance(found, Grant) or found.reason != POLICY_REFUSED:
         return found
     limits = [row.replicas for row in found.evidence.policies if row.replicas is not None and not row.audits]
-    by_quota = weighing.largest(asked, proposal)
+    by_quota = weighing.largest(context, proposal)
     most = max(min(limits if by_quota is None else [*limits, by_quota]), growth.before)
     sentence = f"{found.sentence}; largest allowed replicas: {most}"
     return found._replace(evidence=found.evidence._replace(fits=most), sentence=sentence)
 
 
-def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def let_go(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """Whether all let it grow now. Nobody waits for them: its client asks again.
 
     They are not asked where the same write was granted and may still land: by another entrance, or a moment ago.
     """
-    growth = grounds.growth
-    if growth is None or _is_under_way(asked):
-        return grounds
-    found = _answered(asked, proposal, grounds, PERMIT)
-    if isinstance(found, Grounds) or found.reason != POLICY_NOT_YET:
+    growth = grant.growth
+    if growth is None or _is_under_way(context):
+        return grant
+    found = _answered(context, proposal, grant, PERMIT)
+    if isinstance(found, Grant) or found.reason != POLICY_NOT_YET:
         return found
     waits = [row.again_s for row in found.evidence.policies if row.again_s is not None and not row.audits]
     sentence = f"{found.sentence}; ask again in {sentences.about(max(waits))}"
     return found._replace(sentence=sentence, todo=Held(growth))
 
 
-def _is_under_way(asked: Case) -> bool:
+def _is_under_way(context: WriteContext) -> bool:
     """Whether a pending write leaves the same count and templates, however it was written."""
-    entry, observed = asked.entry, asked.observed
+    entry, observed = context.entry, context.observed
     if entry is None or not entry.pending_writes:
         return False  # usually
-    count, templates = _left_by(asked.pending_write, observed)
+    count, templates = _left_by(context.pending_write, observed)
     for one in entry.live_pending_writes():
         pending_count, pending = _left_by(one, observed)
         if count == pending_count and {*templates} <= {*pending}:
@@ -104,38 +104,38 @@ def _left_by(pending_write: PendingWrite, observed: Observed | None) -> tuple[in
     return observed.replicas if count is None else count, templates or there
 
 
-def growth(asked: Case, proposal: Proposal) -> Growth | None:
+def growth(context: WriteContext, proposal: Proposal) -> Growth | None:
     """What policies are asked; ``None``: it grows nothing, or no quota covers it."""
-    step, pending_write, observed, question = proposal.step, asked.pending_write, asked.observed, asked.question
+    step, pending_write, observed, question = proposal.step, context.pending_write, context.observed, context.question
     rises = _rises(step)
-    if asked.resizes:
+    if context.resizes:
         rises = _without_counts(rises)
-    is_unknown = step.after.unknown and (step.adds_unknown or asked.alters)
+    is_unknown = step.after.unknown and (step.adds_unknown or context.alters)
     there = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else there
-    before = to if asked.resizes else there
+    before = to if context.resizes else there
     if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown):
         return None
     return Growth(
         question.id,
-        asked.write.ref,
-        "resize" if asked.resizes else asked.write.operation.value,
+        context.write.ref,
+        "resize" if context.resizes else context.write.operation.value,
         before,
         to,
         rises,
-        asked.base or asked.expected,
+        context.base or context.expected,
         pending_write.templates,
         question.requester,
         question.now_s,
-        question.now_s + asked.state.epoch_s,
-        _kept(asked),
+        question.now_s + context.state.epoch_s,
+        _kept(context),
     )
 
 
-def _kept(asked: Case) -> Mapping[str, str] | None:
+def _kept(context: WriteContext) -> Mapping[str, str] | None:
     """What policies keep of its pod template, as it is observed. Of a pod, and of a template that a write brings,
     nothing is."""
-    observed, brought = asked.observed, asked.pending_write.templates
+    observed, brought = context.observed, context.pending_write.templates
     if observed is None or (brought and brought != (observed.template,)):
         return None
     return observed.kept
@@ -152,33 +152,35 @@ def _without_counts(rises: Amounts) -> Amounts:
     return {key: more for key, more in rises.items() if not key.startswith("count/")}
 
 
-def _answered(asked: Case, proposal: Proposal, grounds: Grounds, step: str) -> Decision | Grounds:
+def _answered(context: WriteContext, proposal: Proposal, grant: Grant, step: str) -> Decision | Grant:
     """The refusal by those that have something against it at a step, or what they say that refuses nothing."""
-    policies, growth, nodes = asked.state.policies, grounds.growth, proposal.step.after.envelope_in
+    policies, growth, nodes = context.state.policies, grant.growth, proposal.step.after.envelope_in
     assert growth is not None
     rows = [row for one in policies.at(step) if (row := _said(policies, one, step, growth)) is not None]
     if not rows:
-        return grounds  # usually
-    who = asked.question.requester
+        return grant  # usually
+    who = context.question.requester
     if not any(node.binds(who) for node in nodes):
         rows = [row._replace(audits=True) for row in rows]
-    grounds = grounds._replace(policies=(*grounds.policies, *rows))
-    refusing = [row for row in rows if not row.audits and _refuses(asked, row, nodes)]
+    grant = grant._replace(policies=(*grant.policies, *rows))
+    refusing = [row for row in rows if not row.audits and _refuses(context, row, nodes)]
     if not refusing:
-        return grounds
+        return grant
     if known := [row for row in refusing if row.result == "refused"]:
         verdict, reason = Verdict.DENY, POLICY_NOT_YET if step == PERMIT else POLICY_REFUSED
         sentence = sentences.by_policies(growth.ref, known)
     else:
         verdict, reason = Verdict.UNAVAILABLE, POLICY_UNKNOWN
         sentence = sentences.policies_unknown(growth.ref, refusing)
-    evidence = Evidence(audit=proposal.growth.audit, unspecified=grounds.unspecified, policies=grounds.policies)
-    return asked.answer(verdict, reason, sentence, asked.pending_write.replicas, evidence)
+    evidence = Evidence(audit=proposal.growth.audit, unspecified=grant.unspecified, policies=grant.policies)
+    return context.answer(verdict, reason, sentence, context.pending_write.replicas, evidence)
 
 
-def _refuses(asked: Case, row: PolicyAnswer, nodes: Nodes) -> bool:
+def _refuses(context: WriteContext, row: PolicyAnswer, nodes: Nodes) -> bool:
     """Whether what a policy says refuses the write: of an unknown, quotas and settings say it."""
-    return row.result == "refused" or asked.state.policy.on(Unknown.POLICY, nodes, asked.question.requester) == "deny"
+    return (
+        row.result == "refused" or context.state.policy.on(Unknown.POLICY, nodes, context.question.requester) == "deny"
+    )
 
 
 def _said(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:

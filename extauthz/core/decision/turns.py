@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from extauthz.core.decision import sentences
-from extauthz.core.decision.known import Case, Grounds
+from extauthz.core.decision.known import Grant, WriteContext
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.line import Lines, child_names
 from extauthz.core.model import NOT_ITS_TURN, Amounts, Decision, Evidence, Place, Shortage, Turn, Verdict
@@ -19,48 +19,48 @@ from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode
 
 
-def kept(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def kept(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """Whether what it leaves of some quota is less than somebody needs who comes before it."""
-    rank = asked.state.policies.rank(grounds.growth)
-    everywhere = holding(asked, proposal, rank)
+    rank = context.state.policies.rank(grant.growth)
+    everywhere = holding(context, proposal, rank)
     if not everywhere:
-        return grounds
-    turns, now_s, tree = asked.state.ledger.turns, asked.question.now_s, everywhere[0].root
+        return grant
+    turns, now_s, tree = context.state.ledger.turns, context.question.now_s, everywhere[0].root
     nodes = [node for node in everywhere if node.root == tree]
-    place, may_stand = _waits_at(asked, proposal, tree, nodes, rank)
-    before = max(turns.before(node, place, asked.ref, now_s) for node in nodes)
-    turn = Turn(nodes[0].quota.name, 1 + before, turns.again_s(tree, asked.ref))
-    replicas = asked.pending_write.replicas if asked.has_count else None
-    fits = within(asked, proposal, replicas, rank)
+    place, may_stand = _waits_at(context, proposal, tree, nodes, rank)
+    before = max(turns.before(node, place, context.ref, now_s) for node in nodes)
+    turn = Turn(nodes[0].quota.name, 1 + before, turns.again_s(tree, context.ref))
+    replicas = context.pending_write.replicas if context.has_count else None
+    fits = within(context, proposal, replicas, rank)
     evidence = Evidence(audit=proposal.growth.audit, fits=fits, places=(place,) if may_stand else (), turn=turn)
-    sentence = sentences.not_its_turn(asked.write.ref, turn, fits)
-    return asked.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
+    sentence = sentences.not_its_turn(context.write.ref, turn, fits)
+    return context.answer(Verdict.DENY, NOT_ITS_TURN, sentence, replicas, evidence)
 
 
-def places(asked: Case, proposal: Proposal, short: Iterable[Shortage], rank: int) -> tuple[Place, ...]:
+def places(context: WriteContext, proposal: Proposal, short: Iterable[Shortage], rank: int) -> tuple[Place, ...]:
     """Where a workload of this rank stands that quotas have refused for want of room: in the lines of their trees.
 
     Not for what never fits.
     """
-    rows, lines = list(short), asked.state.ledger.turns.lines
+    rows, lines = list(short), context.state.ledger.turns.lines
     nodes = {node.quota.name: node for node in proposal.step.after.envelope_in}
     found: list[Place] = []
     for tree in dict.fromkeys(row.path[0] for row in rows if row.path[0] in lines):
         refusing = [nodes[row.quota] for row in rows if row.path[0] == tree]
-        place, may_stand = _waits_at(asked, proposal, tree, refusing, rank)
+        place, may_stand = _waits_at(context, proposal, tree, refusing, rank)
         if may_stand:
             found.append(place)
     return tuple(found)
 
 
-def within(asked: Case, proposal: Proposal, fits: int | None, rank: int) -> int | None:
+def within(context: WriteContext, proposal: Proposal, fits: int | None, rank: int) -> int | None:
     """The largest count, of those up to ``fits``, that leaves what is kept for others who come before this rank."""
     before = proposal.step.before.envelope.replicas
     if fits is None or fits <= before:
         return fits
 
     def is_held(count: int) -> bool:
-        return bool(holding(asked, _with_count(asked, count), rank))
+        return bool(holding(context, _with_count(context, count), rank))
 
     if not is_held(fits):
         return fits
@@ -80,53 +80,57 @@ def answered(turns: Lines, decision: Decision, now_s: float) -> None:
         turns.leave(ref, by_count=decision.of_count)
 
 
-def holding(asked: Case, proposal: Proposal, rank: int) -> list[QuotaNode]:
+def holding(context: WriteContext, proposal: Proposal, rank: int) -> list[QuotaNode]:
     """The quotas that keep for others what it would take, and bind who asks; those of one tree together.
 
     Args:
         rank: of who asks.
     """
-    turns, requester = asked.state.ledger.turns, asked.question.requester
+    turns, requester = context.state.ledger.turns, context.question.requester
     tight = [one for one in turns.tight(proposal.step) if one[0].binds(requester)]
     found: list[QuotaNode] = []
     for tree in dict.fromkeys(node.root for node, *_ in tight):
-        found += turns.holding(tight, _place(asked, proposal, tree, rank), asked.ref, asked.question.now_s)
+        found += turns.holding(tight, _place(context, proposal, tree, rank), context.ref, context.question.now_s)
     return found
 
 
-def _waits_at(asked: Case, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode], rank: int) -> tuple[Place, bool]:
+def _waits_at(
+    context: WriteContext, proposal: Proposal, tree: str, nodes: Iterable[QuotaNode], rank: int
+) -> tuple[Place, bool]:
     """Its place for what it needs of quotas of a tree, and whether it may stand there. In quotas of mode Clamp one
     replica more is enough, so one is what it waits for."""
     quotas = {node.quota.name: node.quota.mode for node in nodes}
-    alone = asked.has_count and all(mode is Mode.CLAMP for mode in quotas.values())
-    needed = _one_more(asked, proposal) if alone else proposal
-    place = _place(asked, needed, tree, rank, quotas)
-    return place, _may_stand(asked, needed, place)
+    alone = context.has_count and all(mode is Mode.CLAMP for mode in quotas.values())
+    needed = _one_more(context, proposal) if alone else proposal
+    place = _place(context, needed, tree, rank, quotas)
+    return place, _may_stand(context, needed, place)
 
 
-def _place(asked: Case, proposal: Proposal, tree: str, rank: int, quotas: Iterable[str] | None = None) -> Place:
+def _place(
+    context: WriteContext, proposal: Proposal, tree: str, rank: int, quotas: Iterable[str] | None = None
+) -> Place:
     """Its place in the line of a tree, with what it needs of some quotas, or of all."""
     step, needs = proposal.step, dict[str, Amounts]()
-    for node, key, need in asked.state.ledger.usage.accounts.room_needed(step):
+    for node, key, need in context.state.ledger.usage.accounts.room_needed(step):
         if node.root == tree and (quotas is None or node.quota.name in quotas):
             needs[node.quota.name] = {**needs.get(node.quota.name, {}), key: need}
     at_zero = step.before.envelope.replicas == 0
-    children, replicas = child_names(step.after.envelope_in, tree), asked.pending_write.replicas or 0
-    return Place(tree, children, needs, at_zero, replicas, rank, asked.counts_alone)
+    children, replicas = child_names(step.after.envelope_in, tree), context.pending_write.replicas or 0
+    return Place(tree, children, needs, at_zero, replicas, rank, context.counts_alone)
 
 
-def _may_stand(asked: Case, proposal: Proposal, place: Place) -> bool:
+def _may_stand(context: WriteContext, proposal: Proposal, place: Place) -> bool:
     """It is a workload that is there, and what it needs may come to fit."""
     waits_for = [node for node in proposal.step.after.envelope_in if node.quota.name in place.needs]
     never = proposal.step.never_fits(limit for node in waits_for for limit in node.hard.items())
-    return bool(place.needs) and asked.observed is not None and not asked.resizes and not never
+    return bool(place.needs) and context.observed is not None and not context.resizes and not never
 
 
-def _one_more(asked: Case, proposal: Proposal) -> Proposal:
-    return _with_count(asked, proposal.step.before.envelope.replicas + 1)
+def _one_more(context: WriteContext, proposal: Proposal) -> Proposal:
+    return _with_count(context, proposal.step.before.envelope.replicas + 1)
 
 
-def _with_count(asked: Case, count: int) -> Proposal:
+def _with_count(context: WriteContext, count: int) -> Proposal:
     """The same write with another count."""
-    tried = replace(asked.pending_write, replicas=count)
-    return asked.state.ledger.propose(asked.ref, tried, asked.expected, asked.entry)
+    tried = replace(context.pending_write, replicas=count)
+    return context.state.ledger.propose(context.ref, tried, context.expected, context.entry)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences, turns
-from extauthz.core.decision.known import Case, Grounds, templates
+from extauthz.core.decision.known import Grant, WriteContext, templates
 from extauthz.core.errors import ObjectError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
@@ -38,50 +38,50 @@ MAX_CONTAINERS = 8
 # Room in quotas.
 
 
-def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def exceeded(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """Whether some quota that binds who asks has no room for what grows."""
-    free = unbound(proposal.growth.grows, asked.question.requester)
+    free = unbound(proposal.growth.grows, context.question.requester)
     short = _of_others(proposal.growth.shortages, free)
     if not short:
-        return grounds._replace(
-            reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not"
-        )
-    pending_write, fits, surge = asked.pending_write, None, 0
-    if asked.has_count:
-        fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
-        short = _tightest_first(asked, short, fits, free)
-        surge = asked.state.ledger.surge(proposal, pending_write)
-    has_turns = asked.state.ledger.coverage.tree.has_turns
-    rank = asked.state.policies.rank(grounds.growth) if has_turns else 0
-    by_room, fits = fits, turns.within(asked, proposal, fits, rank) if has_turns else fits
-    sentence = sentences.exceeded(asked.write.ref, short, fits, surge, is_kept=fits != by_room)
-    replicas = pending_write.replicas if asked.has_count else None
+        return grant._replace(reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not")
+    pending_write, fits, surge = context.pending_write, None, 0
+    if context.has_count:
+        fits = context.state.ledger.largest_replicas(context.ref, context.pending_write, proposal, free)
+        short = _tightest_first(context, short, fits, free)
+        surge = context.state.ledger.surge(proposal, pending_write)
+    has_turns = context.state.ledger.coverage.tree.has_turns
+    rank = context.state.policies.rank(grant.growth) if has_turns else 0
+    by_room, fits = fits, turns.within(context, proposal, fits, rank) if has_turns else fits
+    sentence = sentences.exceeded(context.write.ref, short, fits, surge, is_kept=fits != by_room)
+    replicas = pending_write.replicas if context.has_count else None
     never = proposal.step.never_fits((row.resource, row.hard) for row in short)
-    places = turns.places(asked, proposal, short, rank) if has_turns else ()
+    places = turns.places(context, proposal, short, rank) if has_turns else ()
     evidence = Evidence(short, proposal.growth.audit, fits, never and not places, places=places)
-    return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
+    return context.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
 
 
-def largest(asked: Case, proposal: Proposal) -> int | None:
+def largest(context: WriteContext, proposal: Proposal) -> int | None:
     """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
-    free = unbound(proposal.growth.grows, asked.question.requester)
+    free = unbound(proposal.growth.grows, context.question.requester)
     if not _of_others(proposal.growth.shortages, free):
         return None
-    return asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
+    return context.state.ledger.largest_replicas(context.ref, context.pending_write, proposal, free)
 
 
-def _tightest_first(asked: Case, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:
+def _tightest_first(
+    context: WriteContext, short: tuple[Shortage, ...], fits: int | None, free: Nodes
+) -> tuple[Shortage, ...]:
     """Quotas that have no room for one more than ``fits`` come first. Rows of one quota stay together."""
     if fits is None or all(row.quota == short[0].quota for row in short):
         return short
-    tight = _short_at(asked, fits + 1, free)
+    tight = _short_at(context, fits + 1, free)
     return tuple(sorted(short, key=lambda row: row.quota not in tight))
 
 
-def _short_at(asked: Case, count: int, free: Nodes) -> set[str]:
+def _short_at(context: WriteContext, count: int, free: Nodes) -> set[str]:
     """Quotas without room for the same write with another count."""
-    tried = replace(asked.pending_write, replicas=count)
-    growth = asked.state.ledger.propose(asked.ref, tried, asked.expected, asked.entry).growth
+    tried = replace(context.pending_write, replicas=count)
+    growth = context.state.ledger.propose(context.ref, tried, context.expected, context.entry).growth
     return {row.quota for row in _of_others(growth.shortages, free)}
 
 
@@ -103,32 +103,32 @@ def _names(nodes: Nodes) -> str:
 # What pods do not say.
 
 
-def must_specify(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def must_specify(context: WriteContext, proposal: Proposal, grant: Grant) -> Decision | Grant:
     """Whether there would be more pods that do not say what they need of what a quota limits."""
-    named = _containers(asked, proposal)
+    named = _containers(context, proposal)
     rows = tuple(
         Unspecified(node.quota.name, node.path, key, named[key], node.audits)
         for node, key in proposal.growth.unspecified
-        if key in named and (node.audits or _denies(asked, node))
+        if key in named and (node.audits or _denies(context, node))
     )
     refusing = [row for row in rows if not row.audits]
     if not refusing:
-        return grounds._replace(unspecified=rows)
-    sentence = sentences.must_specify(asked.write.ref, refusing)
+        return grant._replace(unspecified=rows)
+    sentence = sentences.must_specify(context.write.ref, refusing)
     evidence = Evidence(audit=proposal.growth.audit, unspecified=rows)
-    return asked.answer(Verdict.DENY, MUST_SPECIFY, sentence, asked.pending_write.replicas, evidence)
+    return context.answer(Verdict.DENY, MUST_SPECIFY, sentence, context.pending_write.replicas, evidence)
 
 
-def _denies(asked: Case, node: QuotaNode) -> bool:
-    return asked.state.policy.on(Unknown.UNSPECIFIED, (node,), asked.question.requester) == "deny"
+def _denies(context: WriteContext, node: QuotaNode) -> bool:
+    return context.state.policy.on(Unknown.UNSPECIFIED, (node,), context.question.requester) == "deny"
 
 
-def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
+def _containers(context: WriteContext, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
     """By resource, the names of containers that say nothing of it: the first few."""
     found: dict[str, set[str]] = {}
-    for template in templates(asked, proposal):
+    for template in templates(context, proposal):
         try:
-            silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
+            silent = context.state.ledger.pod_costs.unspecified(context.ref.namespace, template)
         except ObjectError:
             continue
         for key, names in silent.items():

@@ -262,7 +262,7 @@ class Entry:
         self.pods: dict[WorkloadRef, Entry] | None = None
         """Groups of pods that it covers."""
         self.outside = 0
-        """Pods of a StatefulSet whose ordinals are none of its range: it makes others beside them."""
+        """Pods of a StatefulSet with ordinals outside of its range: it makes others beside them."""
         self.claims: Claims | None = None
         """Volume claims that are named after it."""
         self.found: Claims | None = None

@@ -57,7 +57,7 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
 
 def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
     """Of the claims that a StatefulSet finds where it is made, with those that count elsewhere till then. The others
-    count by themselves in all of its quotas, and are none that it makes."""
+    count by themselves in all of its quotas, and it has not made them."""
     nodes = {*_places(entry, coverage, ())[0]}
     return entry.with_claims(lambda labels: not nodes <= {*coverage.nodes(entry.ref.namespace, labels)})
 

@@ -200,7 +200,7 @@ class Ownership:
         owner = pending_write.owner or before
         ref = self._owner_ref(entry.ref, owner)
         if ref is None or owner is None:
-            return None  # nobody's, or of a kind that covers nothing
+            return None  # it has no owner, or one of a kind that covers nothing
         labels = {*entry.all_labels(), *pending_write.labels}
         has_others = labels != {shown.labels if shown is not None else ""}
         may_select = entry.observed is None and ref[:2] != DEPLOYMENTS  # by its own selector, which no write tells
@@ -238,7 +238,7 @@ class Ownership:
     def _owner_ref(self, child: WorkloadRef, owner: OwnerRef | None) -> WorkloadRef | None:
         """The workload that ``owner`` names, if it is of a kind known to create ``child``'s kind."""
         if owner is None:
-            return None  # nobody's
+            return None  # it has no owner
         kind, creator = BY_KEY.get(child[:2]), BY_NAME.get(owner[:2])
         if kind is None:
             return None  # a custom resource: what another one has made counts by itself

@@ -142,7 +142,7 @@ class PodCosts:
         """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
-            ObjectError: the template is none that the API server would accept.
+            ObjectError: the API server would not accept the template.
         """
         terms = self.terms(namespace)
         cost = self._costs.get(terms, _NO_COSTS).get(template.text)
@@ -184,7 +184,7 @@ class PodCosts:
         """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
 
         Raises:
-            ObjectError: the template is none that the API server would accept.
+            ObjectError: the API server would not accept the template.
         """
         return unspecified(json.loads(template.text), self.terms(namespace).ranges)
 
@@ -192,7 +192,7 @@ class PodCosts:
         """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
 
         Raises:
-            ObjectError: the template is none that the API server would accept.
+            ObjectError: the API server would not accept the template.
         """
         return unknown_devices(json.loads(template.text), self._devices(self.terms(namespace)))
 
@@ -200,7 +200,7 @@ class PodCosts:
         """What each claim that is made for one pod costs (``per_claim``).
 
         Raises:
-            ObjectError: the template is none that the API server would accept.
+            ObjectError: the API server would not accept the template.
         """
         terms = self.terms(namespace)
         found = self._claims.get((template.text, terms))
@@ -322,7 +322,7 @@ def _count_kinds(kinds: tuple[Kind, ...]) -> Shared:
 
 def spans(count: int, templates: Iterable[Template | None]) -> list[tuple[int, int]]:
     """The ordinals that ``count`` replicas may have, as templates of a StatefulSet begin at several: first and end of
-    each range, none of which overlap. Of what is no StatefulSet they begin at zero.
+    each range, which do not overlap. Of what is no StatefulSet they begin at zero.
 
     Its controller makes the pods of a new range before it deletes those of the old one (``updateStatefulSet`` in
     ``pkg/controller/statefulset/stateful_set_control.go``). A revision does not say where it begins.

@@ -88,7 +88,7 @@ def _has(root: Mapping[str, Tree], types: frozenset[str]) -> bool:
 def _done(spec: Mapping[str, Tree], status: Mapping[str, Tree], completions: int) -> int:
     """Indexes of which no pod is made any more: completed, or failed for good. Each counts once.
 
-    An elastic Job that has shrunk keeps indexes beyond ``completions`` in its status. They are none of its any more.
+    An elastic Job that has shrunk keeps indexes beyond ``completions`` in its status. They no longer count.
     """
     listed = text(status.get("completedIndexes"), "status.completedIndexes")
     if spec.get("backoffLimitPerIndex") is not None:

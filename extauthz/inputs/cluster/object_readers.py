@@ -97,8 +97,8 @@ NOTED: Final[Mapping[tuple[str, str], Callable[[Tree], Any]]] = {
 def pod(root: Tree) -> Workload:
     """A Pod, as a workload of one replica. Raises ObjectError.
 
-    One that is being deleted is nobody's any more: its controller makes another in its place, so that it counts by
-    itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is lost may
+    One that is being deleted belongs to no workload any more: its controller makes another in its place. So it
+    counts by itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is lost may
     still run it, and hold its devices. A StatefulSet makes none as long as the name is taken.
     """
     status = mapping(root.get("status"), "status")
@@ -151,7 +151,7 @@ def revision(root: Tree) -> Workload:
 
 
 def run_revision(root: Tree) -> Observed:
-    """The same of any ControllerRevision: that of another owner is nobody's, and none of its pods. Raises
+    """The same of any ControllerRevision: that of another owner, and its pods, belong to no StatefulSet. Raises
     ObjectError."""
     return revision(root)[1] if is_of_a_stateful_set(root) else Observed(0, None)
 

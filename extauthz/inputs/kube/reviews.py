@@ -42,7 +42,7 @@ class Target(NamedTuple):
 
 
 async def person_of(calls: Calls, token: str, audience: str = "") -> Person | None:
-    """Whose bearer token it is; ``None``: nobody's.
+    """Whose bearer token it is; ``None``: the API server does not know it.
 
     Args:
         audience: whom it must be for; empty: the API server.

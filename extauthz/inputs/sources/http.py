@@ -225,7 +225,7 @@ def listed(tree: Tree) -> list[Tree]:
     """The WorkspaceQuota objects of an answer, each with a name of its own.
 
     Raises:
-        SourceError: the answer is none of the two forms of docs/openapi.yaml.
+        SourceError: the answer has neither of the two forms of docs/openapi.yaml.
     """
     if not isinstance(tree, Mapping):
         raise SourceError("malformed", "its answer is not a JSON object")

@@ -177,7 +177,7 @@ class Connection:
     @property
     def awaits_client(self) -> bool:
         """No call is under way: none is whole and not answered. One that never becomes whole, or whose answer the
-        client does not take, is nobody's work."""
+        client does not take, takes no worker."""
         return not self._asked
 
     @property

@@ -138,7 +138,7 @@ def _unknowns(given: object) -> tuple[str, ...]:
     found = _words(given)
     for name in found:
         if name not in UNKNOWNS:
-            raise ValueError(f"{name!r} is none of {', '.join(UNKNOWNS)}")
+            raise ValueError(f"{name!r} is not one of {', '.join(UNKNOWNS)}")
     return found
 
 
@@ -171,7 +171,7 @@ def _quotas(given: object) -> Path | str:
         return _state(given)
     url = _text(given)
     if scheme[1] not in HTTP:
-        raise ValueError(f"{scheme[0]} is none that can be asked; write https://host[:port]/path")
+        raise ValueError(f"{scheme[0]}:// cannot be asked; write https://host[:port]/path")
     parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
         raise ValueError(

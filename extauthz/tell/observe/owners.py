@@ -35,7 +35,7 @@ async def top(connection: Calls, namespace: str, owner: OwnerRef | None) -> Subj
     Args:
         owner: of the workload.
 
-    Anybody may write an owner into his object. So no name that is none of an object is asked for or told of.
+    Anybody may write an owner into his object. So a name that no object can have is neither asked for nor told.
 
     Raises:
         ApiError, Unreachable: the API server does not answer now.

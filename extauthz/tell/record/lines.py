@@ -195,7 +195,7 @@ def read(text: bytes) -> AnyLine | None:
     """A line; ``None``: it is of a kind of a later release.
 
     Raises:
-        ValueError: it is none of a record.
+        ValueError: it does not belong to a record.
     """
     try:
         return _decode(text)

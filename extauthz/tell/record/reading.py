@@ -82,7 +82,7 @@ class Record:
         """All of them, in the order of time. A file of each gate is in memory at a time.
 
         Raises:
-            RecordError: a line is none of a record.
+            RecordError: a line does not belong to a record.
         """
         rows = [self._of_gate(files) for files in self._gates.values()]
         return rows[0] if len(rows) == 1 else heapq.merge(*rows, key=attrgetter("at_s"))

@@ -108,7 +108,7 @@ def may(name: str, whose: str, allowed: Mapping[Target, bool], found: str, cure:
     """Whether ``whose`` may do all of ``allowed``; ``found`` if so."""
     missing = [str(right) for right, is_allowed in allowed.items() if not is_allowed]
     if missing:
-        if not whole:  # who asks is nobody that needs them
+        if not whole:  # who asks does not need them
             why = f"{whose} may not {named(tuple(missing))}, nor ask what the gate's own account may"
             return skipped(name, why, "--kubeconfig, of who may create subjectaccessreviews")
         return fail(name, f"{whose} may not {named(tuple(missing))}", cure)

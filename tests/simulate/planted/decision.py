@@ -31,7 +31,7 @@ def a_failing_policy_lets_pass():
 @bug("no policy is passed over", faults="policies")
 def a_limit_is_not_asked():
     """A policy is asked whether a workload may grow, and not how far."""
-    return replaced(policing, _limited=lambda asked, proposal, grounds, growth: grounds)
+    return replaced(policing, _limited=lambda asked, proposal, grant, growth: grant)
 
 
 @bug("ended when seen", entrances="webhook")
@@ -44,9 +44,9 @@ def admitted_for_ever(original, request, ref, shape, *, scale):
 
 @bug("never in the way of less")
 @changes(weighing, "exceeded")
-def charged_and_refused(original, asked, proposal, grounds):
+def charged_and_refused(original, asked, proposal, grant):
     """What one quota has room for is charged before another refuses it: others are then refused for want of it."""
-    found = original(asked, proposal, grounds)
+    found = original(asked, proposal, grant)
     if isinstance(found, Decision) and asked.question.charge:
         asked.state.ledger.record(proposal, asked.pending_write)
     return found
@@ -140,12 +140,12 @@ def replica_sets_are_not_asked(original, state, write, question):
     often={"cut": 4.0, **COUNTS},
 )
 @changes(weighing, "exceeded")
-def retried_after_a_cut(original, asked, proposal, grounds):
+def retried_after_a_cut(original, asked, proposal, grant):
     """A retry passes because the same write was granted before, though its quota was cut since (rule 10)."""
     granted = asked.entry.live_pending_writes() if asked.entry is not None else ()
     if any(one.effect == asked.pending_write.effect for one in granted):
-        return grounds
-    return original(asked, proposal, grounds)
+        return grant
+    return original(asked, proposal, grant)
 
 
 @bug(

@@ -64,7 +64,7 @@ Covers: TypeAlias = Callable[[str], Iterable[str]]
 class Judgements(Generic[Found]):
     """Answers of one sort: asked for once at a time, a few at once, and kept.
 
-    Good and bad ones are kept apart, so that strangers push nobody's out.
+    Good and bad ones are kept apart, so that strangers push no good one out.
     """
 
     def __init__(self, waiting: int, clock: Callable[[], float]) -> None:

@@ -47,7 +47,7 @@ def reference(asked: Mapping[str, Any]) -> WorkloadRef:
     """A workload by ``namespace``, ``resource`` and ``name``.
 
     Raises:
-        Problem: one of them is missing, or the resource is none that has replicas.
+        Problem: one of them is missing, or the resource has no replicas.
     """
     for field in ("namespace", "resource", "name"):
         if not isinstance(asked.get(field), str) or not asked[field] or "/" in asked[field]:
