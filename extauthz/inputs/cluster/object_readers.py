@@ -98,8 +98,8 @@ def pod(root: Tree) -> Workload:
     """A Pod, as a workload of one replica. Raises ObjectError.
 
     One that is being deleted belongs to no workload any more: its controller makes another in its place. So it
-    counts by itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is lost may
-    still run it, and hold its devices. A StatefulSet makes none as long as the name is taken.
+    counts by itself until it is gone. ResourceQuota lets go of it when its grace period is over. But a node that is
+    lost may still run it, and hold its devices. A StatefulSet makes none as long as the name is taken.
     """
     status = mapping(root.get("status"), "status")
     metadata = mapping(root.get("metadata"), "metadata")
