@@ -190,7 +190,7 @@ def test_nothing_in_a_request_can_move_the_cursor_of_a_terminal() -> None:
         pytest.param(["--output", "xml"], "argument -o/--output: invalid choice: 'xml'", id="output"),
         pytest.param(
             ["--allow-unknown", "maybe"],
-            "--allow-unknown: 'maybe' is none of unreadable",
+            "--allow-unknown: 'maybe' is not one of unreadable",
             id="setting",
         ),
     ],

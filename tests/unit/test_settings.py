@@ -56,7 +56,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({"tls_cert": "/nowhere"}, {}, "", "--tls-cert: no such file: /nowhere", id="missing-file"),
         pytest.param({"tls_cert": __file__}, {}, "", f"--tls-cert: no such file: {__file__[:-3]}.key", id="no-key"),
         pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),
-        pytest.param({"quotas": "ftp://a/b"}, {}, "", "--quotas: ftp:// is none that can be asked", id="scheme"),
+        pytest.param({"quotas": "ftp://a/b"}, {}, "", "--quotas: ftp:// cannot be asked", id="scheme"),
         pytest.param({"quotas": "https://me:pw@a/"}, {}, "", "--quotas: a: write https://host", id="user-in-url"),
         pytest.param({"quotas": "https:///q"}, {}, "", "--quotas: no host: write https://host", id="no-host"),
         pytest.param(
@@ -306,7 +306,7 @@ def test_what_passes_unknown_is_named_and_all_else_is_refused() -> None:
     assert policy(given).allows == {Unknown.STALE, Unknown.UNSYNCED}
     assert {*UNKNOWNS.values()} == {*Unknown, None}
     assert (given.on("unclean-start"), given.on("unreadable")) == ("allow", "deny")
-    with pytest.raises(SettingsError, match="--allow-unknown: 'unsinced' is none of unreadable, unknown-workload"):
+    with pytest.raises(SettingsError, match="--allow-unknown: 'unsinced' is not one of unreadable, unknown-workload"):
         load({"allow_unknown": "unsinced"}, {}, None)
 
 

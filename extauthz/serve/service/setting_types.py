@@ -171,7 +171,7 @@ def _quotas(given: object) -> Path | str:
         return _state(given)
     url = _text(given)
     if scheme[1] not in HTTP:
-        raise ValueError(f"{scheme[0]}:// cannot be asked; write https://host[:port]/path")
+        raise ValueError(f"{scheme[0]} cannot be asked; write https://host[:port]/path")
     parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
         raise ValueError(
