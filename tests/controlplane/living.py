@@ -12,7 +12,8 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
-from extauthz.inputs.cluster.live import LiveCluster, Reader
+from extauthz.inputs.cluster.live import LiveCluster
+from extauthz.inputs.cluster.reader import Reader
 from extauthz.inputs.cluster.snapshot import SnapshotBuilder
 from extauthz.inputs.kube.connection import Connection
 from extauthz.inputs.settlement.reads import ConsistentReads, Result

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import WorkloadRef
-from extauthz.inputs.cluster.live import Reader
+from extauthz.inputs.cluster.reader import Reader
 from extauthz.inputs.kube.connection import connect
 from extauthz.inputs.settlement.reads import ConsistentReads, Result
 from extauthz.testing import pod

@@ -14,7 +14,8 @@ from extauthz.core.objects.custom import Where
 from extauthz.core.queries import Queries
 from extauthz.core.quota.problems import Standing
 from extauthz.inputs.cluster.event_handlers import InvalidObjects
-from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster, Reader
+from extauthz.inputs.cluster.live import NAMESPACES, LiveCluster
+from extauthz.inputs.cluster.reader import Reader
 from extauthz.inputs.kube import webhooks
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable
 from extauthz.inputs.kube.reflector import Reflector

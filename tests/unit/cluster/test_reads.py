@@ -19,9 +19,10 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.demo.apiserver import Key
 from extauthz.inputs.cluster import live
-from extauthz.inputs.cluster import live as cluster_reads
+from extauthz.inputs.cluster import reader as cluster_reads
 from extauthz.inputs.cluster.event_handlers import InvalidObjects, Seen
-from extauthz.inputs.cluster.live import PHASES, LiveCluster, Reader
+from extauthz.inputs.cluster.live import PHASES, LiveCluster
+from extauthz.inputs.cluster.reader import Reader
 from extauthz.inputs.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.inputs.kube.resource import Resource
 from extauthz.inputs.settlement import reads
