@@ -113,7 +113,7 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "--webhook TEXT " in text
+    assert "--webhook ADDRESS " in text
     assert "typing." not in text
     assert "](" not in text
     assert "(docs/webhook.md)" in text
