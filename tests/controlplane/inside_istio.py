@@ -100,7 +100,6 @@ def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
         "cert": mesh.plane.folder / "server.crt",
         "key": mesh.plane.folder / "server.key",
         "gate": f"127.0.0.1:{mesh.gate.port}",
-        "access-log": mesh.folder / "access.log",
         "secrets": mesh.folder / "secrets",
     }
     told = [*(f"--{name}={value}" for name, value in here.items()), *words]

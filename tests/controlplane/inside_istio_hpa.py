@@ -153,10 +153,12 @@ def test_it_dials_the_service_ip_scales_as_it_is_let_and_asks_about_nothing_else
         api.patch("WorkspaceQuota", "acme", None, {"spec": {"hard": {"pods": "3"}}})
         eventually(lambda: api.get("Deployment", "web", "shop")["spec"]["replicas"] == 3, log, within_s=90)
         eventually(lambda: gate.metric('extauthz_answers_total{event="answered-ok"}') >= 1)
-    access = mesh.folder / "access.log"
-    eventually(lambda: '"status":200' in access.read_text(), access.read_text, within_s=30)
-    asked = {(each["method"], each["path"]) for each in map(json.loads, access.read_text().splitlines())}
-    assert asked == {("PUT", "/apis/apps/v1/namespaces/shop/deployments/web/scale")}
+    said = mesh.folder / "sidecar.log"
+    eventually(lambda: '"status":200' in said.read_text(), said.read_text, within_s=30)
+    asked = [json.loads(line) for line in said.read_text().splitlines() if line.startswith("{")]
+    assert {(each["method"], each["path"]) for each in asked} == {
+        ("PUT", "/apis/apps/v1/namespaces/shop/deployments/web/scale")
+    }
     assert "forbidden: user" not in (mesh.folder / "hpa-controller.log").read_text().lower()
 
 
