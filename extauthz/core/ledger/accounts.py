@@ -499,13 +499,14 @@ class Accounts:
         if self._anew or self._only is not None:
             nodes = tuple(node for node in nodes if self._counts(node))
         stays = before.used_in is after.used_in is before.envelope_in is after.envelope_in
-        changes = _changes(before.used, before.envelope, after.used, after.envelope)
+        everywhere = _changes(before.used, before.envelope, after.used, after.envelope) if stays else None
         is_rare = before.is_rare or after.is_rare
         for node in nodes:
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = Account(node)
-            account.change(node, *(changes if stays and not node.audits else _changes_in(node, before, after)))
+            shared = everywhere if not node.audits else None
+            account.change(node, *(shared or _changes_in(node, before, after)))
             if not stays:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
             if is_rare:
