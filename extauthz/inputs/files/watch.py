@@ -53,12 +53,12 @@ class Watched(Generic[Value]):
     async def watch(self, accept: Callable[[Value], None], refuse: Callable[[FilesError], None]) -> None:
         """Call ``accept`` with each good new content, and ``refuse`` with the problems of each bad one, for ever.
 
-        Contents are read and parsed in a thread, so that the loop goes on serving; the callbacks are called in the
-        loop. Give up by cancelling.
+        Files are looked at, read and parsed in a thread, so that the loop goes on serving; the callbacks are called in
+        the loop. Give up by cancelling.
         """
         while True:
             await asyncio.sleep(TICK_S)
-            if content.signature(self._path) == self._signature:
+            if await self._look() == self._signature:
                 continue
             self._signature = await self._settled()
             outcome = await asyncio.to_thread(self._changed)
@@ -69,13 +69,17 @@ class Watched(Generic[Value]):
 
     async def _settled(self) -> content.Signature:
         """What stands there once a burst of changes is over."""
-        found = content.signature(self._path)
+        found = await self._look()
         for _ in range(SETTLES):
             await asyncio.sleep(SETTLE_S)
-            before, found = found, content.signature(self._path)
+            before, found = found, await self._look()
             if found == before:
                 break
         return found
+
+    async def _look(self) -> content.Signature:
+        """What ``stat`` says. A network file system may not answer for long."""
+        return await asyncio.to_thread(content.signature, self._path)
 
     def _changed(self) -> Value | FilesError | None:
         """The new content, its problems, or ``None`` if nothing has changed."""
